@@ -1,0 +1,243 @@
+"""The aggregate functions: each says how it is lifted to primitives and lowered to its value.
+
+To add one, write its `Aggregate` here and put it into `AGGREGATES`; nothing else names an aggregate.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+import numpy as np
+import pyarrow as pa
+
+from weft.aggregates.partial import Objects, Partial, to_arrow
+from weft.aggregates.primitive import Combine, Primitive
+from weft.expression import Call, Expression, Literal
+from weft.types import BIGINT, DOUBLE, DataType, Kind, MAX_PRECISION
+
+Partials = Sequence[Partial]
+_LIMB = 32
+_LIMB_MASK = (1 << _LIMB) - 1
+_EXACT = Context(prec=120, rounding=ROUND_HALF_UP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """An aggregate function."""
+
+    name: str
+    result: Callable[[DataType], DataType | None]
+    """The result's type for an argument's type, or None where the function does not apply."""
+    lift: Callable[[Expression | None], tuple[Primitive, ...]]
+    """The primitives that determine it."""
+    lower: Callable[[Partials, DataType], pa.Array]
+    """Its values, given the combined primitives and the result's type."""
+    takes: str
+    """The arguments it applies to, in words."""
+    can_overflow: bool = False
+    """Whether values that are not NULL may have none."""
+
+
+def count_of(argument: Expression | None) -> Primitive:
+    """Return the primitive that counts rows, or values that are not NULL."""
+    return Primitive(("count",), argument, Combine.ADD, (BIGINT,))
+
+
+def _call(function: str, left: Expression, right: Expression, type: DataType) -> Call:
+    return Call(function, (left, right), type)
+
+
+def _cast(argument: Expression, type: DataType) -> Expression:
+    return argument if argument.type == type else Call("cast", (argument,), type)
+
+
+def _sum_of(argument: Expression, type: DataType) -> Primitive:
+    return Primitive(("sum",), argument, Combine.ADD, (type,))
+
+
+def _limbs(argument: Expression) -> tuple[Primitive, ...]:
+    """Split 64-bit integers so that no sum of up to 2^31 of them can overflow."""
+    high = _call("shiftright", argument, Literal(_LIMB, DataType(Kind.INT)), BIGINT)
+    low = _call("&", argument, Literal(_LIMB_MASK, BIGINT), BIGINT)
+    return _sum_of(high, BIGINT), _sum_of(low, BIGINT)
+
+
+def _lift_sum(argument: Expression | None) -> tuple[Primitive, ...]:
+    assert argument is not None
+    type = argument.type
+    if type.is_fractional:
+        return (_sum_of(_cast(argument, DOUBLE), DOUBLE),)
+    if type.kind is Kind.BIGINT:
+        return _limbs(argument)
+    if type.is_integer:
+        return (_sum_of(_cast(argument, BIGINT), BIGINT),)
+    if type.precision + 10 <= MAX_PRECISION:
+        return (_sum_of(argument, DataType(Kind.DECIMAL, type.precision + 10, type.scale)),)
+    return _wide_limbs(argument)
+
+
+def _wide_limbs(argument: Expression) -> tuple[Primitive, ...]:
+    """Split decimals of more than 28 digits at the 20th, so that no sum overflows."""
+    scale = argument.type.scale
+    unit = Decimal(1).scaleb(20 - scale)
+    divisor = Literal(unit, DataType(Kind.DECIMAL, max(21, scale), scale))
+    rest = DataType(Kind.DECIMAL, 20 if scale <= 20 else scale, scale)
+    quotient = _call("div", argument, divisor, BIGINT)
+    remainder = _cast(_call("%", argument, divisor, rest), rest)
+    return *_limbs(quotient), _sum_of(remainder, DataType(Kind.DECIMAL, min(rest.precision + 10, MAX_PRECISION), scale))
+
+
+def _total(partials: Partials, argument_scale: int) -> Objects:
+    """Return exact sums as Python integers (a decimal's in units of its scale)."""
+    if len(partials) == 1:
+        return partials[0].fields[0].astype(object)
+    high, low = (partial.fields[0].astype(object) for partial in partials[:2])
+    whole: Objects = high * (1 << _LIMB) + low
+    if len(partials) == 2:
+        return whole
+    exact: Objects = whole * 10**20 + partials[2].fields[0]
+    return exact
+
+
+def _lower_sum(partials: Partials, type: DataType) -> pa.Array:
+    valid = partials[0].valid_mask()
+    if type.is_fractional:
+        return to_arrow(partials[0].fields[0], valid, type)
+    if len(partials) == 1 and type.kind is Kind.BIGINT:
+        return to_arrow(partials[0].fields[0], valid, type)
+    total = _total(partials, type.scale)
+    bound = 1 << 63 if type.kind is Kind.BIGINT else 10**type.precision
+    inside = (total < bound) & (total >= -bound if type.kind is Kind.BIGINT else total > -bound)
+    return to_arrow(total, valid & inside.astype(bool), type)
+
+
+def _result_sum(argument: DataType) -> DataType | None:
+    if argument.is_fractional:
+        return DOUBLE
+    if argument.is_integer:
+        return BIGINT
+    if argument.kind is Kind.DECIMAL:
+        return DataType(Kind.DECIMAL, min(argument.precision + 10, MAX_PRECISION), argument.scale)
+    return None
+
+
+def _lift_avg(argument: Expression | None) -> tuple[Primitive, ...]:
+    return *_lift_sum(argument), count_of(argument)
+
+
+def _result_avg(argument: DataType) -> DataType | None:
+    if argument.kind is not Kind.DECIMAL:
+        return DOUBLE if argument.is_numeric else None
+    # Spark keeps four more digits on either side of the point, up to its bounds.
+    precision, scale = min(argument.precision + 4, MAX_PRECISION), min(argument.scale + 4, MAX_PRECISION)
+    return DataType(Kind.DECIMAL, precision, scale)
+
+
+def _lower_avg(partials: Partials, type: DataType) -> pa.Array:
+    *sums, counts = partials
+    valid = sums[0].valid_mask()
+    count = counts.fields[0]
+    divisor = np.where(count == 0, 1, count)
+    if len(sums) == 1 and sums[0].fields[0].dtype.kind == "f":
+        return to_arrow(sums[0].fields[0] / divisor, valid, type)
+    if type.kind is Kind.DECIMAL:
+        return _decimal_average(sums, divisor, valid, type)
+    total = _total(sums, 0)
+    return to_arrow((total / divisor.astype(object)).astype(np.float64), valid, type)
+
+
+def _decimal_average(sums: Partials, divisor: Objects, valid: Objects, type: DataType) -> pa.Array:
+    # The argument's scale is not in the result's type once precision ran out, so it is read off the sum's.
+    scale = sums[-1].types[0].scale
+    total = _total(sums, scale)
+    step = Decimal(1).scaleb(-type.scale)
+    values = np.empty(len(total), dtype=object)
+    inside = np.array(valid, dtype=bool)
+    for row in np.flatnonzero(valid):
+        value = _EXACT.divide(Decimal(int(total[row])).scaleb(-scale, _EXACT), Decimal(int(divisor[row])))
+        rounded = value.quantize(step, context=_EXACT)
+        values[row] = int(rounded.scaleb(type.scale, _EXACT))
+        inside[row] = abs(values[row]) < 10**type.precision
+    return to_arrow(values, inside, type)
+
+
+def _lift_extreme(function: str, combine: Combine) -> Callable[[Expression | None], tuple[Primitive, ...]]:
+    def lift(argument: Expression | None) -> tuple[Primitive, ...]:
+        assert argument is not None
+        return (Primitive((function,), argument, combine, (argument.type,)),)
+
+    return lift
+
+
+def _lower_first(partials: Partials, type: DataType) -> pa.Array:
+    return to_arrow(partials[0].fields[0], partials[0].valid_mask(), type)
+
+
+def _lift_moments(argument: Expression | None) -> tuple[Primitive, ...]:
+    assert argument is not None
+    lifts = ("count", "avg", "var_pop")
+    return (Primitive(lifts, _cast(argument, DOUBLE), Combine.MOMENTS, (BIGINT, DOUBLE, DOUBLE)),)
+
+
+def _lower_moments(*, sample: bool, root: bool) -> Callable[[Partials, DataType], pa.Array]:
+    def lower(partials: Partials, type: DataType) -> pa.Array:
+        count, _, variance = partials[0].fields
+        divisor = count - 1 if sample else count
+        with np.errstate(all="ignore"):
+            value = variance * (count / np.where(divisor == 0, 1, divisor))
+            value = np.sqrt(value) if root else value
+        return to_arrow(value, divisor > 0, type)
+
+    return lower
+
+
+def _numeric_as_double(argument: DataType) -> DataType | None:
+    return DOUBLE if argument.is_numeric else None
+
+
+def _moments(name: str, *, sample: bool, root: bool) -> Aggregate:
+    return Aggregate(
+        name=name, result=_numeric_as_double, lift=_lift_moments,
+        lower=_lower_moments(sample=sample, root=root), takes="a number",
+    )  # fmt: skip
+
+
+def _extreme(name: str, combine: Combine) -> Aggregate:
+    return Aggregate(
+        name=name, result=lambda argument: argument if argument.is_orderable else None,
+        lift=_lift_extreme(name, combine), lower=_lower_first, takes="a number, string, boolean, date or time",
+    )  # fmt: skip
+
+
+AGGREGATES: tuple[Aggregate, ...] = (
+    Aggregate(
+        name="count", result=lambda _: BIGINT, lift=lambda argument: (count_of(argument),),
+        lower=_lower_first, takes="anything, or *",
+    ),
+    Aggregate(name="sum", result=_result_sum, lift=_lift_sum, lower=_lower_sum, takes="a number", can_overflow=True),
+    Aggregate(name="avg", result=_result_avg, lift=_lift_avg, lower=_lower_avg, takes="a number", can_overflow=True),
+    _extreme("min", Combine.LEAST),
+    _extreme("max", Combine.GREATEST),
+    _moments("var_pop", sample=False, root=False),
+    _moments("var_samp", sample=True, root=False),
+    _moments("stddev_pop", sample=False, root=True),
+    _moments("stddev_samp", sample=True, root=True),
+)  # fmt: skip
+
+SYNONYMS: dict[str, str] = {
+    "mean": "avg", "variance": "var_samp", "stddev": "stddev_samp", "std": "stddev_samp",
+    "variance_pop": "var_pop", "variance_samp": "var_samp",
+}  # fmt: skip
+"""Other spellings, as Spark has them."""
+
+_BY_NAME = {aggregate.name: aggregate for aggregate in AGGREGATES}
+
+
+def aggregate(name: str) -> Aggregate | None:
+    """Return the aggregate of that name or synonym, in any case, or None.
+
+    >>> aggregate("MEAN").name
+    'avg'
+    """
+    folded = name.casefold()
+    return _BY_NAME.get(SYNONYMS.get(folded, folded))

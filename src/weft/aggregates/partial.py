@@ -1,0 +1,150 @@
+"""Partials as columns: what Spark returns, in the form in which Weft combines it.
+
+Whole numbers, times and booleans are int64, floating point is float64, decimals are Python integers in
+units of their scale, strings and bytes are themselves: every field can be combined exactly.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.aggregates.primitive import Primitive
+from weft.types import DataType, Kind
+
+Objects = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """The partials of one primitive, one row per group."""
+
+    fields: tuple[Objects, ...]
+    valid: Mask | None
+    """Which rows saw a value that is not NULL; None where all did."""
+    types: tuple[DataType, ...]
+
+    def __len__(self) -> int:
+        return len(self.fields[0])
+
+    def valid_mask(self) -> Mask:
+        """Return the validity of each row."""
+        return np.ones(len(self), dtype=bool) if self.valid is None else self.valid
+
+    def take(self, rows: npt.NDArray[np.intp]) -> "Partial":
+        """Return the given rows, in that order."""
+        valid = None if self.valid is None else self.valid[rows]
+        return Partial(tuple(field[rows] for field in self.fields), valid, self.types)
+
+
+def concatenate(parts: Sequence[Partial]) -> Partial:
+    """Return the rows of all parts, one after the other."""
+    fields = tuple(np.concatenate(columns) for columns in zip(*(part.fields for part in parts), strict=True))
+    if all(part.valid is None for part in parts):
+        return Partial(fields, None, parts[0].types)
+    return Partial(fields, np.concatenate([part.valid_mask() for part in parts]), parts[0].types)
+
+
+def empty(primitive: Primitive, rows: int) -> Partial:
+    """Return partials of no input at all: counts are 0, everything else is NULL."""
+    fields = tuple(np.zeros(rows, dtype=_dtype(type)) for type in primitive.types)
+    valid = None if primitive.lifts == ("count",) else np.zeros(rows, dtype=bool)
+    return Partial(fields, valid, primitive.types)
+
+
+def from_arrow(primitive: Primitive, columns: Sequence[pa.ChunkedArray]) -> Partial:
+    """Take a primitive's columns as Spark returns them."""
+    fields = tuple(decode(column, type) for column, type in zip(columns, primitive.types, strict=True))
+    # count is never NULL; the other fields of a primitive are NULL together.
+    last = columns[-1]
+    valid = None if last.null_count == 0 else np.asarray(pc.is_valid(last).combine_chunks())
+    return Partial(fields, valid, primitive.types)
+
+
+def decode(column: pa.ChunkedArray, type: DataType) -> Objects:
+    """Return an Arrow column as an array of the kind this module works with; NULL becomes a filler."""
+    if type.kind is Kind.DECIMAL:
+        return _objects([_unscaled(value, type.scale) for value in column.to_pylist()])
+    if type.kind in (Kind.STRING, Kind.BINARY):
+        filler: str | bytes = "" if type.kind is Kind.STRING else b""
+        return _objects([filler if value is None else value for value in column.to_pylist()])
+    if type.is_time:
+        column = column.cast(pa.int32() if type.kind is Kind.DATE else pa.int64())
+    if type.kind is Kind.BOOLEAN:
+        column = column.cast(pa.int8())
+    if column.null_count:
+        column = pc.fill_null(column, 0)
+    return column.to_numpy().astype(_dtype(type), copy=False)
+
+
+def to_arrow(values: Objects, valid: Mask, type: DataType) -> pa.Array:
+    """Return values as an Arrow array of the given type, NULL where not valid."""
+    hidden = ~np.asarray(valid, dtype=bool)
+    if type.kind is Kind.DECIMAL:
+        exact = [None if skip else _scaled(value, type.scale) for value, skip in zip(values, hidden, strict=True)]
+        return pa.array(exact, pa.decimal128(type.precision, type.scale))
+    if values.dtype == object and type.is_integer:
+        values = np.array([0 if skip else value for value, skip in zip(values, hidden, strict=True)], dtype=np.int64)
+    if type.kind is Kind.DATE:
+        return pa.array(values.astype(np.int32), pa.int32(), mask=hidden).cast(pa.date32())
+    if type.is_time:
+        return pa.array(values, pa.int64(), mask=hidden).cast(arrow_type(type))
+    if type.kind is Kind.BOOLEAN:
+        return pa.array(values.astype(bool), pa.bool_(), mask=hidden)
+    return pa.array(values, mask=hidden, from_pandas=False).cast(arrow_type(type))
+
+
+_ARROW = {
+    Kind.BOOLEAN: pa.bool_(), Kind.TINYINT: pa.int8(), Kind.SMALLINT: pa.int16(), Kind.INT: pa.int32(),
+    Kind.BIGINT: pa.int64(), Kind.FLOAT: pa.float32(), Kind.DOUBLE: pa.float64(), Kind.STRING: pa.string(),
+    Kind.BINARY: pa.binary(), Kind.DATE: pa.date32(), Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
+    Kind.TIMESTAMP_NTZ: pa.timestamp("us"), Kind.NULL: pa.null(),
+}  # fmt: skip
+
+
+def arrow_type(type: DataType) -> pa.DataType:
+    """Return the Arrow type of a column in the results.
+
+    >>> arrow_type(DataType(Kind.DECIMAL, 12, 2))
+    Decimal128Type(decimal128(12, 2))
+    """
+    if type.kind is Kind.DECIMAL:
+        return pa.decimal128(type.precision, type.scale)
+    return _ARROW[type.kind]
+
+
+def _dtype(type: DataType) -> npt.DTypeLike:
+    if type.is_fractional:
+        return np.float64
+    return object if type.kind in (Kind.DECIMAL, Kind.STRING, Kind.BINARY) else np.int64
+
+
+def _objects(values: list[Any]) -> Objects:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _unscaled(value: Decimal | None, scale: int) -> int:
+    """Return a decimal in units of its scale, whatever precision the arithmetic context has.
+
+    >>> _unscaled(Decimal("-12.50"), 2)
+    -1250
+    """
+    if value is None:
+        return 0
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    whole = int("".join(map(str, digits))) * 10 ** (exponent + scale)
+    return -whole if sign else whole
+
+
+def _scaled(value: int, scale: int) -> Decimal:
+    digits = tuple(map(int, str(abs(value))))
+    return Decimal((int(value < 0), digits, -scale))

@@ -1,0 +1,134 @@
+"""What can go wrong.
+
+    WeftError
+    ├── UserError            something the user can mend: the text says what, where and how
+    │   ├── QueryError       a statement cannot be understood or planned; carries a caret
+    │   │   ├── SyntaxMistake     the text is not in the language
+    │   │   ├── UnknownName       no such column, stream, table or function
+    │   │   ├── AmbiguousName     a column that several inputs have
+    │   │   ├── TypeMismatch      operands that do not fit
+    │   │   ├── BadWindow         a duration or window that makes no sense
+    │   │   ├── GroupingMistake   aggregates and plain columns mixed up
+    │   │   ├── NotAllowed        understood, but outside the language
+    │   │   └── TooLarge          beyond a limit
+    │   ├── SourceError      an input cannot be read as declared
+    │   └── EngineError      the call does not fit the engine's state
+    └── InternalError        a bug in Weft, never the user's fault
+"""
+
+from difflib import get_close_matches
+from typing import Iterable
+
+Span = tuple[int, int]
+"""Start and end offsets (end exclusive) in a query's text."""
+
+
+class WeftError(Exception):
+    """Anything Weft raises on purpose."""
+
+
+class UserError(WeftError):
+    """A mistake that the user can mend."""
+
+
+class QueryError(UserError):
+    """A statement that cannot be understood or planned."""
+
+    def __init__(self, problem: str, *, text: str = "", span: Span | None = None, query: str = "") -> None:
+        self.problem = problem
+        self.text = text
+        self.span = span
+        self.query = query
+        super().__init__(problem)
+
+    def named(self, query: str) -> "QueryError":
+        """Return this error as one of the named query, unless it has a name already."""
+        if not self.query:
+            self.query = query
+        return self
+
+    def __str__(self) -> str:
+        head = f"query {self.query}: {self.problem}" if self.query else self.problem
+        return head + caret(self.text, self.span)
+
+
+class SyntaxMistake(QueryError):
+    """The text is not in the language."""
+
+
+class UnknownName(QueryError):
+    """No such column, stream, table or function."""
+
+
+class AmbiguousName(QueryError):
+    """A column that several inputs have."""
+
+
+class TypeMismatch(QueryError):
+    """Operands whose types do not fit."""
+
+
+class BadWindow(QueryError):
+    """A duration or window that makes no sense."""
+
+
+class GroupingMistake(QueryError):
+    """Aggregates and plain columns mixed up."""
+
+
+class NotAllowed(QueryError):
+    """Something understood that lies outside the language."""
+
+
+class TooLarge(QueryError):
+    """A statement beyond a limit."""
+
+
+class SourceError(UserError):
+    """An input that cannot be read as declared."""
+
+
+class EngineError(UserError):
+    """A call that does not fit the engine's state."""
+
+
+class InternalError(WeftError):
+    """A bug in Weft."""
+
+
+def caret(text: str, span: Span | None) -> str:
+    """Show the line of `text` that holds `span` with carets under it.
+
+    >>> print(caret("SELECT prise", (7, 12)))
+    <BLANKLINE>
+      SELECT prise
+             ^^^^^
+    """
+    if span is None or not text:
+        return ""
+    begin, end = span
+    line_start = text.rfind("\n", 0, begin) + 1
+    line_end = text.find("\n", begin)
+    line = text[line_start : len(text) if line_end < 0 else line_end]
+    column = begin - line_start
+    width = max(1, min(end, line_start + len(line)) - begin)
+    # A long line is shown in part, so that the caret stays on the screen.
+    shown_from = max(0, column - 60)
+    shown = line[shown_from : column + width + 60].replace("\t", " ")
+    return f"\n  {shown}\n  {' ' * (column - shown_from)}{'^' * min(width, 120)}"
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return '; did you mean "x"?' for the nearest known name, or the known names.
+
+    >>> suggestion("prise", ["price", "vol"])
+    '; did you mean "price"?'
+    >>> suggestion("zzz", ["price", "vol"])
+    '; known are price, vol'
+    """
+    names = list(dict.fromkeys(known))
+    by_fold = {candidate.casefold(): candidate for candidate in names}
+    close = get_close_matches(name.casefold(), list(by_fold), n=1)
+    if close:
+        return f'; did you mean "{by_fold[close[0]]}"?'
+    return f"; known are {', '.join(names[:20])}" if names else ""

@@ -1,0 +1,97 @@
+"""Scalar expressions: the allow-listed tree between query text and Spark columns.
+
+A tree is a value: two texts that mean the same column expression compare equal, wherever they stood in
+the query (spans do not take part in comparison).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from weft.errors import Span
+from weft.types import DataType
+
+Scalar = None | bool | int | float | Decimal | str | bytes | date | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the joined row: `price` of the stream, `close.cp` of a table."""
+
+    name: str
+    type: DataType
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant."""
+
+    value: Scalar
+    type: DataType
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"'{self.value}'" if isinstance(self.value, str) else str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An allow-listed operator or function applied to arguments."""
+
+    function: str
+    args: "tuple[Expression, ...]"
+    type: DataType
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        if self.function == "cast":
+            return f"cast({self.args[0]} as {self.type})"
+        if len(self.args) == 2 and not self.function[0].isalpha():
+            return f"({self.args[0]} {self.function} {self.args[1]})"
+        return f"{self.function}({', '.join(map(str, self.args))})"
+
+
+class SlotKind(StrEnum):
+    """What a slot of the output stage refers to."""
+
+    KEY = "key"
+    AGGREGATE = "aggregate"
+    WINDOW_START = "window_start"
+    WINDOW_END = "window_end"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A value known after aggregation: a group-by key, an aggregate, or a bound of the window."""
+
+    kind: SlotKind
+    index: int
+    type: DataType
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.kind}{self.index}"
+
+
+Expression = Column | Literal | Call | Slot
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Yield the expression and everything below it, parents first."""
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, Call):
+            stack.extend(reversed(node.args))
+
+
+def columns(expression: Expression) -> frozenset[str]:
+    """Return the names of the columns that an expression reads."""
+    return frozenset(node.name for node in walk(expression) if isinstance(node, Column))

@@ -1,0 +1,89 @@
+"""What slices cost, in aggregate operations (STS, Tables 2 and 3 and inequality 1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, gcd
+
+from weft.optimizer.slice_manager import SliceManager
+from weft.optimizer.slices import Slicing
+from weft.window import Window
+
+_SAMPLED_EDGES = 20_000
+"""How many edges are counted before the rate of edges is taken as known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """Aggregate operations: rows into partials, and partials into results."""
+
+    partial: float
+    final: float
+
+    @property
+    def total(self) -> float:
+        """Both steps together."""
+        return self.partial + self.final
+
+
+def paned_final(window: Window) -> int:
+    """Return the final operations of one window over panes (Table 2).
+
+    >>> paned_final(Window(range_ms=18, slide_ms=15))
+    6
+    """
+    return window.range_ms // gcd(window.range_ms, window.slide_ms)
+
+
+def paired_final(window: Window) -> int:
+    """Return the final operations of one window over paired slices: ⌈2r/s⌉ at worst (Table 2).
+
+    >>> paired_final(Window(range_ms=18, slide_ms=15)), paired_final(Window(range_ms=30, slide_ms=15))
+    (3, 2)
+    """
+    if window.range_ms % window.slide_ms == 0:
+        return window.range_ms // window.slide_ms
+    return ceil(2 * window.range_ms / window.slide_ms)
+
+
+def unshared(windows: Sequence[Window], *, rows: float, period_ms: float) -> Operations:
+    """Return the cost of slicing for each window on its own, over a period that holds `rows` (Table 3)."""
+    final = sum(period_ms / window.slide_ms * paired_final(window) for window in windows)
+    return Operations(partial=len(windows) * rows, final=final)
+
+
+def shared(windows: Sequence[Window], *, rows: float, edges: float) -> Operations:
+    """Return the cost of one common slicing with `edges` slices in the period that holds `rows` (Table 3)."""
+    return Operations(partial=rows, final=edges * overlap(windows))
+
+
+def overlap(windows: Sequence[Window]) -> float:
+    """Return Σ r/s: how many windows a moment lies in, over all queries."""
+    return sum(window.range_ms / window.slide_ms for window in windows)
+
+
+def edge_rate(windows: Sequence[Window], slicing: Slicing = Slicing.PAIRED) -> float:
+    """Return the edges per millisecond of the common slicing (γ), counted rather than derived.
+
+    >>> round(edge_rate([Window(range_ms=18, slide_ms=15), Window(range_ms=12, slide_ms=9)]), 6)
+    0.266667
+    """
+    distinct = set(windows)
+    if not distinct:
+        return 0.0
+    manager = SliceManager(distinct, slicing=slicing)
+    edge = 0
+    for count in range(1, _SAMPLED_EDGES + 1):
+        edge = manager.advance()
+        # A whole common period has been seen: the rate is exact.
+        if all(edge % window.slide_ms == window.offset_ms % window.slide_ms for window in distinct):
+            break
+    return count / edge
+
+
+def break_even_rate(windows: Sequence[Window], *, edges_per_ms: float) -> float:
+    """Return the rows per millisecond above which sharing costs less than not sharing (inequality 1)."""
+    if len(windows) < 2:
+        return 0.0
+    shared_final = edges_per_ms * overlap(windows)
+    unshared_final = 2 * sum(window.range_ms / window.slide_ms**2 for window in windows)
+    return max(0.0, (shared_final - unshared_final) / (len(windows) - 1))

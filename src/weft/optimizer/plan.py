@@ -1,0 +1,106 @@
+"""The shared plan: a forest of relations, and how each query is answered from its root."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from weft.aggregates import Primitive, aggregate
+from weft.errors import InternalError
+from weft.expression import Call, Expression, Literal
+from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
+from weft.query.logical import AggregateCall, Join, LogicalQuery
+from weft.types import NULL
+from weft.window import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """Rows grouped by slices of time and by attributes, with partials for each group."""
+
+    joins: tuple[Join, ...] = ()
+    """The tables joined to the stream before anything else."""
+    windows: frozenset[Window]
+    """What the edges come from."""
+    keys: tuple[Expression, ...] = ()
+    """GROUP BY attributes, in a canonical order."""
+    predicate: Expression | None = None
+    """The rows that take part; the attribute of which only one value is kept."""
+    primitives: tuple[Primitive, ...] = ()
+
+    @property
+    def grouping(self) -> tuple[tuple[Join, ...], tuple[Expression, ...], Expression | None]:
+        """Everything but time and primitives: relations that agree in it share by slices alone."""
+        return self.joins, self.keys, self.predicate
+
+    def edges(self, slicing: Slicing) -> frozenset[EdgeClass]:
+        """Return where time is cut."""
+        return edge_classes(self.windows, slicing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How a query is answered from a relation."""
+
+    query: LogicalQuery
+    relation: int
+    """Which of the plan's relations."""
+    keys: tuple[int, ...]
+    """For each GROUP BY key of the query, its place among the relation's keys."""
+    aggregates: tuple[tuple[int, ...], ...]
+    """For each aggregate of the query, the places of its primitives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedPlan:
+    """Relations computed from the stream in one job, and the queries they answer."""
+
+    relations: tuple[Relation, ...]
+    answers: tuple[Answer, ...]
+    slicing: Slicing = Slicing.PAIRED
+
+    def answers_of(self, relation: int) -> tuple[Answer, ...]:
+        """Return the queries answered from one relation."""
+        return tuple(answer for answer in self.answers if answer.relation == relation)
+
+
+def lift(call: AggregateCall) -> tuple[Primitive, ...]:
+    """Return the primitives of an aggregate; a FILTER becomes part of what they are computed over."""
+    function = aggregate(call.function)
+    if function is None:
+        raise InternalError(f"no aggregate {call.function}")
+    return function.lift(_filtered(call))
+
+
+def _filtered(call: AggregateCall) -> Expression | None:
+    if call.filter is None:
+        return call.argument
+    value = call.argument if call.argument is not None else Literal(True, call.filter.type)
+    return Call("case", (call.filter, value, Literal(None, NULL)), value.type)
+
+
+def leaf(query: LogicalQuery) -> Relation:
+    """Return the relation that a query needs and nothing more."""
+    primitives = dict.fromkeys(primitive for call in query.aggregates for primitive in lift(call))
+    return Relation(
+        joins=query.joins,
+        windows=frozenset((query.window,)),
+        keys=canonical_keys(key.expression for key in query.keys),
+        predicate=query.predicate,
+        primitives=tuple(primitives),
+    )
+
+
+def canonical_keys(keys: Iterable[Expression]) -> tuple[Expression, ...]:
+    """Order GROUP BY keys so that queries that list them differently share."""
+    return tuple(sorted(dict.fromkeys(keys), key=str))
+
+
+def answer(query: LogicalQuery, relation: Relation, index: int) -> Answer:
+    """Return how a query reads its result off a relation that its leaf is part of."""
+    keys = {key: place for place, key in enumerate(relation.keys)}
+    primitives = {primitive: place for place, primitive in enumerate(relation.primitives)}
+    return Answer(
+        query=query,
+        relation=index,
+        keys=tuple(keys[key.expression] for key in query.keys),
+        aggregates=tuple(tuple(primitives[one] for one in lift(call)) for call in query.aggregates),
+    )

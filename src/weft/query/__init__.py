@@ -1,0 +1,27 @@
+"""The query language: from text to `LogicalQuery`."""
+
+from weft.query.binder import bind
+from weft.query.definitions import check_stream
+from weft.query.duration import parse_duration
+from weft.query.statements import (
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    DropQuery,
+    Statement,
+    parse,
+    parse_select,
+)
+
+__all__ = [
+    "CreateQuery",
+    "CreateStream",
+    "CreateTable",
+    "DropQuery",
+    "Statement",
+    "bind",
+    "check_stream",
+    "parse",
+    "parse_duration",
+    "parse_select",
+]

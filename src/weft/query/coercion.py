@@ -1,0 +1,121 @@
+"""What type two types meet in: Spark 4's rules with ANSI mode on."""
+
+from decimal import Decimal
+
+from weft.expression import Expression, Literal
+from weft.types import BIGINT, DOUBLE, MAX_PRECISION, NULL, TIMESTAMP, DataType, Kind, decimal
+
+_WIDTH = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INT: 3, Kind.BIGINT: 4}
+
+
+def common_type(left: DataType, right: DataType) -> DataType | None:
+    """Return the least type that holds both, or None.
+
+    >>> str(common_type(DataType(Kind.INT), DataType(Kind.DECIMAL, 4, 2)))
+    'decimal(12,2)'
+    """
+    if left == right or right.kind is Kind.NULL:
+        return left
+    if left.kind is Kind.NULL:
+        return right
+    if left.is_numeric and right.is_numeric:
+        return _common_number(left, right)
+    if left.is_time and right.is_time:
+        kinds = {left.kind, right.kind}
+        return TIMESTAMP if Kind.TIMESTAMP in kinds else DataType(Kind.TIMESTAMP_NTZ)
+    return None
+
+
+def common_of(types: list[DataType]) -> DataType | None:
+    """Return the least type that holds all, or None."""
+    found: DataType | None = NULL
+    for type in types:
+        found = None if found is None else common_type(found, type)
+    return found
+
+
+def _common_number(left: DataType, right: DataType) -> DataType:
+    if left.is_fractional or right.is_fractional:
+        # Only FLOAT with FLOAT stays FLOAT: a float cannot hold every INT.
+        return DOUBLE
+    if left.is_integer and right.is_integer:
+        return left if _WIDTH[left.kind] >= _WIDTH[right.kind] else right
+    return _wider_decimal(left.as_decimal(), right.as_decimal())
+
+
+def _wider_decimal(left: DataType, right: DataType) -> DataType:
+    scale = max(left.scale, right.scale)
+    precision = max(left.precision - left.scale, right.precision - right.scale) + scale
+    excess = max(0, precision - MAX_PRECISION)
+    return DataType(Kind.DECIMAL, precision - excess, max(0, scale - excess))
+
+
+def arithmetic(operator: str, left: Expression, right: Expression) -> DataType | None:
+    """Return the type of `left operator right` for + - * / % div, or None where it does not apply."""
+    one, other = left.type, right.type
+    if one.kind is Kind.NULL or other.kind is Kind.NULL:
+        one, other = (other, other) if one.kind is Kind.NULL else (one, one)
+    if one.kind is Kind.NULL:
+        return DOUBLE
+    if not (one.is_numeric and other.is_numeric):
+        return None
+    if operator == "div":
+        return None if one.is_fractional or other.is_fractional else BIGINT
+    if Kind.DECIMAL in (one.kind, other.kind) and not (one.is_fractional or other.is_fractional):
+        return decimal_result(operator, _as_decimal(left, one), _as_decimal(right, other))
+    return DOUBLE if operator == "/" else _common_number(one, other) if one != other else one
+
+
+def _as_decimal(expression: Expression, type: DataType) -> DataType:
+    """Return the decimal type of an operand; a whole constant takes the digits it has, as in Spark."""
+    if isinstance(expression, Literal) and type.is_integer and isinstance(expression.value, int):
+        return DataType(Kind.DECIMAL, len(str(abs(expression.value))), 0)
+    return type.as_decimal()
+
+
+def decimal_result(operator: str, left: DataType, right: DataType) -> DataType:
+    """Return the type of arithmetic on two decimals.
+
+    >>> str(decimal_result("/", DataType(Kind.DECIMAL, 10, 2), DataType(Kind.DECIMAL, 5, 1)))
+    'decimal(17,8)'
+    """
+    scale = max(left.scale, right.scale)
+    wholes = left.precision - left.scale, right.precision - right.scale
+    if operator == "*":
+        return decimal(left.precision + right.precision + 1, left.scale + right.scale)
+    if operator == "/":
+        scale = max(6, left.scale + right.precision + 1)
+        return decimal(wholes[0] + right.scale + scale, scale)
+    if operator == "%":
+        return decimal(min(wholes) + scale, scale)
+    return decimal(max(wholes) + scale + 1, scale)
+
+
+def rounded(type: DataType, digits: int) -> DataType:
+    """Return the type of `round(x, digits)`."""
+    if type.kind is not Kind.DECIMAL:
+        return type
+    whole = type.precision - type.scale + 1
+    if digits < 0:
+        return DataType(Kind.DECIMAL, min(max(whole, 1 - digits), MAX_PRECISION), 0)
+    scale = min(digits, type.scale)
+    return DataType(Kind.DECIMAL, min(whole + scale, MAX_PRECISION), scale)
+
+
+def exact_type(value: Decimal) -> DataType:
+    """Return the decimal type of a constant: 0.05 is decimal(2,2)."""
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    return DataType(Kind.DECIMAL, max(len(digits) + max(0, exponent), scale, 1), scale)
+
+
+def castable(source: DataType, target: DataType) -> bool:
+    """Say whether CAST applies."""
+    if source.kind in (target.kind, Kind.NULL) or Kind.STRING in (source.kind, target.kind):
+        return True
+    if source.is_numeric or source.kind is Kind.BOOLEAN:
+        return target.is_numeric or target.kind is Kind.BOOLEAN or (source.is_numeric and target == TIMESTAMP)
+    if source.is_time:
+        return target.is_time or (source == TIMESTAMP and target.is_numeric)
+    return False

@@ -1,0 +1,122 @@
+"""A place among the tokens of a statement, and the small questions a grammar asks there."""
+
+from dataclasses import dataclass
+
+from weft.errors import QueryError, Span, SyntaxMistake, TooLarge
+from weft.query.lexer import Token, TokenKind
+
+MAX_DEPTH = 100
+"""How deep expressions may nest."""
+
+RESERVED = frozenset(
+    """ALL AND AS BETWEEN CASE CREATE CROSS DISTINCT ELSE EMIT EXCEPT FROM FULL GROUP HAVING IN INNER
+    INTERSECT IS JOIN LEFT LIKE ILIKE RLIKE LIMIT NATURAL NOT ON OR ORDER QUALIFY RIGHT SELECT THEN UNION
+    USING WHEN WHERE WITH""".split()
+)
+"""Words that are never names unless quoted."""
+
+
+@dataclass(slots=True)
+class Cursor:
+    """A reader of one statement's tokens; spans are offsets into `text`."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    base: int = 0
+    index: int = 0
+    depth: int = 0
+
+    @property
+    def token(self) -> Token:
+        """The next token."""
+        return self.tokens[self.index]
+
+    def peek(self, ahead: int = 1) -> Token:
+        """Return a later token without moving."""
+        index = self.index + ahead
+        return self.tokens[index] if index < len(self.tokens) else self.tokens[-1]
+
+    def advance(self) -> Token:
+        """Move past the next token and return it."""
+        token = self.tokens[self.index]
+        if token.kind is not TokenKind.END:
+            self.index += 1
+        return token
+
+    def at(self, key: str, following: str | None = None) -> bool:
+        """Say whether this word or symbol comes next, and then the following one."""
+        if self.tokens[self.index].key != key:
+            return False
+        return following is None or self.peek().key == following
+
+    def accept(self, key: str, following: str | None = None) -> bool:
+        """Move past this word or symbol, and the following one, if they come next."""
+        if not self.at(key, following):
+            return False
+        self.index += 1 if following is None else 2
+        return True
+
+    def expect(self, key: str) -> None:
+        """Move past this word or symbol, which must come next."""
+        if not self.accept(key):
+            raise self.mistake(f"expected {key}")
+
+    def at_name(self) -> bool:
+        """Say whether a name comes next."""
+        token = self.token
+        return token.kind is TokenKind.QUOTED or (token.kind is TokenKind.WORD and token.key not in RESERVED)
+
+    def name(self, what: str) -> Token:
+        """Move past a name and return it."""
+        if not self.at_name():
+            raise self.mistake(f"expected {what}")
+        return self.advance()
+
+    def string(self, what: str) -> Token:
+        """Move past a string and return it."""
+        if self.token.kind is not TokenKind.STRING:
+            raise self.mistake(f"expected {what}")
+        return self.advance()
+
+    def enter(self) -> None:
+        """Note one more level of nesting."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooLarge(f"expressions nest more than {MAX_DEPTH} deep", span=self.span())
+
+    def leave(self) -> None:
+        """Note one level of nesting less."""
+        self.depth -= 1
+
+    def span(self, token: Token | None = None) -> Span:
+        """Return the span of a token, by default the next."""
+        token = token or self.token
+        return token.start - self.base, token.end - self.base
+
+    def span_from(self, index: int) -> Span:
+        """Return the span from the token at `index` to the one just passed."""
+        last = self.tokens[max(self.index - 1, index)]
+        return self.tokens[index].start - self.base, last.end - self.base
+
+    def written(self, span: Span) -> str:
+        """Return the text of a span on one line."""
+        return " ".join(self.text[span[0] : span[1]].split())
+
+    def rebase(self) -> None:
+        """Let the text and its spans begin at the next token."""
+        start, end = self.token.start, self.tokens[-2].end
+        self.text = self.text[start - self.base : end - self.base]
+        self.base = start
+
+    def mistake(self, problem: str) -> QueryError:
+        """Return a syntax error at the next token that also says what was found."""
+        token = self.token
+        if token.kind is TokenKind.END:
+            span = max(0, len(self.text) - 1), len(self.text)
+            return SyntaxMistake(f"{problem}, but the text ends here", span=span)
+        return SyntaxMistake(f"{problem}, found {self.written(self.span())}", span=self.span())
+
+    def finish(self) -> None:
+        """Check that nothing is left."""
+        if self.token.kind is not TokenKind.END:
+            raise self.mistake("expected the end of the statement")

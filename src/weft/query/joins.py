@@ -1,0 +1,202 @@
+"""FROM: which stream and tables a query reads, and by what equalities they are joined."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.errors import AmbiguousName, BadWindow, NotAllowed, TypeMismatch, UnknownName, suggestion
+from weft.expression import Call, Expression, columns
+from weft.query.coercion import common_type
+from weft.query.expressions import Context, condition
+from weft.query.logical import Catalog, ColumnDef, Join, JoinKind, StreamDef, TableDef
+from weft.query.scope import Input, Scope
+from weft.query.syntax import SelectSyntax, SourceSyntax
+
+_Pair = tuple[Expression, Expression]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class From:
+    """The inputs of a query."""
+
+    stream: StreamDef
+    source: SourceSyntax
+    """How the stream was written."""
+    tables: tuple[tuple[SourceSyntax, Input], ...]
+    scope: Scope
+
+
+def bind_from(syntax: SelectSyntax, catalog: Catalog) -> From:
+    """Find the stream and tables that a query names."""
+    found = [(source, _lookup(source, catalog)) for source in syntax.sources]
+    streams = [(source, definition) for source, definition in found if isinstance(definition, StreamDef)]
+    tables = [(source, definition) for source, definition in found if isinstance(definition, TableDef)]
+    if not streams:
+        known = ", ".join(stream.name for stream in catalog.streams)
+        problem = f"{tables[0][1].name} is a table; a query reads a stream{': ' + known if known else ''}"
+        raise NotAllowed(problem, span=tables[0][0].span)
+    _check_sources(streams, tables, found[0][0])
+    stream_source, stream = streams[0]
+    stream_input = _input(stream_source, stream, "stream", "")
+    joined = tuple(
+        (source, _input(source, table, "table", prefix))
+        for (source, table), prefix in zip(tables, _prefixes(tables), strict=True)
+    )
+    inputs = (stream_input, *(input for _, input in joined))
+    _check_labels(inputs, (stream_source, *(source for source, _ in joined)))
+    merged = frozenset(name.parts[0].casefold() for source, _ in joined for name in source.using)
+    return From(stream=stream, source=stream_source, tables=joined, scope=Scope(inputs, merged))
+
+
+def _lookup(source: SourceSyntax, catalog: Catalog) -> StreamDef | TableDef:
+    definitions: tuple[StreamDef | TableDef, ...] = (*catalog.streams, *catalog.tables)
+    for definition in definitions:
+        if definition.name.casefold() == source.name.casefold():
+            return definition
+    known = [definition.name for definition in definitions]
+    raise UnknownName(
+        f'unknown stream or table "{source.name}"{suggestion(source.name, known)}', span=source.span
+    )
+
+
+def _check_sources(
+    streams: list[tuple[SourceSyntax, StreamDef]],
+    tables: list[tuple[SourceSyntax, TableDef]],
+    first: SourceSyntax,
+) -> None:
+    if len(streams) > 1:
+        problem = "a query reads one stream; joins of streams are not in the language"
+        raise NotAllowed(f"{problem}: {streams[0][1].name} and {streams[1][1].name}", span=streams[1][0].span)
+    if streams[0][0].left or (first is not streams[0][0] and any(source.left for source, _ in tables)):
+        raise NotAllowed("the stream stands before LEFT JOIN", span=streams[0][0].span)
+    for source, table in tables:
+        if source.window is not None:
+            raise BadWindow(f"{table.name} is a table; only the stream has a window", span=source.window.span)
+
+
+def _prefixes(tables: Sequence[tuple[SourceSyntax, TableDef]]) -> list[str]:
+    """Name tables by their own names where they can, so that equal joins under other aliases are equal."""
+    times = Counter(table.name for _, table in tables)
+    labels = [source.alias or table.name for source, table in tables]
+    own = [
+        table.name if times[table.name] == 1 else label
+        for (_, table), label in zip(tables, labels, strict=True)
+    ]
+    return own if len({name.casefold() for name in own}) == len(own) else labels
+
+
+def _input(source: SourceSyntax, definition: StreamDef | TableDef, what: str, prefix: str) -> Input:
+    columns: dict[str, ColumnDef] = {column.name.casefold(): column for column in definition.columns}
+    label = source.alias or definition.name
+    return Input(
+        what=f"{what} {definition.name}", name=definition.name, label=label, prefix=prefix, columns=columns
+    )
+
+
+def _check_labels(inputs: tuple[Input, ...], sources: tuple[SourceSyntax, ...]) -> None:
+    seen: set[str] = set()
+    for input, source in zip(inputs, sources, strict=True):
+        if input.label.casefold() in seen:
+            problem = f'"{input.label}" stands for two inputs; give one an alias, as in {input.name} AS other'
+            raise AmbiguousName(problem, span=source.span)
+        seen.add(input.label.casefold())
+
+
+def bind_joins(
+    origin: From, where: tuple[Expression, ...], context: Context
+) -> tuple[tuple[Join, ...], tuple[Expression, ...]]:
+    """Return the joins and what remains of the conditions."""
+    pool = [*where]
+    for source, _ in origin.tables:
+        if not source.left and source.on is not None:
+            pool.extend(conjuncts(condition(source.on, context, "ON")))
+    waiting, placed, joins = list(origin.tables), [""], list[Join]()
+    while waiting:
+        # A table may be linked only through one that stands after it.
+        for entry in waiting:
+            join, pool = _join(entry, origin, pool, placed, context)
+            if join is not None:
+                joins.append(join)
+                placed.append(entry[1].prefix)
+                waiting.remove(entry)
+                break
+        else:
+            raise _unlinked(waiting[0])
+    return tuple(joins), tuple(pool)
+
+
+def _join(
+    entry: tuple[SourceSyntax, Input],
+    origin: From,
+    pool: list[Expression],
+    placed: list[str],
+    context: Context,
+) -> tuple[Join | None, list[Expression]]:
+    source, input = entry
+    pairs = _using(source, input, origin)
+    own = conjuncts(condition(source.on, context, "ON")) if source.left and source.on is not None else ()
+    offered = list(own) if source.left else pool
+    rest: list[Expression] = []
+    for term in offered:
+        pair = _pair(term, input, placed, origin)
+        if pair is None:
+            rest.append(term)
+        else:
+            pairs.append(pair)
+    if source.left and rest:
+        problem = (
+            f"ON of LEFT JOIN {input.name} holds only equalities with its columns; use WHERE for the rest"
+        )
+        raise NotAllowed(problem, span=rest[0].span)
+    if not pairs:
+        return None, pool
+    kind = JoinKind.LEFT if source.left else JoinKind.INNER
+    join = Join(table=input.name, alias=input.prefix, kind=kind, on=tuple(dict.fromkeys(pairs)))
+    return join, pool if source.left else rest
+
+
+def _using(source: SourceSyntax, input: Input, origin: From) -> list[_Pair]:
+    pairs: list[_Pair] = []
+    for name in source.using:
+        before = tuple(other for other in origin.scope.inputs if other is not input)
+        left = Scope(before, origin.scope.merged).resolve(name)
+        right = Scope((input,)).resolve(name)
+        if common_type(left.type, right.type) is None:
+            raise TypeMismatch(
+                f'USING joins {left.type} with {right.type} by "{name.parts[0]}"', span=name.span
+            )
+        pairs.append((left, right))
+    return pairs
+
+
+def _pair(term: Expression, input: Input, placed: list[str], origin: From) -> _Pair | None:
+    if not isinstance(term, Call) or term.function != "=":
+        return None
+    sides = [_prefixes_of(arg, origin) for arg in term.args]
+    for mine, other in ((1, 0), (0, 1)):
+        if sides[mine] == {input.prefix} and sides[other] and sides[other] <= set(placed):
+            return term.args[other], term.args[mine]
+    return None
+
+
+def _prefixes_of(expression: Expression, origin: From) -> set[str]:
+    prefixes = [input.prefix for _, input in origin.tables]
+    found = set()
+    for name in columns(expression):
+        found.add(next((prefix for prefix in prefixes if name.startswith(prefix + ".")), ""))
+    return found
+
+
+def _unlinked(entry: tuple[SourceSyntax, Input]) -> NotAllowed:
+    source, input = entry
+    problem = f"table {input.name} is joined without an equality; add one, as in {input.label}.column = …"
+    return NotAllowed(problem, span=source.span)
+
+
+def conjuncts(expression: Expression | None) -> tuple[Expression, ...]:
+    """Return the terms of an AND."""
+    if expression is None:
+        return ()
+    if isinstance(expression, Call) and expression.function == "and":
+        return expression.args
+    return (expression,)

@@ -1,0 +1,145 @@
+"""What a workload means once its names and types are known."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from weft.expression import Expression
+from weft.types import DataType
+from weft.window import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnDef:
+    """A column of a stream or table."""
+
+    name: str
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where rows come from: a Spark format and its options."""
+
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+class TimeUnit(StrEnum):
+    """The unit of an event time kept as a number since the epoch."""
+
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    NANOSECONDS = "ns"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamDef:
+    """A declared stream."""
+
+    name: str
+    columns: tuple[ColumnDef, ...]
+    """Empty until the source's own schema is read, when none was declared."""
+    time: str
+    """The event-time column."""
+    time_unit: TimeUnit | None = None
+    """Set exactly when the event time is a number."""
+    delay_ms: int = 0
+    """How far behind the newest row a row may come and still count."""
+    skew_ms: int | None = 86_400_000
+    """How far ahead of the clock a row may lie before it is set aside; None for no limit."""
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDef:
+    """A declared static table."""
+
+    name: str
+    columns: tuple[ColumnDef, ...] = ()
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionDef:
+    """A function registered from Python."""
+
+    name: str
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """The names that queries may use."""
+
+    streams: tuple[StreamDef, ...] = ()
+    tables: tuple[TableDef, ...] = ()
+    functions: tuple[FunctionDef, ...] = ()
+
+
+class JoinKind(StrEnum):
+    """What happens to a row without a partner."""
+
+    INNER = "inner"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A static table joined to the stream."""
+
+    table: str
+    alias: str
+    """The table's columns are named `alias.column` in expressions."""
+    kind: JoinKind
+    on: tuple[tuple[Expression, Expression], ...]
+    """Equal pairs: an expression over what stands before, and one over this table's columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedExpression:
+    """An expression and the name of the column that it fills."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateCall:
+    """One aggregate of a query, such as `sum(price * vol) FILTER (WHERE vol > 5)`."""
+
+    function: str
+    argument: Expression | None
+    """None for count(*)."""
+    filter: Expression | None
+    type: DataType
+    """The result's type."""
+
+    def __str__(self) -> str:
+        inner = "*" if self.argument is None else str(self.argument)
+        suffix = f" FILTER (WHERE {self.filter})" if self.filter is not None else ""
+        return f"{self.function}({inner}){suffix}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogicalQuery:
+    """A query whose names and types are settled; the input of planning."""
+
+    name: str
+    text: str = field(compare=False)
+    """What the user wrote, for messages."""
+    stream: str
+    joins: tuple[Join, ...] = ()
+    window: Window
+    predicate: Expression | None = None
+    keys: tuple[NamedExpression, ...] = ()
+    """GROUP BY, without the window."""
+    aggregates: tuple[AggregateCall, ...] = ()
+    outputs: tuple[NamedExpression, ...] = ()
+    """SELECT, as expressions over slots."""
+    having: Expression | None = None
+    """HAVING, over slots."""
+    emit_empty: bool = False
+    """Whether a window without a matching row gives a row too."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What was understood where the text could be read in two ways; explain repeats it."""

@@ -1,0 +1,184 @@
+"""SELECT and HAVING: expressions over the keys, the aggregates and the window of a query."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from weft.aggregates.functions import AGGREGATES, SYNONYMS, Aggregate, aggregate
+from weft.errors import GroupingMistake, NotAllowed, QueryError, TypeMismatch
+from weft.expression import Call, Column, Expression, Literal, Slot, SlotKind
+from weft.query.expressions import Context, condition, outside_group_by, typed
+from weft.query.grouping import Grouping, output_name, window_bound
+from weft.query.joins import From
+from weft.query.logical import AggregateCall, NamedExpression
+from weft.query.syntax import Invocation, ItemSyntax, Name, Node, Star
+from weft.query.windows import CALLS, END, START, quotient
+from weft.types import INT, Kind
+
+KNOWN = (*(found.name for found in AGGREGATES), *SYNONYMS)
+"""The names of aggregates, for suggestions."""
+_RESERVED_OUTPUTS = {"window_start": START, "window_end": END}
+
+
+def row_guard(place: str) -> Callable[[Node], Expression | None]:
+    """Return an intercept that refuses what is known only after aggregation."""
+
+    def guard(node: Node) -> Expression | None:
+        if isinstance(node, Invocation):
+            if aggregate(node.name) is not None:
+                raise _misplaced(node, place)
+            if node.name.casefold() in CALLS:
+                raise outside_group_by(node)
+        return None
+
+    return guard
+
+
+def _misplaced(node: Invocation, place: str) -> GroupingMistake:
+    if place == "WHERE":
+        return GroupingMistake(
+            f"{node.name}(…) is an aggregate and WHERE is met row by row; use HAVING", span=node.span
+        )
+    if place == "":
+        return GroupingMistake(
+            f"{node.name}(…) stands inside another aggregate; use one of them", span=node.span
+        )
+    return GroupingMistake(f"{node.name}(…) is an aggregate, and {place} has none", span=node.span)
+
+
+@dataclass(slots=True, kw_only=True)
+class Outputs:
+    """The output stage of a query while it is bound; aggregates are kept once each."""
+
+    origin: From
+    grouping: Grouping
+    row: Context
+    """What the arguments of aggregates refer to."""
+    aggregates: dict[AggregateCall, int] = field(default_factory=dict)
+    names: dict[str, Expression] = field(default_factory=dict)
+    """SELECT's aliases, for HAVING."""
+
+    def select(self, items: tuple[ItemSyntax, ...]) -> tuple[NamedExpression, ...]:
+        """Bind the items of SELECT."""
+        outputs: dict[str, NamedExpression] = {}
+        for item in items:
+            expression = self._bind(item.node, self._intercept)
+            name = self._output_name(item, expression)
+            if name.casefold() in outputs:
+                raise NotAllowed(
+                    f'two columns are named "{name}"; give one another alias', span=item.node.span
+                )
+            if expression != _RESERVED_OUTPUTS.get(name.casefold()):
+                outputs[name.casefold()] = NamedExpression(name=name, expression=expression)
+            if item.alias is not None:
+                self.names[item.alias.casefold()] = expression
+        return tuple(outputs.values())
+
+    def having(self, node: Node) -> Expression:
+        """Bind HAVING, which may use SELECT's aliases."""
+        context = self._context(self._having_intercept)
+        return self._grouped(condition(node, context, "HAVING"))
+
+    def _bind(self, node: Node, intercept: Callable[[Node], Expression | None]) -> Expression:
+        return self._grouped(typed(node, self._context(intercept)))
+
+    def _context(self, intercept: Callable[[Node], Expression | None]) -> Context:
+        row = self.row
+        return Context(scope=row.scope, functions=row.functions, known=row.known, intercept=intercept)
+
+    def _output_name(self, item: ItemSyntax, expression: Expression) -> str:
+        if item.alias is None and isinstance(item.node, Name) and expression in (START, END):
+            return "window_start" if expression == START else "window_end"
+        name = output_name(item)
+        reserved = _RESERVED_OUTPUTS.get(name.casefold())
+        if reserved is not None and expression != reserved:
+            problem = f'the results have a column "{name}" of their own; choose another alias'
+            raise NotAllowed(problem, span=item.node.span)
+        return name
+
+    def _having_intercept(self, node: Node) -> Expression | None:
+        if isinstance(node, Name) and len(node.parts) == 1:
+            named = self.names.get(node.parts[0].casefold())
+            if named is not None:
+                return named
+        return self._intercept(node)
+
+    def _intercept(self, node: Node) -> Expression | None:
+        if isinstance(node, Invocation):
+            return self._invoked(node)
+        if isinstance(node, Name):
+            return self._named(node)
+        divisor = self.grouping.divisor
+        if divisor is not None and quotient(node, self.origin.stream, self.origin.scope) == divisor:
+            return self.grouping.bound.index
+        return None
+
+    def _named(self, node: Name) -> Expression | None:
+        if len(node.parts) == 1:
+            alias = dict(self.grouping.aliases).get(node.parts[0].casefold())
+            if alias is not None:
+                return alias
+            if node.parts[0].casefold() == "window" and not self.origin.scope.has(node):
+                problem = "the window is two columns; write window_start and window_end"
+                raise NotAllowed(problem, span=node.span)
+        return window_bound(node)
+
+    def _invoked(self, node: Invocation) -> Expression | None:
+        found = aggregate(node.name)
+        if found is not None:
+            return self._aggregate(node, found)
+        if node.name.casefold() in CALLS:
+            raise outside_group_by(node)
+        return None
+
+    def _aggregate(self, node: Invocation, found: Aggregate) -> Slot:
+        if node.distinct:
+            problem = (
+                f"{node.name}(DISTINCT …) is not in the language; group by the column in a query of its own"
+            )
+            raise NotAllowed(problem, span=node.span)
+        inner = Context(
+            scope=self.row.scope, functions=self.row.functions, known=self.row.known, intercept=row_guard("")
+        )
+        argument = _argument(node, found, inner)
+        filter = None if node.filter is None else condition(node.filter, inner, "FILTER")
+        type = found.result(INT if argument is None else argument.type)
+        if type is None or (
+            argument is not None and argument.type.kind is Kind.NULL and found.name != "count"
+        ):
+            assert argument is not None
+            raise TypeMismatch(f"{node.name} takes {found.takes}, found {argument.type}", span=node.span)
+        call = AggregateCall(function=found.name, argument=argument, filter=filter, type=type)
+        index = self.aggregates.setdefault(call, len(self.aggregates))
+        return Slot(SlotKind.AGGREGATE, index, type, node.span)
+
+    def _grouped(self, expression: Expression) -> Expression:
+        """Replace the keys by their slots; whatever column remains is a mistake."""
+        for index, key in enumerate(self.grouping.keys):
+            if expression == key.expression:
+                return Slot(SlotKind.KEY, index, expression.type, expression.span)
+        if isinstance(expression, Call):
+            args = tuple([self._grouped(arg) for arg in expression.args])
+            return Call(expression.function, args, expression.type, expression.span)
+        if isinstance(expression, Column):
+            raise _ungrouped(expression)
+        return expression
+
+
+def _argument(node: Invocation, found: Aggregate, context: Context) -> Expression | None:
+    if len(node.args) != 1:
+        raise TypeMismatch(f"{node.name} takes one argument, found {len(node.args)}", span=node.span)
+    if isinstance(node.args[0], Star):
+        if found.name != "count":
+            raise TypeMismatch(f"{node.name} takes {found.takes}, found *; only count has *", span=node.span)
+        return None
+    argument = typed(node.args[0], context)
+    # count(1) counts rows, and shares with count(*).
+    constant = isinstance(argument, Literal) and argument.value is not None
+    return None if constant and found.name == "count" else argument
+
+
+def _ungrouped(column: Column) -> QueryError:
+    problem = f'column "{column.name}" is neither in GROUP BY nor inside an aggregate'
+    return GroupingMistake(
+        f"{problem}; add it to GROUP BY or write e.g. max({column.name})", span=column.span
+    )

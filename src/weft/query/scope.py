@@ -1,0 +1,100 @@
+"""What names mean in a query: the stream's columns and those of the tables joined to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.errors import AmbiguousName, NotAllowed, TypeMismatch, UnknownName, suggestion
+from weft.expression import Column
+from weft.query.logical import ColumnDef
+from weft.query.syntax import Name
+from weft.types import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A stream or table in FROM."""
+
+    what: str
+    """For messages: "stream trades"."""
+    name: str
+    label: str
+    """What the user calls it: alias or name."""
+    prefix: str
+    """Empty for the stream; its columns' first part in expressions for a table."""
+    columns: Mapping[str, ColumnDef]
+    """By folded name."""
+
+    def column(self, definition: ColumnDef, name: Name) -> Column:
+        """Return a reference to one of its columns."""
+        if definition.type.kind is Kind.OTHER:
+            problem = f'column "{definition.name}" has a type that queries cannot use'
+            raise TypeMismatch(f"{problem}; use a plain column", span=name.span)
+        full = f"{self.prefix}.{definition.name}" if self.prefix else definition.name
+        return Column(full, definition.type, name.span)
+
+    def called(self, qualifier: str) -> bool:
+        """Say whether a qualifier means this input."""
+        return qualifier.casefold() == self.label.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The inputs of a query, the stream first."""
+
+    inputs: tuple[Input, ...]
+    merged: frozenset[str] = frozenset()
+    """Columns of JOIN … USING: unqualified, they are those of the first input that has them."""
+
+    def has(self, name: Name) -> bool:
+        """Say whether a name is a column."""
+        return bool(self._holders(name))
+
+    def resolve(self, name: Name) -> Column:
+        """Return the column that a name means."""
+        key = name.parts[-1].casefold()
+        holders = self._holders(name)
+        if not holders:
+            raise self._unknown(name)
+        if len(holders) > 1 and not (len(name.parts) == 1 and key in self.merged):
+            raise _ambiguous(name, holders)
+        return holders[0].column(holders[0].columns[key], name)
+
+    def _holders(self, name: Name) -> list[Input]:
+        *qualifier, column = name.parts
+        key = column.casefold()
+        if len(qualifier) > 1:
+            return []
+        return [
+            input
+            for input in self.inputs
+            if key in input.columns and (not qualifier or input.called(qualifier[0]))
+        ]
+
+    def _unknown(self, name: Name) -> UnknownName | NotAllowed:
+        *qualifier, column = name.parts
+        if len(qualifier) > 1 or (qualifier and self._is_column(qualifier[0])):
+            return NotAllowed(
+                "fields of nested columns are not in the language; use a plain column", span=name.span
+            )
+        inputs = (
+            [input for input in self.inputs if input.called(qualifier[0])] if qualifier else list(self.inputs)
+        )
+        if not inputs:
+            hint = suggestion(qualifier[0], [input.label for input in self.inputs])
+            return UnknownName(
+                f'"{qualifier[0]}" is neither the stream nor a table of this query{hint}', span=name.span
+            )
+        known = [definition.name for input in inputs for definition in input.columns.values()]
+        where = " or ".join(input.what for input in inputs)
+        return UnknownName(f'unknown column "{column}" in {where}{suggestion(column, known)}', span=name.span)
+
+    def _is_column(self, name: str) -> bool:
+        return any(name.casefold() in input.columns for input in self.inputs) and not any(
+            input.called(name) for input in self.inputs
+        )
+
+
+def _ambiguous(name: Name, holders: list[Input]) -> AmbiguousName:
+    where = " and in ".join(holder.what for holder in holders)
+    choices = " or ".join(f"{holder.label}.{name.parts[-1]}" for holder in holders)
+    return AmbiguousName(f'column "{name.parts[-1]}" is in {where}; write {choices}', span=name.span)

@@ -1,0 +1,100 @@
+"""The grammar of SELECT."""
+
+from weft.errors import NotAllowed
+from weft.query.cursor import RESERVED, Cursor
+from weft.query.lexer import TokenKind
+from weft.query.operators import expression
+from weft.query.sources import sources
+from weft.query.syntax import ItemSyntax, Name, SelectSyntax
+
+_REFUSED = {
+    "DISTINCT": "DISTINCT is not in the language; GROUP BY the columns instead",
+    "ORDER": "ORDER BY is not in the language; results come by window",
+    "SORT": "SORT BY is not in the language; results come by window",
+    "CLUSTER": "CLUSTER BY is not in the language",
+    "DISTRIBUTE": "DISTRIBUTE BY is not in the language",
+    "LIMIT": "LIMIT is not in the language; use HAVING to keep fewer groups",
+    "OFFSET": "OFFSET is not in the language",
+    "UNION": "UNION is not in the language; write one query each",
+    "INTERSECT": "INTERSECT is not in the language; write one query each",
+    "EXCEPT": "EXCEPT is not in the language; write one query each",
+    "MINUS": "MINUS is not in the language; write one query each",
+    "QUALIFY": "QUALIFY is not in the language; use HAVING",
+    "WINDOW": "named windows are not in the language; write the window after the stream",
+    "LATERAL": "LATERAL is not in the language",
+    "PIVOT": "PIVOT is not in the language",
+    "TABLESAMPLE": "TABLESAMPLE is not in the language",
+    "WITH": "WITH (common table expressions) is not in the language",
+    "/*+": "hints are not in the language; remove the hint",
+}
+_GROUPINGS = frozenset({"ROLLUP", "CUBE", "GROUPING", "ALL"})
+
+
+def select(cursor: Cursor) -> SelectSyntax:
+    """Read a SELECT up to the end of the statement."""
+    _refuse(cursor)
+    cursor.expect("SELECT")
+    _refuse(cursor)
+    cursor.accept("ALL")
+    items = _items(cursor)
+    if cursor.token.kind is TokenKind.END:
+        raise cursor.mistake("expected FROM and a stream")
+    cursor.expect("FROM")
+    from_ = sources(cursor)
+    where = expression(cursor) if cursor.accept("WHERE") else None
+    groups = _groups(cursor) if cursor.accept("GROUP", "BY") else ()
+    having = expression(cursor) if cursor.accept("HAVING") else None
+    empty = _emit_empty(cursor)
+    _refuse(cursor)
+    cursor.finish()
+    return SelectSyntax(
+        items=items, sources=from_, where=where, groups=groups, having=having, emit_empty=empty
+    )
+
+
+def _refuse(cursor: Cursor) -> None:
+    problem = _REFUSED.get(cursor.token.key)
+    if problem is not None:
+        raise NotAllowed(problem, span=cursor.span())
+
+
+def _items(cursor: Cursor) -> tuple[ItemSyntax, ...]:
+    items = [_item(cursor)]
+    while cursor.accept(","):
+        items.append(_item(cursor))
+    return tuple(items)
+
+
+def _item(cursor: Cursor) -> ItemSyntax:
+    start = cursor.index
+    if cursor.accept("*"):
+        raise NotAllowed("SELECT * is not in the language; name the columns", span=cursor.span_from(start))
+    node = expression(cursor)
+    if isinstance(node, Name) and cursor.at(".", "*"):
+        raise NotAllowed("SELECT * is not in the language; name the columns", span=cursor.span())
+    written = cursor.written(cursor.span_from(start))
+    return ItemSyntax(node=node, alias=alias(cursor), written=written)
+
+
+def alias(cursor: Cursor) -> str | None:
+    """Read `AS name` or a name that follows directly, if there is one."""
+    if cursor.accept("AS"):
+        return cursor.name("a name").text
+    follows = cursor.at_name() and cursor.token.key not in RESERVED and cursor.token.key not in _REFUSED
+    return cursor.advance().text if follows else None
+
+
+def _groups(cursor: Cursor) -> tuple[ItemSyntax, ...]:
+    if cursor.token.key in _GROUPINGS and (cursor.at("ALL") or cursor.peek().key in ("(", "SETS")):
+        raise NotAllowed(
+            f"GROUP BY {cursor.token.key} is not in the language; write one query each", span=cursor.span()
+        )
+    return _items(cursor)
+
+
+def _emit_empty(cursor: Cursor) -> tuple[int, int] | None:
+    start = cursor.index
+    if not cursor.accept("EMIT"):
+        return None
+    cursor.expect("EMPTY")
+    return cursor.span_from(start)

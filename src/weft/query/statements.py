@@ -1,0 +1,180 @@
+"""Statements: what a workload says, one by one."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from weft.errors import NotAllowed, QueryError, SyntaxMistake, TooLarge
+from weft.query.cursor import Cursor
+from weft.query.definitions import create_stream, create_table
+from weft.query.lexer import Chunk, TokenKind, lex, split
+from weft.query.logical import StreamDef, TableDef
+from weft.query.selects import select
+from weft.query.syntax import SelectSyntax
+
+_T = TypeVar("_T")
+# Results are kept in a directory of the query's name.
+_QUERY_NAME = re.compile(r"\w[\w.\- ]{0,127}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateStream:
+    """A stream is declared."""
+
+    definition: StreamDef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTable:
+    """A static table is declared."""
+
+    definition: TableDef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateQuery:
+    """A query as written: its names and types are not settled yet."""
+
+    name: str
+    select: str
+    """The text of the SELECT; spans of errors are offsets into it."""
+    line: int = field(default=1, compare=False)
+    """The line of the workload where the statement begins."""
+    syntax: SelectSyntax = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropQuery:
+    """A query ends."""
+
+    name: str
+
+
+Statement = CreateStream | CreateTable | CreateQuery | DropQuery
+
+
+def parse(text: str) -> tuple[Statement, ...]:
+    """Read the statements of a workload.
+
+    >>> [statement.name for statement in parse("DROP QUERY a; DROP QUERY b")]
+    ['a', 'b']
+    """
+    statements: list[Statement] = []
+    taken: set[tuple[str, str]] = set()
+    for chunk in split(text):
+        statement = _statement(chunk)
+        if statement is not None:
+            _claim(statement, taken, chunk)
+            statements.append(statement)
+    return tuple(statements)
+
+
+def parse_select(text: str, *, name: str) -> CreateQuery:
+    """Read one query, a bare SELECT or a whole CREATE QUERY, under the given name.
+
+    An empty name leaves the one that CREATE QUERY gives.
+    """
+    chunks = list(split(text))
+    if len(chunks) != 1:
+        found = "nothing" if not chunks else f"{len(chunks)} statements"
+        raise SyntaxMistake(f"expected one SELECT, found {found}", query=name)
+    cursor = _cursor(chunks[0])
+    if cursor.token.kind is TokenKind.END:
+        raise SyntaxMistake("expected one SELECT, found nothing", query=name)
+    return _guarded(cursor, lambda: _named_select(cursor, chunks[0], name), name)
+
+
+def _named_select(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
+    if cursor.accept("CREATE", "QUERY"):
+        written = _query_name(cursor)
+        cursor.expect("AS")
+        return _query(cursor, chunk, name or written)
+    if not name:
+        raise SyntaxMistake('the query has no name; give one, as in add("SELECT …", name="big")')
+    _check_query_name(name)
+    return _query(cursor, chunk, name)
+
+
+def _cursor(chunk: Chunk) -> Cursor:
+    return Cursor(chunk.text, lex(chunk.text))
+
+
+def _statement(chunk: Chunk) -> Statement | None:
+    cursor = _cursor(chunk)
+    if cursor.token.kind is TokenKind.END:
+        return None
+    return _guarded(cursor, lambda: _dispatch(cursor, chunk), "")
+
+
+def _dispatch(cursor: Cursor, chunk: Chunk) -> Statement:
+    if cursor.accept("CREATE", "STREAM"):
+        return CreateStream(definition=create_stream(cursor))
+    if cursor.accept("CREATE", "TABLE"):
+        return CreateTable(definition=create_table(cursor))
+    if cursor.accept("CREATE", "QUERY"):
+        name = _query_name(cursor)
+        cursor.expect("AS")
+        return _query(cursor, chunk, name)
+    if cursor.accept("DROP", "QUERY"):
+        name = _query_name(cursor)
+        cursor.finish()
+        return DropQuery(name=name)
+    if cursor.at("SELECT"):
+        raise SyntaxMistake("a query needs a name; write CREATE QUERY name AS SELECT …", span=cursor.span())
+    raise cursor.mistake("expected CREATE STREAM, CREATE TABLE, CREATE QUERY or DROP QUERY")
+
+
+def _query(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
+    cursor.rebase()
+    try:
+        syntax = select(cursor)
+    except QueryError as error:
+        error.named(name)
+        raise
+    return CreateQuery(name=name, select=cursor.text, line=chunk.line, syntax=syntax)
+
+
+def _query_name(cursor: Cursor) -> str:
+    span = cursor.span()
+    name = cursor.name("the query's name").text
+    try:
+        _check_query_name(name)
+    except QueryError as error:
+        error.span = span
+        raise
+    return name
+
+
+def _check_query_name(name: str) -> None:
+    if not _QUERY_NAME.fullmatch(name):
+        shown = name if len(name) < 60 else name[:60] + "…"
+        raise NotAllowed(f'"{shown}" cannot name a query; use letters, digits, "_", "-", "." and spaces')
+
+
+def _guarded(cursor: Cursor, read: Callable[[], _T], name: str) -> _T:
+    """Give every error the text that its span points into."""
+    try:
+        return read()
+    except QueryError as error:
+        error.text = error.text or cursor.text
+        error.named(name)
+        raise
+    except RecursionError:
+        raise TooLarge("the statement nests too deeply", query=name) from None
+
+
+def _claim(statement: Statement, taken: set[tuple[str, str]], chunk: Chunk) -> None:
+    if isinstance(statement, DropQuery):
+        taken.discard(("query", statement.name.casefold()))
+        return
+    is_query = isinstance(statement, CreateQuery)
+    name = statement.name if isinstance(statement, CreateQuery) else statement.definition.name
+    key = ("query" if is_query else "input", name.casefold())
+    if key in taken:
+        what = "query" if is_query else "stream or table"
+        at = re.search(re.escape(name), chunk.text)
+        raise NotAllowed(
+            f'{what} "{name}" is defined twice; rename one', text=chunk.text, span=at and at.span()
+        )
+    taken.add(key)

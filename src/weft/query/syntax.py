@@ -1,0 +1,171 @@
+"""The tree of a query as it was written, before names and types are known.
+
+Sugar is gone already (BETWEEN is two comparisons, IF is CASE), so the same part of the text may stand in
+the tree twice. `depth` and `weight` (nodes, counted as often as they stand there) keep that within bounds.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from weft.errors import Span, TooLarge
+from weft.query.cursor import MAX_DEPTH
+from weft.types import DataType
+
+MAX_WEIGHT = 20_000
+"""How many nodes one expression may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    span: Span
+    depth: ClassVar[int] = 1
+    weight: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Name(_Leaf):
+    """A column, with what qualifies it: `T.price` is ("T", "price")."""
+
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Number(_Leaf):
+    """A number as written, with sign and suffix."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text(_Leaf):
+    """A string."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(_Leaf):
+    """NULL, TRUE or FALSE."""
+
+    value: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeText(_Leaf):
+    """A string that its prefix makes a time: `DATE '2026-01-31'`."""
+
+    value: str
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Interval(_Leaf):
+    """A length of time as written: `INTERVAL 12 MINUTES` is "12 MINUTES"."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Star(_Leaf):
+    """The star of `count(*)` or `SELECT *`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator, by its canonical name, and its operands."""
+
+    operator: str
+    args: "tuple[Node, ...]"
+    span: Span
+    depth: int
+    weight: int
+    type: DataType | None = None
+    """The target of a cast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A function called by name."""
+
+    name: str
+    name_span: Span
+    args: "tuple[Node, ...]"
+    span: Span
+    depth: int
+    weight: int
+    distinct: bool = False
+    filter: "Node | None" = None
+
+
+Node = Name | Number | Text | Constant | TimeText | Interval | Star | Operation | Invocation
+
+
+def operation(operator: str, args: tuple[Node, ...], span: Span, type: DataType | None = None) -> Operation:
+    """Build an operation within bounds."""
+    return Operation(operator, args, span, *_bounds(args, span), type)
+
+
+def invocation(
+    name: str, name_span: Span, args: tuple[Node, ...], span: Span, *, distinct: bool, filter: Node | None
+) -> Invocation:
+    """Build a call within bounds."""
+    below = args if filter is None else (*args, filter)
+    return Invocation(name, name_span, args, span, *_bounds(below, span), distinct, filter)
+
+
+def _bounds(args: tuple[Node, ...], span: Span) -> tuple[int, int]:
+    depth = 1 + max((arg.depth for arg in args), default=0)
+    weight = 1 + sum(arg.weight for arg in args)
+    if depth > MAX_DEPTH:
+        raise TooLarge(f"expressions nest more than {MAX_DEPTH} deep", span=span)
+    if weight > MAX_WEIGHT:
+        raise TooLarge(f"an expression has more than {MAX_WEIGHT:,} parts", span=span)
+    return depth, weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowSyntax:
+    """A window as written in brackets or as a call of `window`, `HOP` or `TUMBLE`."""
+
+    form: str
+    """RANGE and WINDOW in brackets; SLIDING (`window(…)`), HOP and TUMBLE as calls."""
+    time: Node | None = None
+    """The time argument; brackets have none."""
+    durations: tuple[Node | None, ...]
+    """Range, slide and offset in brackets; what was written, in its order, in calls."""
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSyntax:
+    """A stream or table in FROM."""
+
+    name: str
+    alias: str | None
+    span: Span
+    window: WindowSyntax | None = None
+    left: bool = False
+    """Whether it is the right side of a LEFT JOIN."""
+    on: Node | None = None
+    using: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemSyntax:
+    """An expression of SELECT or GROUP BY."""
+
+    node: Node
+    alias: str | None
+    written: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectSyntax:
+    """A whole SELECT."""
+
+    items: tuple[ItemSyntax, ...]
+    sources: tuple[SourceSyntax, ...]
+    where: Node | None = None
+    groups: tuple[ItemSyntax, ...] = ()
+    having: Node | None = None
+    emit_empty: Span | None = None

@@ -1,0 +1,1 @@
+"""The loop: batches in, blocks kept, due windows answered, results delivered."""

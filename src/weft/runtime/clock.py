@@ -1,0 +1,77 @@
+"""Event time as the stream shows it: watermark, late rows, rows set aside."""
+
+from dataclasses import dataclass, replace
+
+from weft.query.logical import StreamDef
+from weft.runtime.due import Advance
+
+_US = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCounts:
+    """What became of rows: `good + late + no_time + future` is all that was read."""
+
+    good: int = 0
+    late: int = 0
+    no_time: int = 0
+    future: int = 0
+
+    @property
+    def read(self) -> int:
+        """All rows."""
+        return self.good + self.late + self.no_time + self.future
+
+    @property
+    def quarantined(self) -> int:
+        """Rows whose time cannot be used."""
+        return self.no_time + self.future
+
+    def __add__(self, other: "RowCounts") -> "RowCounts":
+        return RowCounts(
+            good=self.good + other.good,
+            late=self.late + other.late,
+            no_time=self.no_time + other.no_time,
+            future=self.future + other.future,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a batch showed."""
+
+    counts: RowCounts
+    oldest: int | None
+    newest: int | None
+    """Of the good rows, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """A stream's time after some batches; a value, so that a batch can be tried again."""
+
+    watermark: int | None = None
+    oldest: int | None = None
+    newest: int | None = None
+    counts: RowCounts = RowCounts()
+
+    def after(self, seen: Seen, stream: StreamDef) -> "Clock":
+        """Return the clock after a batch: `W_b = max(W_{b−1}, newest − delay)`."""
+        counts = self.counts + seen.counts
+        if seen.newest is None or seen.oldest is None:
+            return replace(self, counts=counts)
+        reached = seen.newest - stream.delay_ms * _US
+        return Clock(
+            watermark=reached if self.watermark is None else max(self.watermark, reached),
+            oldest=seen.oldest if self.oldest is None else min(self.oldest, seen.oldest),
+            newest=seen.newest if self.newest is None else max(self.newest, seen.newest),
+            counts=counts,
+        )
+
+    def idle(self) -> "Clock":
+        """Return the clock of a stream that is taken to have said all it had to say so far."""
+        return self if self.newest is None else replace(self, watermark=self.newest + 1)
+
+    def advance_from(self, before: "Clock") -> Advance:
+        """Return the move of the watermark since an earlier clock."""
+        return Advance(before=before.watermark, now=self.watermark)

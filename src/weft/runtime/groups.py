@@ -1,0 +1,77 @@
+"""Small whole numbers for groups, so that merging never compares strings."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Ids = npt.NDArray[np.int64]
+_NAN = object()
+"""Stands for NaN in a key: all NaNs are one group, as in Spark."""
+
+
+class GroupIndex:
+    """Number the groups of a relation in the order in which they appear."""
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self._schema = pa.schema([(f"k{place}", type) for place, type in enumerate(types)])
+        self._ids: dict[tuple[object, ...], int] = {}
+        self._values: list[pa.Table] = []
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether there is anything to group by."""
+        return len(self._schema) > 0
+
+    def ids(self, keys: pa.Table) -> Ids:
+        """Return the number of each row's group, numbering those not seen before."""
+        if not self.grouped:
+            if not self._ids and keys.num_rows:
+                self._ids[()] = 0
+            return np.zeros(keys.num_rows, dtype=np.int64)
+        keys = keys.rename_columns(self._schema.names).cast(self._schema)
+        firsts, inverse = _distinct(keys)
+        known = keys.take(pa.array(firsts))
+        numbers = np.empty(len(firsts), dtype=np.int64)
+        fresh = []
+        for row, key in enumerate(zip(*(column.to_pylist() for column in known.columns), strict=True)):
+            size = len(self._ids)
+            numbers[row] = self._ids.setdefault(tuple(map(_hashable, key)), size)
+            if len(self._ids) > size:
+                fresh.append(row)
+        if fresh:
+            self._values.append(known.take(pa.array(fresh)))
+        return numbers[inverse]
+
+    def values(self, ids: Ids) -> pa.Table:
+        """Return the keys of the given groups."""
+        if len(self._values) != 1:
+            self._values = [pa.concat_tables(self._values or [self._schema.empty_table()]).combine_chunks()]
+        return self._values[0].take(pa.array(ids))
+
+    def keep(self, ids: Ids) -> Ids:
+        """Forget all groups but these; return the new number of each."""
+        if not self.grouped:
+            return np.zeros(len(ids), dtype=np.int64)
+        kept = self.values(ids)
+        self._ids, self._values = {}, []
+        return self.ids(kept)
+
+
+def _hashable(value: object) -> object:
+    return _NAN if isinstance(value, float) and value != value else value
+
+
+def _distinct(keys: pa.Table) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the first row of each distinct key, and for each row which of those it equals."""
+    codes = np.zeros(keys.num_rows, dtype=np.int64)
+    for column in keys.columns:
+        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        codes = codes * (len(encoded.dictionary) + 1) + np.asarray(encoded.indices)
+        _, codes = np.unique(codes, return_inverse=True)
+    _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return firsts, inverse

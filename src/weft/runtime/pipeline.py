@@ -1,0 +1,264 @@
+"""One stream's pipeline: what happens to a batch, from Spark's partials to each query's new results.
+
+Everything here is the state between batches; nothing here knows how batches come or where results go.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter, time
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from weft.aggregates import arrow_type
+from weft.optimizer.plan import Answer, SharedPlan
+from weft.optimizer.rules import optimize
+from weft.optimizer.slices import Slicing
+from weft.query.logical import LogicalQuery, StreamDef
+from weft.runtime import decode
+from weft.runtime.clock import Clock, RowCounts
+from weft.runtime.due import Advance, due_ends, every_end, oldest_needed
+from weft.runtime.finals import Finals, Times, Windows, finals
+from weft.runtime.programs import Program, programs
+from weft.runtime.state import RelationState
+from weft.spark.columns import Udf
+from weft.spark.job import BatchJob, Bounds
+from weft.spark.outputs import evaluate, slot_column
+from weft.spark.tables import StaticTable
+from weft.window import Window
+
+_US = 1000
+_END_OF_TIME = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveQuery:
+    """A query and the time from which its windows may begin."""
+
+    query: LogicalQuery
+    first_start: int | None = None
+    """None for a query that was there before the first row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReport:
+    """What one batch did."""
+
+    counts: RowCounts
+    results: Mapping[str, pa.Table]
+    """New results by query."""
+    partial_ops: int = 0
+    final_ops: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Where the time went."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """By query, how many rows or results failed in this batch and became NULL."""
+
+    @property
+    def windows(self) -> int:
+        """How many result rows there are."""
+        return sum(table.num_rows for table in self.results.values())
+
+
+class Pipeline:
+    """Run the live queries of one stream."""
+
+    def __init__(
+        self,
+        stream: StreamDef,
+        *,
+        tables: Mapping[str, StaticTable] | None = None,
+        functions: Mapping[str, Udf] | None = None,
+        slicing: Slicing = Slicing.PAIRED,
+    ) -> None:
+        self.stream = stream
+        self.clock = Clock()
+        self.tables = tables if tables is not None else {}
+        self.functions = functions if functions is not None else {}
+        self.slicing = slicing
+        self.queries: dict[str, LiveQuery] = {}
+        self.states: dict[object, RelationState] = {}
+        self.plan: SharedPlan = optimize((), slicing)
+        self._jobs: tuple[BatchJob, ...] | None = None
+        self._programs: Mapping[Program, Sequence[Answer]] = {}
+        self._windows = np.empty((0, 3), dtype=np.int64)
+        self._span = 0
+
+    def add(self, query: LogicalQuery) -> None:
+        """Let a query join before the next batch."""
+        # Its first window is the first that begins after all data already aggregated.
+        newest = self.clock.newest
+        self.queries[query.name] = LiveQuery(query=query, first_start=None if newest is None else newest + 1)
+        self._jobs = None
+
+    def remove(self, name: str) -> None:
+        """Let a query leave before the next batch."""
+        del self.queries[name]
+        self._jobs = None
+
+    def process(self, batch: DataFrame) -> BatchReport:
+        """Aggregate a batch and answer the windows that are due after it."""
+        began = perf_counter()
+        jobs = self._compiled()
+        planned = perf_counter()
+        before = self.clock
+        results = self._run(jobs, batch)
+        ran = perf_counter()
+        seen = decode.seen(results[0])
+        after = before.after(seen, self.stream)
+        partial_ops = self._store(jobs, results)
+        self._span = self._expected_span(before, after)
+        self.clock = after
+        report = self._answer(batch.sparkSession, after.advance_from(before), partial_ops)
+        failed = dict(report.failures)
+        for job, result in zip(jobs, results, strict=True):
+            for name, count in decode.failures(job, result).items():
+                failed[name] = failed.get(name, 0) + count
+        seconds = {"plan": planned - began, "spark": ran - planned, "finals": perf_counter() - ran}
+        return replace(report, counts=seen.counts, seconds=seconds, failures=failed)
+
+    def finish(self, spark: SparkSession) -> BatchReport:
+        """Close every window: the input has ended."""
+        self._compiled()
+        return self._answer(spark, Advance(before=self.clock.watermark, now=None), 0)
+
+    def idle(self, spark: SparkSession) -> BatchReport:
+        """Close the windows that only the delay holds open: the stream has fallen silent."""
+        self._compiled()
+        before, self.clock = self.clock, self.clock.idle()
+        return self._answer(spark, self.clock.advance_from(before), 0)
+
+    def _compiled(self) -> tuple[BatchJob, ...]:
+        """Return the jobs of the current plan, made anew only when queries came or went."""
+        if self._jobs is None:
+            self.plan = optimize([live.query for live in self.queries.values()], self.slicing)
+            self._jobs = tuple(self._make_jobs())
+            self._programs = programs(self.plan)
+            groupings = {relation.grouping: relation for relation in self.plan.relations}
+            self.states = {
+                grouping: self.states.get(grouping) or RelationState([arrow_type(key.type) for key in relation.keys])
+                for grouping, relation in groupings.items()
+            }
+            windows = {window for relation in self.plan.relations for window in relation.windows}
+            shapes = [(window.range_ms, window.slide_ms, window.offset_ms) for window in windows]
+            self._windows = np.array(shapes, dtype=np.int64).reshape(-1, 3)
+        return self._jobs
+
+    def _make_jobs(self) -> Iterable[BatchJob]:
+        inputs: dict[object, list[int]] = {}
+        for index, relation in enumerate(self.plan.relations):
+            inputs.setdefault(relation.joins, []).append(index)
+        for relations in inputs.values() or [[]]:
+            yield BatchJob(self.plan, relations, self.stream, self.tables, self.functions)
+
+    def _run(self, jobs: Sequence[BatchJob], batch: DataFrame) -> list[pa.Table]:
+        skew = self.stream.skew_ms
+        future = None if skew is None else int(time() * 1_000_000) + skew * _US
+        bounds = Bounds(watermark=self.clock.watermark, future=future, span=self._span)
+        if len(jobs) == 1:
+            return [jobs[0].run(batch, bounds)]
+        # Queries over different joins are different jobs; the batch is still read once.
+        kept = batch.persist()
+        try:
+            return [job.run(kept, bounds) for job in jobs]
+        finally:
+            kept.unpersist()
+
+    def _store(self, jobs: Sequence[BatchJob], results: Sequence[pa.Table]) -> int:
+        aggregated = 0
+        for job, result in zip(jobs, results, strict=True):
+            for index, number in enumerate(job.relations):
+                relation = self.plan.relations[number]
+                block = decode.block(job, index, relation, result)
+                aggregated += block.rows
+                self.states[relation.grouping].add(block)
+        return aggregated
+
+    def _expected_span(self, before: Clock, after: Clock) -> int:
+        """Return how far past the watermark the next batch is expected to reach: twice as far as this one."""
+        if after.newest is None or after.watermark is None:
+            return 0
+        if before.watermark is None:
+            return 2 * (after.newest - (after.oldest or 0))
+        return max(self._span // 2, 2 * (after.newest - before.watermark))
+
+    def _answer(self, spark: SparkSession, advance: Advance, partial_ops: int) -> BatchReport:
+        tables: dict[str, list[pa.Table]] = {}
+        final_ops, failed = 0, dict[str, int]()
+        if advance.now is None or advance.now != advance.before:
+            for program, answers in self._programs.items():
+                for piece in self._program(program, answers, advance):
+                    final_ops += piece.operations
+                    for number, count in zip(*np.unique(piece.overflows, return_counts=True), strict=True):
+                        name = answers[number].query.name
+                        failed[name] = failed.get(name, 0) + int(count)
+                    shown = self._select(spark, program, piece.table)
+                    for name, table in _by_query(shown, answers):
+                        tables.setdefault(name, []).append(table)
+            self._evict(advance)
+        results = {name: pa.concat_tables(parts) for name, parts in tables.items()}
+        return BatchReport(
+            counts=RowCounts(), results=results, partial_ops=partial_ops, final_ops=final_ops, failures=failed
+        )
+
+    def _program(self, program: Program, answers: Sequence[Answer], advance: Advance) -> Iterable[Finals]:
+        relation = self.plan.relations[program.relation]
+        state = self.states[relation.grouping]
+        due = self._due(program, answers, advance, state)
+        return finals(state, relation.primitives, program, due) if len(due) else ()
+
+    def _due(self, program: Program, answers: Sequence[Answer], advance: Advance, state: RelationState) -> Windows:
+        starts = state.starts()
+        ends_of: dict[Window, Times] = {}
+        queries, begins, ends = [], [], []
+        for number, answer in enumerate(answers):
+            window = answer.query.window
+            if window not in ends_of:
+                ends_of[window] = self._every(window, advance) if program.emit_empty else due_ends(window, advance, starts)
+            found = ends_of[window]
+            begin = found - window.range_ms * _US
+            first = self.queries[answer.query.name].first_start
+            if first is not None:
+                found, begin = found[begin >= first], begin[begin >= first]
+            queries.append(np.full(len(found), number, dtype=np.int32))
+            begins.append(begin)
+            ends.append(found)
+        return Windows(query=np.concatenate(queries), start=np.concatenate(begins), end=np.concatenate(ends))
+
+    def _every(self, window: Window, advance: Advance) -> Times:
+        """Return the ends of all windows in the stream's span, with or without rows."""
+        oldest, newest = self.clock.oldest, self.clock.newest
+        if oldest is None or newest is None:
+            return np.empty(0, dtype=np.int64)
+        after = oldest if advance.before is None else max(oldest, advance.before)
+        until = newest + window.range_ms * _US
+        return every_end(window, after_us=after, until_us=until if advance.now is None else min(until, advance.now))
+
+    def _select(self, spark: SparkSession, program: Program, rows: pa.Table) -> pa.Table:
+        if program.needs_spark:
+            return evaluate(spark, rows, program.outputs, program.having, self.functions)
+        names = ["query", "window_start", "window_end", *(slot_column(one) for one in program.outputs)]
+        shown = [f"output{place}" for place in range(len(program.outputs))]
+        return pa.table([rows[name] for name in names], names=[*names[:3], *shown])
+
+    def _evict(self, advance: Advance) -> None:
+        oldest = _END_OF_TIME
+        if advance.now is not None and len(self._windows):
+            oldest = oldest_needed(self._windows, advance.now)
+        for state in self.states.values():
+            state.evict(oldest)
+
+
+def _by_query(rows: pa.Table, answers: Sequence[Answer]) -> Iterable[tuple[str, pa.Table]]:
+    """Cut results into those of each query, under the names that it gave its columns."""
+    number = np.asarray(rows["query"])
+    order = np.argsort(number, kind="stable")
+    rows = rows.drop_columns(["query"])
+    if (np.diff(number) < 0).any():
+        rows = rows.take(pa.array(order))
+    present, starts = np.unique(number[order], return_index=True)
+    for query, begin, end in zip(present, starts, [*starts[1:], len(number)], strict=True):
+        answer = answers[query]
+        names = [output.name for output in answer.query.outputs]
+        yield answer.query.name, rows.slice(begin, end - begin).rename_columns(["window_start", "window_end", *names])

@@ -1,0 +1,299 @@
+"""Turn expressions into Spark columns.
+
+No text of a user ever reaches Spark: each allow-listed function builds its column here. What can fail
+(overflow, division by zero, a bad cast) gives NULL, and `failure` tells the rows where it did.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F
+
+from weft.errors import InternalError
+from weft.expression import Call, Column, Expression, Literal, Slot
+from weft.types import BIGINT, DataType, Kind
+
+Builder = Callable[..., SparkColumn]
+Udf = Callable[..., SparkColumn]
+
+
+class Translator:
+    """Build Spark columns from expressions over given columns."""
+
+    def __init__(
+        self,
+        functions: Mapping[str, Udf] | None = None,
+        *,
+        column: Callable[[str], SparkColumn] | None = None,
+        slot: Callable[[Slot], SparkColumn] | None = None,
+    ) -> None:
+        self._functions = functions or {}
+        self._column = column or (lambda name: F.col(f"`{name}`"))
+        self._slot = slot
+        self._built: dict[Expression, SparkColumn] = {}
+
+    def __call__(self, expression: Expression) -> SparkColumn:
+        """Return the expression as a column."""
+        built = self._built.get(expression)
+        if built is None:
+            built = self._built[expression] = self._build(expression)
+        return built
+
+    def failure(self, expression: Expression) -> SparkColumn | None:
+        """Return a boolean column, true where evaluating failed; None where it cannot fail."""
+        if not isinstance(expression, Call):
+            return None
+        if expression.function == "case":
+            return self._failure_of_case(expression)
+        parts = [part for part in map(self.failure, expression.args) if part is not None]
+        if _can_fail(expression):
+            inputs = [self(argument).isNotNull() for argument in expression.args if not isinstance(argument, Literal)]
+            parts.append(_all([self(expression).isNull(), *inputs]))
+        return _any(parts) if parts else None
+
+    def _failure_of_case(self, expression: Call) -> SparkColumn | None:
+        """A branch that is not taken cannot fail."""
+        branches = [self.failure(value) for value in (*expression.args[1::2], expression.args[-1])]
+        conditions = [part for part in map(self.failure, expression.args[0:-1:2]) if part is not None]
+        if not any(branch is not None for branch in branches):
+            return _any(conditions) if conditions else None
+        chosen = None
+        for condition, branch in zip(expression.args[0:-1:2], branches, strict=False):
+            value = F.lit(False) if branch is None else branch
+            when = self(condition)
+            chosen = F.when(when, value) if chosen is None else chosen.when(when, value)
+        assert chosen is not None
+        last = branches[-1]
+        return _any([chosen.otherwise(F.lit(False) if last is None else last), *conditions])
+
+    def _build(self, expression: Expression) -> SparkColumn:
+        if isinstance(expression, Column):
+            return self._column(expression.name)
+        if isinstance(expression, Literal):
+            return literal(expression)
+        if isinstance(expression, Slot):
+            if self._slot is None:
+                raise InternalError(f"{expression} stands where no aggregate is known yet")
+            return self._slot(expression)
+        arguments = [self(argument) for argument in expression.args]
+        if expression.function in self._functions:
+            return self._functions[expression.function](*arguments)
+        builder = BUILDERS.get(expression.function)
+        if builder is None:
+            raise InternalError(f"no Spark column for function {expression.function}")
+        return builder(expression, *arguments)
+
+
+def literal(constant: Literal) -> SparkColumn:
+    """Return a constant with exactly its declared type."""
+    if constant.value is None or constant.type.kind in (Kind.BIGINT, Kind.DECIMAL, Kind.TINYINT, Kind.SMALLINT):
+        return F.lit(constant.value).cast(_ddl(constant.type))
+    return F.lit(constant.value)
+
+
+def _ddl(type: DataType) -> str:
+    return str(type)
+
+
+def _all(parts: list[SparkColumn]) -> SparkColumn:
+    return reduce(lambda left, right: left & right, parts)
+
+
+def _any(parts: list[SparkColumn]) -> SparkColumn:
+    return reduce(lambda left, right: left | right, parts)
+
+
+def _can_fail(call: Call) -> bool:
+    if call.function in _ALWAYS_FALLIBLE:
+        return True
+    if call.function == "cast":
+        return not _is_safe_cast(call.args[0].type, call.type)
+    return call.function in _FALLIBLE_UNLESS_DOUBLE and not call.type.is_fractional
+
+
+_ALWAYS_FALLIBLE = frozenset({"/", "%", "div", "floor_div"})
+_FALLIBLE_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs"})
+
+
+def _is_safe_cast(source: DataType, target: DataType) -> bool:
+    if source == target or source.kind is Kind.NULL or target.kind is Kind.STRING:
+        return True
+    if target.is_fractional:
+        return source.is_numeric or source.kind is Kind.BOOLEAN
+    widths = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
+    if source.is_integer and target.is_integer:
+        return widths.index(source.kind) <= widths.index(target.kind)
+    return source.is_time and target.is_time
+
+
+def _arithmetic(plain: Builder, safe: Builder) -> Builder:
+    """Use the plain operator where nothing can overflow and Spark's try_ form elsewhere."""
+    return lambda call, left, right: (plain if call.type.is_fractional else safe)(left, right)
+
+
+def _cast(call: Call, value: SparkColumn) -> SparkColumn:
+    if _is_safe_cast(call.args[0].type, call.type):
+        return value.cast(_ddl(call.type))
+    return value.try_cast(_ddl(call.type))
+
+
+def _negate(call: Call, value: SparkColumn) -> SparkColumn:
+    if call.type.is_fractional:
+        return -value
+    return F.try_subtract(F.lit(0).cast(_ddl(call.type)), value)
+
+
+def _abs(call: Call, value: SparkColumn) -> SparkColumn:
+    if call.type.is_fractional or call.type.kind is Kind.DECIMAL:
+        return F.abs(value)
+    return F.when(value < 0, _negate(call, value)).otherwise(value)
+
+
+def _case(call: Call, *arguments: SparkColumn) -> SparkColumn:
+    target = _ddl(call.type)
+    chosen: SparkColumn | None = None
+    for condition, value in zip(arguments[0:-1:2], arguments[1::2], strict=True):
+        typed = value.cast(target)
+        chosen = F.when(condition, typed) if chosen is None else chosen.when(condition, typed)
+    assert chosen is not None
+    return chosen.otherwise(arguments[-1].cast(target))
+
+
+def _typed(build: Builder) -> Builder:
+    """Cast every argument to the result's type first, as SQL's coercion does."""
+    return lambda call, *arguments: build(*(argument.cast(_ddl(call.type)) for argument in arguments))
+
+
+def _div(call: Call, left: SparkColumn, right: SparkColumn) -> SparkColumn:
+    """Divide whole numbers towards zero; there is no try_ form, so what would fail is asked for first."""
+    safe = F.when(right != 0, right)
+    if call.args[0].type.is_integer and call.args[1].type.is_integer:
+        left, safe = left.cast("bigint"), safe.cast("bigint")
+        lowest = (left == F.lit(-(2**63)).cast("bigint")) & (safe == -1)
+        left = F.when(~F.coalesce(lowest, F.lit(False)), left)
+    return F.call_function("div", left, safe)
+
+
+def _floor_div(call: Call, left: SparkColumn, right: SparkColumn) -> SparkColumn:
+    safe = F.when(right != 0, right)
+    return F.call_function("div", left - F.pmod(left, safe), safe)
+
+
+def _like(name: str) -> Builder:
+    def build(call: Call, value: SparkColumn, pattern: SparkColumn) -> SparkColumn:
+        return getattr(F, name)(value, pattern)  # type: ignore[no-any-return]
+
+    return build
+
+
+def _round(call: Call, value: SparkColumn, *digits: SparkColumn) -> SparkColumn:
+    scale = call.args[1] if len(call.args) > 1 else None
+    places = int(str(scale.value)) if isinstance(scale, Literal) else 0
+    return F.round(value, places).cast(_ddl(call.type))
+
+
+def _whole(build: Builder) -> Builder:
+    """Return floor and ceil in their declared type; doubles beyond 64 bits have none."""
+    def rounded(call: Call, value: SparkColumn) -> SparkColumn:
+        if call.args[0].type.is_fractional:
+            inside = (value >= F.lit(-(2.0**63))) & (value < F.lit(2.0**63))
+            value = F.when(inside, value)
+        return build(value).cast(_ddl(call.type))
+
+    return rounded
+
+
+def _unary(build: Builder) -> Builder:
+    return lambda call, value: build(value)
+
+
+def _nary(build: Builder) -> Builder:
+    return lambda call, *arguments: build(*arguments)
+
+
+def _constant(call: Call, index: int) -> object:
+    argument = call.args[index]
+    if not isinstance(argument, Literal):
+        raise InternalError(f"{call.function} wants a constant as argument {index + 1}")
+    return argument.value
+
+
+def _in(call: Call, value: SparkColumn, *options: SparkColumn) -> SparkColumn:
+    return value.isin(*options)
+
+
+BUILDERS: dict[str, Builder] = {
+    "+": _arithmetic(lambda a, b: a + b, F.try_add),
+    "-": _arithmetic(lambda a, b: a - b, F.try_subtract),
+    "*": _arithmetic(lambda a, b: a * b, F.try_multiply),
+    "/": _nary(F.try_divide),
+    "%": _nary(lambda a, b: a % F.when(b != 0, b)),
+    "div": _div,
+    "floor_div": _floor_div,
+    "neg": _negate,
+    "abs": _abs,
+    "=": _nary(lambda a, b: a == b),
+    "<>": _nary(lambda a, b: a != b),
+    "<": _nary(lambda a, b: a < b),
+    "<=": _nary(lambda a, b: a <= b),
+    ">": _nary(lambda a, b: a > b),
+    ">=": _nary(lambda a, b: a >= b),
+    "<=>": _nary(lambda a, b: a.eqNullSafe(b)),
+    "and": _nary(lambda *parts: _all(list(parts))),
+    "or": _nary(lambda *parts: _any(list(parts))),
+    "not": _unary(lambda a: ~a),
+    "is_null": _unary(lambda a: a.isNull()),
+    "in": _in,
+    "like": _like("like"),
+    "ilike": _like("ilike"),
+    "rlike": _like("rlike"),
+    "case": _case,
+    "coalesce": _typed(F.coalesce),
+    "greatest": _typed(F.greatest),
+    "least": _typed(F.least),
+    "nullif": lambda call, a, b: F.nullif(a, b),
+    "cast": _cast,
+    "round": _round,
+    "floor": _whole(F.floor),
+    "ceil": _whole(F.ceil),
+    "sqrt": _unary(F.sqrt),
+    "exp": _unary(F.exp),
+    "ln": _unary(F.ln),
+    "log10": _unary(F.log10),
+    "power": _nary(F.pow),
+    "sign": lambda call, a: F.signum(a).cast(_ddl(call.type)),
+    "isnan": _unary(F.isnan),
+    "upper": _unary(F.upper),
+    "lower": _unary(F.lower),
+    "length": _unary(F.length),
+    "trim": _unary(F.trim),
+    "ltrim": _unary(F.ltrim),
+    "rtrim": _unary(F.rtrim),
+    "substring": _nary(lambda text, *bounds: F.substr(text, *bounds)),
+    "concat": _nary(F.concat),
+    "replace": _nary(F.replace),
+    "left": _nary(F.left),
+    "right": _nary(F.right),
+    "startswith": _nary(F.startswith),
+    "endswith": _nary(F.endswith),
+    "contains": _nary(F.contains),
+    "year": _unary(F.year),
+    "month": _unary(F.month),
+    "day": _unary(F.dayofmonth),
+    "hour": _unary(F.hour),
+    "minute": _unary(F.minute),
+    "second": _unary(F.second),
+    "dayofweek": _unary(F.dayofweek),
+    "date_trunc": lambda call, unit, time: F.date_trunc(str(_constant(call, 0)), time),
+    "to_date": _unary(F.to_date),
+    "unix_seconds": _unary(F.unix_seconds),
+    "unix_millis": _unary(F.unix_millis),
+    "unix_micros": _unary(F.unix_micros),
+    "&": _nary(lambda a, b: a.bitwiseAND(b)),
+    "|": _nary(lambda a, b: a.bitwiseOR(b)),
+    "^": _nary(lambda a, b: a.bitwiseXOR(b)),
+    "shiftright": lambda call, a, bits: F.shiftright(a, int(str(_constant(call, 1)))),
+    "shiftleft": lambda call, a, bits: F.shiftleft(a, int(str(_constant(call, 1)))),
+}
+"""How each function of the language is evaluated by Spark."""

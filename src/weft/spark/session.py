@@ -1,0 +1,102 @@
+"""A Spark session for one machine, for those who do not bring their own."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from weft.spark.java import find_java, quiet_home
+
+DEFAULT_MEMORY = "2g"
+"""Heap of the one process that is driver and executor at once."""
+
+
+def local_session(*, cores: int | None = None, memory: str | None = None, app: str = "weft") -> SparkSession:
+    """Return the session at work, or start one on this machine with `cores` threads and `memory` of heap.
+
+    Where the user has told Spark where to run (spark-submit, MASTER, SPARK_MASTER, PYSPARK_SUBMIT_ARGS,
+    spark-defaults.conf), that holds, and only what Weft's answers depend on is set.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Begun in another thread, or by spark-submit: its settings are its owner's.
+        return SparkSession.builder.appName(app).getOrCreate()
+    return _start(_settings(cores=cores, memory=memory, environ=os.environ), app)
+
+
+def _start(settings: Mapping[str, str], app: str) -> SparkSession:
+    builder = SparkSession.builder.appName(app)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    home = str(quiet_home(find_java()))
+    with _environment(JAVA_HOME=home, PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
+        return builder.getOrCreate()
+
+
+def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a new session is started with."""
+    common = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": Path(_scratch().name, "warehouse").as_uri(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if memory or "SPARK_DRIVER_MEMORY" not in environ:
+        common["spark.driver.memory"] = memory or DEFAULT_MEMORY
+    if master := environ.get("SPARK_MASTER"):
+        return {**common, "spark.master": master}
+    return common if _master_is_chosen(environ) else {**common, **_local(cores or os.cpu_count() or 1)}
+
+
+def _local(cores: int) -> dict[str, str]:
+    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    return {
+        "spark.master": f"local[{cores}]",
+        "spark.sql.shuffle.partitions": str(cores),
+        # Needs no host name that resolves, and opens no port to the network.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # From the first line on: setLogLevel comes too late for what Spark says while it starts.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}",
+    }
+
+
+def _master_is_chosen(environ: Mapping[str, str]) -> bool:
+    """Say whether the user has told Spark where to run."""
+    arguments = environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if environ.get("MASTER") or "--master" in arguments or "spark.master" in arguments:
+        return True
+    configured = environ.get("SPARK_CONF_DIR") or os.path.join(environ.get("SPARK_HOME", ""), "conf")
+    defaults = Path(configured, "spark-defaults.conf")
+    return defaults.is_file() and any(
+        line.lstrip().startswith("spark.master") for line in defaults.read_text().splitlines()
+    )
+
+
+@cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """Return a directory that goes when the process does."""
+    return tempfile.TemporaryDirectory(prefix="weft-")
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Set environment variables for as long as the block runs."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,37 @@
+"""What all tests share: one Spark session, and how hypothesis runs."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+from pyspark.sql import SparkSession
+
+from weft.spark.session import local_session
+
+# Machines are shared, so no example has a deadline; CI sees the same examples every time.
+settings.register_profile("weft", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+settings.load_profile("weft")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test that uses the session, so that `-m spark` and `-m "not spark"` are always right."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+
+@pytest.fixture(scope="session")
+def _session() -> Iterator[SparkSession]:
+    session = local_session(cores=2, memory="2g", app="weft-tests")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark(_session: SparkSession) -> Iterator[SparkSession]:
+    """The session of the whole run; streams that a test leaves running are stopped after it."""
+    yield _session
+    for query in _session.streams.active:
+        query.stop()

@@ -1,0 +1,202 @@
+"""Random queries over a schema."""
+
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from random import Random
+
+from tests.oracle.aggregates import Aggregate
+from tests.oracle.arithmetic import Abs, Arithmetic
+from tests.oracle.conditions import COMPARISONS, And, Between, Compare, In, IsNull, Not, Or
+from tests.oracle.expressions import Column, Expression, Instant, Literal
+from tests.oracle.functions import Case, Cast, Coalesce, Length, Upper
+from tests.oracle.spec import Key, Result, Spec
+from tests.oracle.types import BIGINT, INT, Kind, SqlType
+
+WINDOWS_MS = (
+    (1_000, 1_000),
+    (10_000, 10_000),
+    (10_000, 5_000),
+    (12_000, 5_000),  # range no multiple of slide
+    (7_000, 3_000),
+    (200, 40),
+    (250, 100),
+    (3_000, 10_000),  # hopping
+    (1, 7),
+    (60_000, 7_000),
+    (1_500, 500),
+)
+
+CONSTANTS: dict[Kind, tuple[Literal, ...]] = {
+    Kind.INT: tuple(map(Literal, (0, 1, -5, 7, 2**31 - 1))),
+    Kind.BIGINT: tuple(map(Literal, (0, 5, -100, 2**53, 2**53 + 1, 2**63 - 1, -(2**63) + 1))),
+    Kind.DOUBLE: tuple(map(Literal, (0.0, -0.0, 0.1, -1.5, 100.25, 1e17))),
+    Kind.STRING: tuple(map(Literal, ("", "a", "A", "é", "日本", "zz"))),
+    Kind.DECIMAL: tuple(map(Literal, (0, 1, -2))),
+    Kind.TIMESTAMP: tuple(map(Literal, (Instant(0), Instant(-1), Instant(1_459_069_200_000_000)))),
+    Kind.DATE: tuple(map(Literal, (date(1970, 1, 1), date(2024, 1, 4), date(2024, 2, 29)))),
+    Kind.BOOLEAN: tuple(map(Literal, (True, False))),
+}
+
+
+def random_spec(rng: Random, name: str, schema: Sequence[Column]) -> Spec:
+    """Return a query over the columns of a schema."""
+    range_ms, slide_ms = rng.choice(WINDOWS_MS)
+    keys = _random_keys(rng, schema)
+    aggregates = tuple(random_aggregate(rng, f"a{index}", schema) for index in range(rng.randint(1, 4)))
+    return Spec(
+        name=name,
+        range_ms=range_ms,
+        slide_ms=slide_ms,
+        offset_ms=rng.randrange(slide_ms) if rng.random() < 0.3 else 0,
+        predicate=random_condition(rng, schema) if rng.random() < 0.7 else None,
+        keys=keys,
+        aggregates=aggregates,
+        having=_random_having(rng, keys, aggregates, schema) if rng.random() < 0.3 else None,
+        emit_empty=not keys and rng.random() < 0.25,
+    )
+
+
+def _random_keys(rng: Random, schema: Sequence[Column]) -> tuple[Key, ...]:
+    chosen = rng.sample(list(schema[1:]), rng.choice((0, 0, 1, 1, 2)))
+    return tuple(_random_key(rng, column) for column in chosen)
+
+
+def _random_key(rng: Random, column: Column) -> Key:
+    if rng.random() < 0.7:
+        return Key(name=column.name, expression=column)
+    match column.type.kind:
+        case Kind.INT | Kind.BIGINT:
+            return Key(name=f"k_{column.name}", expression=Arithmetic("%", column, Literal(3)))
+        case Kind.STRING:
+            return Key(name=f"k_{column.name}", expression=rng.choice((Upper, Length))(column))
+        case Kind.DOUBLE:
+            return Key(name=f"k_{column.name}", expression=Compare(">", column, Literal(0.0)))
+    return Key(name=f"k_{column.name}", expression=IsNull(column))
+
+
+# Aggregates
+
+
+def random_aggregate(rng: Random, name: str, schema: Sequence[Column]) -> Aggregate:
+    """Return an aggregate over a random argument."""
+    condition = random_condition(rng, schema) if rng.random() < 0.25 else None
+    if rng.random() < 0.2:
+        return Aggregate(name=name, function="count", filter=condition)
+    argument = random_number(rng, schema) if rng.random() < 0.6 else rng.choice(list(schema))
+    functions = ["count", "min", "max"]
+    if argument.type.is_numeric:
+        functions += ["sum", "sum", "avg", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp"]
+    return Aggregate(name=name, function=rng.choice(functions), argument=argument, filter=condition)
+
+
+def random_number(rng: Random, schema: Sequence[Column]) -> Expression:
+    """Return a numeric expression: a column, arithmetic, CASE, coalesce, abs or length."""
+    columns = [column for column in schema if column.type.is_numeric]
+    column = rng.choice(columns)
+    match rng.randrange(9):
+        case 0 | 1 | 2:
+            return column
+        case 3 | 4:
+            return _random_arithmetic(rng, columns)
+        case 5:
+            return Abs(column)
+        case 6:
+            return Case(((random_condition(rng, schema, depth=1), column),), rng.choice((None, column)))
+        case 7:
+            return Coalesce((column, _matching_constant(rng, column.type)))
+    return _from_string(rng, schema, column)
+
+
+def _random_arithmetic(rng: Random, columns: Sequence[Column]) -> Expression:
+    # Decimals wider than this make result types whose scale Spark cuts; that is a subject of its own.
+    narrow = [column for column in columns if column.type.precision <= 10]
+    left = rng.choice(narrow)
+    right = rng.choice([*narrow, Literal(2), Literal(0), Literal(-3), Literal(7)])
+    op = rng.choice("+-*/%")
+    if Kind.DECIMAL in (left.type.kind, right.type.kind) and op in "*/":
+        op = "+"
+    return Arithmetic(op, left, right)
+
+
+def _matching_constant(rng: Random, of: SqlType) -> Literal:
+    if of.kind is Kind.DECIMAL:
+        return Literal(Decimal((0, (5,), -of.scale)) if of.scale else 0)
+    return rng.choice(CONSTANTS[of.kind])
+
+
+def _from_string(rng: Random, schema: Sequence[Column], otherwise: Column) -> Expression:
+    words = [column for column in schema if column.type.kind is Kind.STRING]
+    if not words:
+        return otherwise
+    return rng.choice((Length(words[0]), Cast(words[0], rng.choice((INT, BIGINT)))))
+
+
+# Conditions
+
+
+def random_condition(rng: Random, schema: Sequence[Column], depth: int = 2) -> Expression:
+    """Return a condition, at most so many connectives deep."""
+    if depth and rng.random() < 0.45:
+        below = random_condition(rng, schema, depth - 1)
+        match rng.randrange(5):
+            case 0:
+                return Not(below)
+            case 1 | 2:
+                return And(below, random_condition(rng, schema, depth - 1))
+        return Or(below, random_condition(rng, schema, depth - 1))
+    return _random_test(rng, rng.choice(list(schema)), schema)
+
+
+def _random_test(rng: Random, column: Column, schema: Sequence[Column]) -> Expression:
+    options = CONSTANTS[column.type.kind]
+    if column.type.kind is Kind.BOOLEAN and rng.random() < 0.5:
+        return column
+    match rng.randrange(7):
+        case 0:
+            return IsNull(column, rng.random() < 0.5)
+        case 1:
+            chosen = rng.sample(options, rng.randint(1, len(options)))
+            listed = (*chosen, Literal(None)) if rng.random() < 0.2 else tuple(chosen)
+            return In(column, listed, rng.random() < 0.3)
+        case 2 if column.type.kind is not Kind.BOOLEAN:
+            return Between(column, rng.choice(options), rng.choice(options), rng.random() < 0.2)
+        case 3:
+            return _column_test(rng, column, schema)
+        case 4 if column.type.kind is Kind.STRING:
+            return Compare(rng.choice((">", "=")), Length(column), Literal(rng.randint(0, 3)))
+        case 4 if column.type.is_integer:
+            zero = Compare("=", Arithmetic("%", column, Literal(rng.choice((0, 2, 3)))), Literal(0))
+            return rng.choice((zero, Compare(">", column, Literal(Decimal("1.5")))))
+    return Compare(rng.choice(list(COMPARISONS)), column, rng.choice(options))
+
+
+def _column_test(rng: Random, column: Column, schema: Sequence[Column]) -> Expression:
+    def comparable(other: Column) -> bool:
+        binary = all(c.type.is_numeric and c.type.kind is not Kind.DECIMAL for c in (column, other))
+        return binary or other.type == column.type
+
+    partner = rng.choice([other for other in schema if comparable(other)])
+    return Compare(rng.choice(list(COMPARISONS)), column, partner)
+
+
+def _random_having(
+    rng: Random, keys: Sequence[Key], aggregates: Sequence[Aggregate], schema: Sequence[Column]
+) -> Expression:
+    """Return a condition on results that rounding cannot flip: counts, exact numbers, keys."""
+    count = Compare(
+        rng.choice((">", ">=", "<=", "<>")),
+        Result(Aggregate(name="hidden", function="count")),
+        Literal(rng.randint(0, 4)),
+    )
+    exact = [call for call in aggregates if call.type.is_integer]
+    choice = rng.random()
+    if exact and choice < 0.4:
+        return Or(Compare(">", Result(rng.choice(exact)), Literal(rng.randint(-50, 50))), count)
+    if keys and choice < 0.6:
+        return And(IsNull(Result(rng.choice(list(keys))), rng.random() < 0.5), count)
+    if choice < 0.7:
+        column = rng.choice(list(schema))
+        largest = Result(Aggregate(name="hidden", function="max", argument=column))
+        return Compare(rng.choice(("<", ">=")), largest, rng.choice(CONSTANTS[column.type.kind]))
+    return count

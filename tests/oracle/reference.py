@@ -1,0 +1,263 @@
+"""The reference evaluator: every row into every window that holds it, then aggregate.
+
+batch 0   rows 1 4 9    W = 9 − 2 = 7     closes windows that end at or before 7
+batch 1   rows 6 8 12   6 is late (6 < 7); W = 10
+flush                                     closes the rest
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tests.oracle.conditions import truth
+from tests.oracle.spec import Spec
+from tests.oracle.types import Row, Value
+
+Bounds = tuple[int, int]
+
+
+class _NaN(Enum):
+    """Stands for NaN in a group key, since NaN does not equal itself."""
+
+    KEY = "NaN"
+
+
+GroupKey = tuple[Value | _NaN, ...]
+
+
+def windows_of(time_us: int, range_ms: int, slide_ms: int, offset_ms: int) -> list[Bounds]:
+    """Return the windows [start, end) that hold a time, earliest first.
+
+    Windows end where `end ≡ offset (mod slide)`.
+
+    >>> windows_of(5_000, 7, 5, 2)
+    [(0, 7000), (5000, 12000)]
+    """
+    range_us, slide_us, offset_us = range_ms * 1000, slide_ms * 1000, offset_ms * 1000
+    end = time_us - (time_us - offset_us) % slide_us + slide_us
+    windows = []
+    while end - range_us <= time_us:
+        windows.append((end - range_us, end))
+        end += slide_us
+    return windows
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What became of the rows that were read."""
+
+    read: int = 0
+    late: int = 0
+    no_time: int = 0
+    future: int = 0
+
+    def __add__(self, other: "Counters") -> "Counters":
+        return Counters(
+            self.read + other.read,
+            self.late + other.late,
+            self.no_time + other.no_time,
+            self.future + other.future,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """One result row, with what a comparison may forgive."""
+
+    values: Row
+    scales: dict[str, float] = field(default_factory=dict)
+    """Per double column, the magnitude that 1e-9 is relative to."""
+    order_sensitive: frozenset[str] = frozenset()
+    """Columns whose running total may overflow although the total fits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emission:
+    """What one batch, or the flush after the last, gave."""
+
+    results: dict[str, list[Expected]]
+    """Per query, its rows; every query has an entry."""
+    watermark_us: int | None
+    """The watermark after it; None before any good row."""
+    counters: Counters = Counters()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """A whole run."""
+
+    batches: list[Emission]
+    flushed: Emission | None
+    """What the end of input closed; None when windows stay open."""
+    accepted: list[Row]
+    """The good rows, in order."""
+
+    @property
+    def counters(self) -> Counters:
+        return sum((batch.counters for batch in self.batches), Counters())
+
+    def results(self, query: str) -> list[Expected]:
+        """Return all rows of a query, in the order they came."""
+        emissions = [*self.batches, *([self.flushed] if self.flushed else [])]
+        return [row for emission in emissions for row in emission.results[query]]
+
+
+def replay(
+    batches: Sequence[Sequence[Row]],
+    specs: Sequence[Spec],
+    *,
+    delay_ms: int,
+    time: str = "time",
+    skew_ms: int | None = None,
+    now_us: int | None = None,
+    flush: bool = True,
+) -> Replay:
+    """Run queries over micro-batches; `skew_ms` None sets no limit to the future."""
+    horizon_us = None if skew_ms is None or now_us is None else now_us + skew_ms * 1000
+    stream = _Stream(time=time, delay_us=delay_ms * 1000, horizon_us=horizon_us)
+    queries = [_Query(spec, time) for spec in specs]
+    emissions = []
+    for batch in batches:
+        good = stream.admit(batch)
+        for query in queries:
+            query.add(good)
+        results = {query.spec.name: list(query.close(stream.watermark_us)) for query in queries}
+        emissions.append(
+            Emission(results=results, watermark_us=stream.watermark_us, counters=stream.counters)
+        )
+    flushed = None
+    if flush:
+        results = {query.spec.name: list(query.close_all()) for query in queries}
+        flushed = Emission(results=results, watermark_us=stream.watermark_us)
+    return Replay(batches=emissions, flushed=flushed, accepted=stream.accepted)
+
+
+class _Stream:
+    """Sorts rows into good, late and quarantined, and keeps the watermark."""
+
+    def __init__(self, *, time: str, delay_us: int, horizon_us: int | None) -> None:
+        self.time, self.delay_us, self.horizon_us = time, delay_us, horizon_us
+        self.watermark_us: int | None = None
+        self.counters = Counters()
+        self.accepted: list[Row] = []
+
+    def admit(self, batch: Sequence[Row]) -> list[Row]:
+        """Return the good rows of a batch; the watermark they are judged by is the one before it."""
+        before, good, fates = self.watermark_us, [], []
+        for row in batch:
+            fate = self._fate(row[self.time], before)
+            fates.append(fate)
+            if fate == "good":
+                good.append(row)
+        self.counters = Counters(
+            len(fates), fates.count("late"), fates.count("no_time"), fates.count("future")
+        )
+        self._advance(good)
+        self.accepted += good
+        return good
+
+    def _fate(self, at: Value, watermark_us: int | None) -> str:
+        if at is None:
+            return "no_time"
+        assert isinstance(at, int)
+        if self.horizon_us is not None and at > self.horizon_us:
+            return "future"
+        return "late" if watermark_us is not None and at < watermark_us else "good"
+
+    def _advance(self, good: list[Row]) -> None:
+        if good:
+            reached = max(_time(row, self.time) for row in good) - self.delay_us
+            self.watermark_us = reached if self.watermark_us is None else max(self.watermark_us, reached)
+
+
+class _Query:
+    """One query's open windows."""
+
+    def __init__(self, spec: Spec, time: str) -> None:
+        self.spec, self.time = spec, time
+        self.open: dict[Bounds, dict[GroupKey, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        self.span: Bounds | None = None
+        """Ends of the first and the last window that hold any good row of the stream."""
+        self.closed_to: int | None = None
+        """End of the last window that EMIT EMPTY gave."""
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Put each matching row into each window that holds it."""
+        for row in rows:
+            windows = self._windows(_time(row, self.time))
+            self._stretch(windows)
+            if self.spec.predicate is None or truth(self.spec.predicate.evaluate(row)):
+                key = tuple(_grouped(item.expression.evaluate(row)) for item in self.spec.keys)
+                for window in windows:
+                    self.open[window][key].append(row)
+
+    def close(self, watermark_us: int | None) -> Iterator[Expected]:
+        """Yield the results of windows that end at or before the watermark."""
+        if watermark_us is not None:
+            yield from self._emit(watermark_us)
+
+    def close_all(self) -> Iterator[Expected]:
+        """Yield the results of every open window."""
+        if self.span is not None:
+            yield from self._emit(self.span[1])
+
+    def _windows(self, time_us: int) -> list[Bounds]:
+        spec = self.spec
+        windows = windows_of(time_us, spec.range_ms, spec.slide_ms, spec.offset_ms)
+        return [w for w in windows if spec.first_start_us is None or w[0] >= spec.first_start_us]
+
+    def _stretch(self, windows: list[Bounds]) -> None:
+        for _, end in windows:
+            self.span = (end, end) if self.span is None else (min(self.span[0], end), max(self.span[1], end))
+
+    def _emit(self, to_us: int) -> Iterator[Expected]:
+        for window in self._due(to_us):
+            groups = self.open.pop(window, {})
+            if self.spec.emit_empty and not groups:
+                groups = {(): []}
+            for key, rows in groups.items():
+                expected = self._result(window, key, rows)
+                if expected is not None:
+                    yield expected
+
+    def _due(self, to_us: int) -> list[Bounds]:
+        if not self.spec.emit_empty:
+            return sorted(window for window in self.open if window[1] <= to_us)
+        if self.span is None:
+            return []
+        range_us, slide_us = self.spec.range_ms * 1000, self.spec.slide_ms * 1000
+        first = self.span[0] if self.closed_to is None else self.closed_to + slide_us
+        ends = range(first, to_us + 1, slide_us)
+        if ends:
+            self.closed_to = ends[-1]
+        return [(end - range_us, end) for end in ends]
+
+    def _result(self, window: Bounds, key: GroupKey, rows: list[Row]) -> Expected | None:
+        spec = self.spec
+        values: Row = {"window_start": window[0], "window_end": window[1]}
+        for item, part in zip(spec.keys, key, strict=True):
+            values[item.name] = math.nan if isinstance(part, _NaN) else part
+        answers = {call.name: call.answer(rows) for call in spec.computed()}
+        values |= {name: answer.value for name, answer in answers.items()}
+        if spec.having is not None and not truth(spec.having.evaluate(values)):
+            return None
+        return Expected(
+            values={name: values[name] for name in spec.columns},
+            scales={call.name: answers[call.name].scale for call in spec.aggregates},
+            order_sensitive=frozenset(c.name for c in spec.aggregates if answers[c.name].order_sensitive),
+        )
+
+
+def _grouped(value: Value) -> Value | _NaN:
+    """Return what groups by equality: one NaN, one zero."""
+    if isinstance(value, float):
+        return _NaN.KEY if math.isnan(value) else value + 0.0
+    return value
+
+
+def _time(row: Row, column: str) -> int:
+    at = row[column]
+    assert isinstance(at, int)
+    return at

@@ -1,0 +1,105 @@
+"""One query: windows, a predicate, keys, aggregates and HAVING."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.oracle.aggregates import Aggregate
+from tests.oracle.expressions import Dialect, Expression, walk
+from tests.oracle.types import Row, SqlType, Value
+
+
+class WindowSyntax(StrEnum):
+    """How Weft's text names the window."""
+
+    BRACKET = "FROM s [RANGE … SLIDE … OFFSET …]"
+    FUNCTION = "GROUP BY window(time, …)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """`expression AS name` in SELECT and GROUP BY."""
+
+    name: str
+    expression: Expression
+
+    @property
+    def type(self) -> SqlType:
+        return self.expression.type
+
+    def text(self, dialect: Dialect) -> str:
+        return self.expression.text(dialect)
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Expression):
+    """A key or an aggregate as HAVING refers to it."""
+
+    of: Key | Aggregate
+
+    @property
+    def type(self) -> SqlType:
+        return self.of.type
+
+    def evaluate(self, row: Row) -> Value:
+        return row[self.of.name]
+
+    def text(self, dialect: Dialect) -> str:
+        return self.of.text(dialect)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """A windowed aggregate query over the stream."""
+
+    name: str
+    range_ms: int
+    slide_ms: int
+    offset_ms: int = 0
+    """Where window *ends* lie within a slide, counted from the epoch."""
+    predicate: Expression | None = None
+    keys: tuple[Key, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    having: Expression | None = None
+    """Over `Result`s; an aggregate that is only here is computed but not part of the answer."""
+    emit_empty: bool = False
+    first_start_us: int | None = None
+    """Where the first window of a query that came late may begin; None for one present from the start."""
+
+    def __post_init__(self) -> None:
+        if self.range_ms <= 0 or self.slide_ms <= 0 or not 0 <= self.offset_ms < self.slide_ms:
+            raise ValueError(f"no such window: {self.range_ms}, {self.slide_ms}, {self.offset_ms}")
+        if self.emit_empty and self.keys:
+            raise ValueError("EMIT EMPTY has no GROUP BY")
+        names = [item.name for item in self.outputs]
+        if len(set(names)) < len(names):
+            raise ValueError(f"names repeat: {names}")
+
+    @property
+    def outputs(self) -> tuple[Key | Aggregate, ...]:
+        """What SELECT lists."""
+        return (*self.keys, *self.aggregates)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the answer's columns."""
+        return ("window_start", "window_end", *(item.name for item in self.outputs))
+
+    def computed(self) -> Iterator[Aggregate]:
+        """Yield every aggregate once: those of SELECT, then those that only HAVING names."""
+        yield from self.aggregates
+        nodes = () if self.having is None else walk(self.having)
+        named = [node.of for node in nodes if isinstance(node, Result) and isinstance(node.of, Aggregate)]
+        yield from (call for call in dict.fromkeys(named) if call not in self.aggregates)
+
+    def sql(self, stream: str, time: str, syntax: WindowSyntax = WindowSyntax.BRACKET) -> str:
+        """Write the query in Weft's language."""
+        from tests.oracle.render import weft_text
+
+        return weft_text(self, stream, time, syntax)
+
+    def spark_sql(self, view: str, time: str) -> str:
+        """Write the query as an ordinary Spark batch query over a view of the good rows."""
+        from tests.oracle.render import spark_text
+
+        return spark_text(self, view, time)
