@@ -8,8 +8,15 @@ In flow order:
 - `aggregates`: exact aggregates over a list of values.
 - `spec`: one query.
 - `render`: a query as text, for Weft and for plain Spark.
-- `reference`: window assignment and the replay of a stream in micro-batches.
+- `reference`, `results`: window assignment and the replay of a stream in micro-batches; what it gives.
 - `compare`: expected against actual, as multisets.
-- `generate`: random schemas, rows, batches and queries from a `random.Random`.
+- `cases`: a schema, batches and queries, as pyarrow tables too.
+- `generate`, `generate_queries`: random cases from a `random.Random`.
 - `strategies`: the same as hypothesis strategies.
+
+    case = random_case(seed=7)
+    run = case.expected()                      # or expected(flush=False), then run.batches[b].results[name]
+    for spec in case.specs:
+        text = spec.sql(STREAM, TIME)          # also WindowSyntax.FUNCTION, and spec.spark_sql(view, TIME)
+        assert_same(spec, run.results(spec.name), table_from_weft)
 """

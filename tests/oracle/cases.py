@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 from tests.oracle.expressions import Column
-from tests.oracle.reference import Replay, replay
+from tests.oracle.reference import replay
+from tests.oracle.results import Replay
 from tests.oracle.spec import Spec
 from tests.oracle.types import Kind, Row, SqlType
 

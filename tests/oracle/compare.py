@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from tests.oracle.reference import Expected
+from tests.oracle.results import Expected
 from tests.oracle.spec import Spec
 from tests.oracle.types import Row, Value
 

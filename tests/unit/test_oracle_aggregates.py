@@ -7,7 +7,7 @@ import pytest
 from tests.oracle.aggregates import Aggregate
 from tests.oracle.conditions import Compare
 from tests.oracle.expressions import Column, Dialect, Literal
-from tests.oracle.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, SqlType, Value, decimal_type
+from tests.oracle.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Row, SqlType, Value, decimal_type
 
 NAN, INF = math.nan, math.inf
 
@@ -95,7 +95,7 @@ def test_result_types(function: str, of: SqlType, expected: SqlType) -> None:
 
 def test_a_filter_that_is_null_drops_the_row() -> None:
     x = Column("x", INT)
-    rows = [{"x": value} for value in (1, None, 5)]
+    rows: list[Row] = [{"x": value} for value in (1, None, 5)]
     keep = Compare(">", x, Literal(2))
     assert Aggregate(name="a", function="count", filter=keep).answer(rows).value == 1
     assert Aggregate(name="a", function="sum", argument=x, filter=keep).answer(rows).value == 5

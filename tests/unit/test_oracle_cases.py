@@ -32,9 +32,8 @@ def test_every_case_has_the_documented_form() -> None:
         assert set(case) >= REQUIRED, case["id"]
         assert set(case) <= REQUIRED | OPTIONAL, case["id"]
         assert ("differs" in case) == ("published_ms" in case), case["id"]
-        assert case["offset_ms"] == (case["start_offset_ms"] + case["range_ms"]) % case["slide_ms"], case[
-            "id"
-        ]
+        end_offset_ms = (case["start_offset_ms"] + case["range_ms"]) % case["slide_ms"]
+        assert case["offset_ms"] == end_offset_ms, case["id"]
         assert case["source"].keys() == {"project", "repository", "commit", "file", "test"}, case["id"]
 
 

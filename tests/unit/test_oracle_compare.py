@@ -9,7 +9,7 @@ import pytest
 from tests.oracle.aggregates import Aggregate
 from tests.oracle.compare import assert_same, difference, same
 from tests.oracle.expressions import Column
-from tests.oracle.reference import Expected
+from tests.oracle.results import Expected
 from tests.oracle.spec import Key, Spec
 from tests.oracle.types import DOUBLE, STRING, Row, Value
 

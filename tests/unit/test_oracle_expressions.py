@@ -198,7 +198,7 @@ def test_casts_that_fail_are_null(held: Value, of: SqlType, to: SqlType, expecte
 
 
 @pytest.mark.parametrize(
-    ("expression", "weft", "spark"),
+    ("expression", "weft", "plain"),
     [
         (Arithmetic("+", Column("a", INT), Literal(-1)), "(a + -1)", "try_add(a, -1)"),
         (Arithmetic("%", Column("a", INT), Literal(2)), "(a % 2)", "try_mod(a, 2)"),
@@ -206,9 +206,9 @@ def test_casts_that_fail_are_null(held: Value, of: SqlType, to: SqlType, expecte
         (Abs(Column("a", INT)), "abs(a)", "CASE WHEN a < -2147483647 THEN NULL ELSE abs(a) END"),
     ],
 )
-def test_spark_text_tries_where_weft_gives_null(expression: Expression, weft: str, spark: str) -> None:
+def test_spark_text_tries_where_weft_gives_null(expression: Expression, weft: str, plain: str) -> None:
     assert expression.sql() == weft
-    assert expression.spark_sql() == spark
+    assert expression.spark_sql() == plain
 
 
 @pytest.mark.parametrize(

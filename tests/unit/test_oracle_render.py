@@ -24,8 +24,9 @@ GROUPED = Spec(
 
 def test_bracket() -> None:
     assert GROUPED.sql("trades", "time") == (
-        "SELECT symbol AS symbol, (vol % 3) AS k, count(*) AS n FROM trades [RANGE '12000 ms' SLIDE '5000 ms'] "
-        "WHERE (vol > 5) GROUP BY symbol, (vol % 3) HAVING (count(*) > 1)"
+        "SELECT symbol AS symbol, (vol % 3) AS k, count(*) AS n "
+        "FROM trades [RANGE '12000 ms' SLIDE '5000 ms'] WHERE (vol > 5) "
+        "GROUP BY symbol, (vol % 3) HAVING (count(*) > 1)"
     )
 
 
@@ -50,9 +51,10 @@ def test_offset_and_emit_empty() -> None:
 
 def test_spark() -> None:
     assert GROUPED.spark_sql("v", "time") == (
-        "SELECT window.start AS window_start, window.end AS window_end, symbol AS symbol, try_mod(vol, 3) AS k, "
-        "count(*) AS n FROM v WHERE (vol > 5) GROUP BY window(time, '12000 milliseconds', "
-        "'5000 milliseconds', '3000 milliseconds'), symbol, try_mod(vol, 3) HAVING (count(*) > 1)"
+        "SELECT window.start AS window_start, window.end AS window_end, symbol AS symbol, "
+        "try_mod(vol, 3) AS k, count(*) AS n FROM v WHERE (vol > 5) "
+        "GROUP BY window(time, '12000 milliseconds', '5000 milliseconds', '3000 milliseconds'), "
+        "symbol, try_mod(vol, 3) HAVING (count(*) > 1)"
     )
 
 

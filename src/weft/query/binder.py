@@ -37,7 +37,8 @@ def _bind(query: CreateQuery, catalog: Catalog) -> LogicalQuery:
     return LogicalQuery(
         name=query.name, text=query.select, stream=origin.stream.name, joins=joins,
         window=grouping.bound.window, predicate=_all_of(rest, where), keys=grouping.keys,
-        aggregates=tuple(stage.aggregates), outputs=outputs, having=having, emit_empty=syntax.emit_empty is not None,
+        aggregates=tuple(stage.aggregates), outputs=outputs, having=having,
+        emit_empty=syntax.emit_empty is not None,
         notes=(grouping.bound.note,) if grouping.bound.note else (),
     )  # fmt: skip
 

@@ -54,9 +54,11 @@ def arithmetic(operator: str, left: Expression, right: Expression) -> DataType |
     """Return the type of `left operator right` for + - * / % div, or None where it does not apply."""
     one, other = left.type, right.type
     if one.kind is Kind.NULL or other.kind is Kind.NULL:
-        one, other = (other, other) if one.kind is Kind.NULL else (one, one)
+        if operator == "/" and one.kind is Kind.NULL:
+            return DOUBLE if other.is_numeric or other.kind is Kind.NULL else None
+        one = other = other if one.kind is Kind.NULL else one
     if one.kind is Kind.NULL:
-        return DOUBLE
+        return BIGINT if operator == "div" else DOUBLE
     if not (one.is_numeric and other.is_numeric):
         return None
     if operator == "div":

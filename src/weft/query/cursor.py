@@ -114,7 +114,9 @@ class Cursor:
         if token.kind is TokenKind.END:
             span = max(0, len(self.text) - 1), len(self.text)
             return SyntaxMistake(f"{problem}, but the text ends here", span=span)
-        return SyntaxMistake(f"{problem}, found {self.written(self.span())}", span=self.span())
+        found = self.written(self.span())
+        shown = found if len(found) <= 40 else found[:40] + "…"
+        return SyntaxMistake(f"{problem}, found {shown}", span=self.span())
 
     def finish(self) -> None:
         """Check that nothing is left."""

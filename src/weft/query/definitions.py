@@ -16,9 +16,9 @@ from weft.errors import (
 from weft.query.cursor import Cursor
 from weft.query.data_types import data_type
 from weft.query.duration import parse_duration
+from weft.query.interval_literal import duration_literal
 from weft.query.lexer import TokenKind
 from weft.query.logical import ColumnDef, Source, StreamDef, TableDef, TimeUnit
-from weft.query.primaries import duration_literal
 from weft.query.syntax import Interval
 
 _UNITS: dict[str, TimeUnit] = {

@@ -10,7 +10,9 @@ from weft.query.coercion import castable
 from weft.query.functions import FUNCTIONS, SPELLINGS, Function
 from weft.query.literals import date_of, number, time_literal, timestamp_of
 from weft.query.logical import FunctionDef
+from weft.query.patterns import PATTERNS, check_pattern
 from weft.query.scope import Scope
+from weft.query.special_forms import SUGAR
 from weft.query.syntax import (
     Constant,
     Interval,
@@ -22,16 +24,11 @@ from weft.query.syntax import (
     Star,
     Text,
     TimeText,
-    operation,
 )
 from weft.types import BOOLEAN, DATE, NULL, STRING, DataType, Kind
 
-_CASES = {
-    "if": "if(condition, value, otherwise)",
-    "nullif": "nullif(x, y)",
-    "nvl2": "nvl2(x, value, otherwise)",
-}
-"""Functions that are CASE in other words."""
+_SHOWN = {"neg": "-", "concat": "||", "like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE"}
+"""Operators whose canonical name is not how they are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,37 +94,21 @@ def _invocation(node: Invocation, context: Context) -> Expression:
     if node.distinct or node.filter is not None:
         word = "DISTINCT" if node.distinct else "FILTER"
         raise NotAllowed(f"{word} stands only in aggregates, and {node.name} is none", span=node.span)
+    args = tuple([typed(arg, context) for arg in node.args])
+    function = SPELLINGS.get(name)
+    if function is not None:
+        return _applied(function, node.name, args, node.span)
     registered = context.functions.get(name)
     if registered is not None:
-        args = tuple([typed(arg, context) for arg in node.args])
-        return Call(registered.name, args, registered.type, node.span)
-    if name in _CASES:
-        return typed(_as_case(node, name), context)
-    if name in ("isnull", "isnotnull") and len(node.args) == 1:
-        test = operation("is_null", node.args, node.span)
-        return typed(test if name == "isnull" else operation("not", (test,), node.span), context)
-    function = SPELLINGS.get(name)
-    if function is None:
-        known = (*SPELLINGS, *_CASES, *context.known, *(f.name for f in context.functions.values()))
-        close = suggestion(node.name, known)
-        hint = close if "did you mean" in close else "; docs/query-language.md lists the functions"
-        raise UnknownName(f'unknown function "{node.name}"{hint}', span=node.name_span)
-    return _applied(function, node.name, tuple([typed(arg, context) for arg in node.args]), node.span)
+        return Call(name, args, registered.type, node.span)
+    raise _unknown(node, context)
 
 
-def _as_case(node: Invocation, name: str) -> Node:
-    wanted = 2 if name == "nullif" else 3
-    if len(node.args) != wanted:
-        raise TypeMismatch(f"{node.name} takes {wanted} arguments, found {len(node.args)}: {_CASES[name]}",
-                           span=node.span)  # fmt: skip
-    first, second, *rest = node.args
-    if name == "if":
-        return operation("case", node.args, node.span)
-    if name == "nullif":
-        same = operation("=", (first, second), node.span)
-        return operation("case", (same, Constant(node.span, None), first), node.span)
-    missing = operation("is_null", (first,), node.span)
-    return operation("case", (missing, rest[0], second), node.span)
+def _unknown(node: Invocation, context: Context) -> UnknownName:
+    known = (*SPELLINGS, *SUGAR, *context.known, *context.functions)
+    close = suggestion(node.name, known)
+    hint = close if "did you mean" in close else "; docs/query-language.md lists the functions"
+    return UnknownName(f'unknown function "{node.name}"{hint}', span=node.name_span)
 
 
 def _applied(function: Function, written: str, args: tuple[Expression, ...], span: Span) -> Expression:
@@ -137,36 +118,42 @@ def _applied(function: Function, written: str, args: tuple[Expression, ...], spa
         args = _times_read(args)
     if function.name == "date_trunc":
         args = _unit_folded(args)
-    if function.name == "neg" and isinstance(args[0], Literal) and isinstance(args[0].value, int | float):
-        return Literal(-args[0].value, args[0].type, span) if args[0].type.is_numeric else args[0]
     type = function.result(args)
     if type is None:
         raise _unfit(function, written, args, span)
-    if function.name in ("like", "ilike", "rlike"):
-        _check_pattern(function.name, args[1])
+    if function.name in PATTERNS:
+        check_pattern(function.name, args[1])
     return Call(function.name, args, type, span)
 
 
 def _unfit(function: Function, written: str, args: tuple[Expression, ...], span: Span) -> TypeMismatch:
     found = [str(arg.type) for arg in args]
     shown = " and ".join(found) if len(found) < 3 else ", ".join(dict.fromkeys(found))
-    shout = written.upper() if written.isalpha() and not function.spellings else written
-    return TypeMismatch(f"{shout} takes {function.takes}, found {shown}{_hint(args)}", span=span)
+    name = _SHOWN.get(written, written.upper() if not function.spellings else written)
+    return TypeMismatch(f"{name} takes {function.takes}, found {shown}{_hint(function, args)}", span=span)
 
 
-def _hint(args: tuple[Expression, ...]) -> str:
+def _hint(function: Function, args: tuple[Expression, ...]) -> str:
     kinds = {arg.type.kind for arg in args}
     strings = [arg for arg in args if arg.type.kind is Kind.STRING]
-    if any(arg.type.is_numeric for arg in args) and strings:
-        constant = next((str(arg.value) for arg in strings if isinstance(arg, Literal)), "")
-        if re.fullmatch(r"-?\d+(\.\d+)?", constant):
-            return f"; write {constant} without quotes"
-        return "; convert one, as in CAST(x AS DOUBLE) or CAST(x AS STRING)"
+    numbers = [arg for arg in args if arg.type.is_numeric]
+    if numbers and strings:
+        return _quotes_hint(strings, numbers)
     if Kind.BOOLEAN in kinds and len(kinds) > 1:
         return "; a condition is no number: IF(condition, 1, 0) makes it one"
-    if any(arg.type.is_time for arg in args):
+    if any(arg.type.is_time for arg in args) and "number" in function.takes:
         return "; unix_seconds(t) makes a timestamp a number"
     return ""
+
+
+def _quotes_hint(strings: list[Expression], numbers: list[Expression]) -> str:
+    constant = next((str(arg.value) for arg in strings if isinstance(arg, Literal)), "")
+    if re.fullmatch(r"-?\d+(\.\d+)?", constant):
+        return f"; write {constant} without quotes"
+    number = next((arg for arg in numbers if isinstance(arg, Literal)), None)
+    if number is not None:
+        return f"; write '{number}' in quotes, or CAST the string AS DOUBLE"
+    return "; convert one, as in CAST(x AS DOUBLE) or CAST(x AS STRING)"
 
 
 def _times_read(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
@@ -188,22 +175,6 @@ def _unit_folded(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     if isinstance(unit, Literal) and isinstance(unit.value, str):
         return Literal(unit.value.casefold(), STRING, unit.span), *args[1:]
     return args
-
-
-def _check_pattern(name: str, pattern: Expression) -> None:
-    """Refuse a pattern that would make Spark fail for the whole batch."""
-    assert isinstance(pattern, Literal)
-    assert isinstance(pattern.value, str)
-    if name != "rlike":
-        if re.search(r"\\(?![%_\\])", re.sub(r"\\[%_\\]", "", pattern.value)):
-            problem = f"in a {name.upper()} pattern a backslash stands before %, _ or another backslash"
-            raise TypeMismatch(problem, span=pattern.span)
-        return
-    try:
-        # Java's classes that Python lacks are put aside; its nested sets mean something else there.
-        re.compile(re.sub(r"\\[pP]\{\w+\}", r"\\w", pattern.value))
-    except (re.error, OverflowError, RecursionError) as error:
-        raise TypeMismatch(f"the pattern is not a regular expression: {error}", span=pattern.span) from None
 
 
 def _cast(operand: Expression, type: DataType, span: Span) -> Expression:

@@ -68,6 +68,10 @@ def _time(type: DataType) -> bool:
     return type.is_time
 
 
+def _instant(type: DataType) -> bool:
+    return type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ)
+
+
 def _boolean(type: DataType) -> bool:
     return type.kind is Kind.BOOLEAN
 
@@ -205,7 +209,7 @@ _TIMES = (
     _function("day", "a date or timestamp", 1, 1, _all(_time, INT), "dayofmonth"),
     _function("date_trunc", f"one of {', '.join(sorted(TRUNC_UNITS))} and a timestamp", 2, 2, _trunc),
     _function("to_date", "a timestamp or string", 1, 1, _to_date, "date"),
-    *(_function(name, "a timestamp", 1, 1, _all(_time, BIGINT))
+    *(_function(name, "a timestamp", 1, 1, _all(_instant, BIGINT))
       for name in ("unix_seconds", "unix_millis", "unix_micros")),
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from weft.errors import BadWindow, GroupingMistake
+from weft.errors import BadWindow, GroupingMistake, NotAllowed
 from weft.expression import Expression
 from weft.query.expressions import Context, typed
 from weft.query.joins import From
@@ -78,11 +78,19 @@ def _grouping(
         ):
             continue
         expression = typed(key.node, context)
+        _check_key_name(key)
         taken = {other.name.casefold() for other in named.values()}
         named.setdefault(expression, NamedExpression(name=_unique(key, taken), expression=expression))
         if key.alias:
             aliases[key.alias.casefold()] = expression
     return Grouping(bound=bound, divisor=divisor, keys=tuple(named.values()), aliases=tuple(aliases.items()))
+
+
+def _check_key_name(key: ItemSyntax) -> None:
+    name = output_name(key)
+    if name.casefold() in ("window_start", "window_end"):
+        problem = f'the results have a column "{name}" of their own; add an alias, as in {key.written} AS k'
+        raise NotAllowed(problem, span=key.node.span)
 
 
 def _unique(key: ItemSyntax, taken: set[str]) -> str:

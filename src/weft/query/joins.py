@@ -134,6 +134,8 @@ def _join(
 ) -> tuple[Join | None, list[Expression]]:
     source, input = entry
     pairs = _using(source, input, origin)
+    if any(not _prefixes_of(left, origin) <= set(placed) for left, _ in pairs):
+        return None, pool
     own = conjuncts(condition(source.on, context, "ON")) if source.left and source.on is not None else ()
     offered = list(own) if source.left else pool
     rest: list[Expression] = []
@@ -144,9 +146,7 @@ def _join(
         else:
             pairs.append(pair)
     if source.left and rest:
-        problem = (
-            f"ON of LEFT JOIN {input.name} holds only equalities with its columns; use WHERE for the rest"
-        )
+        problem = f"ON of LEFT JOIN {input.name} holds only equalities with its columns; use WHERE"
         raise NotAllowed(problem, span=rest[0].span)
     if not pairs:
         return None, pool
@@ -158,7 +158,7 @@ def _join(
 def _using(source: SourceSyntax, input: Input, origin: From) -> list[_Pair]:
     pairs: list[_Pair] = []
     for name in source.using:
-        before = tuple(other for other in origin.scope.inputs if other is not input)
+        before = origin.scope.inputs[: origin.scope.inputs.index(input)]
         left = Scope(before, origin.scope.merged).resolve(name)
         right = Scope((input,)).resolve(name)
         if common_type(left.type, right.type) is None:

@@ -135,10 +135,17 @@ def _tokens(text: str, raw: RawToken, before: list[Token]) -> Iterator[Token]:
         yield Token(TokenKind.QUOTED, raw.text, "", start, end)
     elif raw.token_type == TokenType.NUMBER:
         yield Token(TokenKind.NUMBER, written, "", start, end)
-    elif written[:1].isalnum() or written[:1] == "_" or written[:1] > "\x7f":
+    elif _is_word(written):
         yield from _words(written, start)
     else:
-        yield Token(TokenKind.SYMBOL, written, written, start, end)
+        # A hint is one token, text and all.
+        key = "/*+" if raw.token_type == TokenType.HINT else written
+        yield Token(TokenKind.SYMBOL, written, key, start, end)
+
+
+def _is_word(written: str) -> bool:
+    # x'AB' begins like a word, too.
+    return (written[:1].isalnum() or written[:1] == "_" or written[:1] > "\x7f") and "'" not in written
 
 
 def _words(written: str, start: int) -> Iterator[Token]:

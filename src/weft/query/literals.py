@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Context, Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from weft.errors import Span, TypeMismatch
@@ -10,6 +10,7 @@ from weft.expression import Literal
 from weft.query.coercion import exact_type
 from weft.types import BIGINT, DATE, DOUBLE, INT, MAX_PRECISION, DataType, Kind
 
+_EXACT = Context(prec=100)
 _NUMBER = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))(e[+-]?\d+)?(bd|[lsydf])?", re.ASCII | re.IGNORECASE)
 _SUFFIXES = {
     "l": BIGINT, "s": DataType(Kind.SMALLINT), "y": DataType(Kind.TINYINT),
@@ -68,7 +69,7 @@ def _decimal(text: str, span: Span) -> Literal:
         value = Decimal(text)
         type = exact_type(value)
         if type.precision <= MAX_PRECISION:
-            return Literal(value.quantize(Decimal(1).scaleb(-type.scale)), type, span)
+            return Literal(value.quantize(Decimal(1).scaleb(-type.scale), context=_EXACT), type, span)
     raise TypeMismatch(
         f"this number has more than {MAX_PRECISION} digits; write it as a double, as in 1e40", span=span
     )

@@ -38,9 +38,8 @@ def expression(cursor: Cursor, minimum: int = 0) -> Node:
             left, ceiling = _connected(cursor, left, start, *connective), connective[0]
         elif key in _PREDICATES and minimum <= _PREDICATE <= ceiling:
             left, ceiling = _predicate(cursor, left, start), _AND
-        elif key == "::":
-            cursor.advance()
-            left = operation("cast", (left,), cursor.span_from(start), data_type(cursor))
+        elif key == "::" and ceiling == _CAST:
+            left = _cast(cursor, left, start)
         else:
             cursor.leave()
             return left
@@ -72,6 +71,12 @@ def _infix(cursor: Cursor, left: Node, start: int, power: int, operator: str) ->
     return operation(operator, (left, right), cursor.span_from(start))
 
 
+def _cast(cursor: Cursor, left: Node, start: int) -> Node:
+    cursor.advance()
+    type = data_type(cursor)
+    return operation("cast", (left,), cursor.span_from(start), type)
+
+
 def _connected(cursor: Cursor, left: Node, start: int, power: int, operator: str) -> Node:
     """Read a whole chain at once, so that a thousand terms are one flat node."""
     word = cursor.token.key
@@ -91,7 +96,12 @@ def _predicate(cursor: Cursor, left: Node, start: int) -> Node:
     else:
         negated = cursor.accept("NOT")
         node = _test(cursor, left, start)
-    return operation("not", (node,), cursor.span_from(start)) if negated else node
+    if not negated:
+        return node
+    # IS NOT DISTINCT FROM is a negation of one.
+    if isinstance(node, Operation) and node.operator == "not":
+        return node.args[0]
+    return operation("not", (node,), cursor.span_from(start))
 
 
 def _is(cursor: Cursor, left: Node, start: int) -> Node:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from weft.aggregates.functions import AGGREGATES, SYNONYMS, Aggregate, aggregate
-from weft.errors import GroupingMistake, NotAllowed, QueryError, TypeMismatch
+from weft.errors import GroupingMistake, NotAllowed, TypeMismatch
 from weft.expression import Call, Column, Expression, Literal, Slot, SlotKind
 from weft.query.expressions import Context, condition, outside_group_by, typed
 from weft.query.grouping import Grouping, output_name, window_bound
@@ -160,7 +160,7 @@ class Outputs:
             args = tuple([self._grouped(arg) for arg in expression.args])
             return Call(expression.function, args, expression.type, expression.span)
         if isinstance(expression, Column):
-            raise _ungrouped(expression)
+            raise _ungrouped(self.origin.scope.shown(expression), expression)
         return expression
 
 
@@ -177,8 +177,6 @@ def _argument(node: Invocation, found: Aggregate, context: Context) -> Expressio
     return None if constant and found.name == "count" else argument
 
 
-def _ungrouped(column: Column) -> QueryError:
-    problem = f'column "{column.name}" is neither in GROUP BY nor inside an aggregate'
-    return GroupingMistake(
-        f"{problem}; add it to GROUP BY or write e.g. max({column.name})", span=column.span
-    )
+def _ungrouped(shown: str, column: Column) -> GroupingMistake:
+    problem = f'column "{shown}" is neither in GROUP BY nor inside an aggregate'
+    return GroupingMistake(f"{problem}; add it to GROUP BY or write e.g. max({shown})", span=column.span)

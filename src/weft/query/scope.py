@@ -70,8 +70,18 @@ class Scope:
             if key in input.columns and (not qualifier or input.called(qualifier[0]))
         ]
 
+    def shown(self, column: Column) -> str:
+        """Return a column as the user would write it."""
+        for input in self.inputs:
+            if input.prefix and column.name.startswith(input.prefix + "."):
+                return f"{input.label}.{column.name[len(input.prefix) + 1 :]}"
+        return column.name
+
     def _unknown(self, name: Name) -> UnknownName | NotAllowed:
         *qualifier, column = name.parts
+        if "_".join(name.parts).casefold() in ("window_start", "window_end"):
+            problem = f"{'.'.join(name.parts)} is known only after aggregation; use it in SELECT or HAVING"
+            return NotAllowed(problem, span=name.span)
         if len(qualifier) > 1 or (qualifier and self._is_column(qualifier[0])):
             return NotAllowed(
                 "fields of nested columns are not in the language; use a plain column", span=name.span

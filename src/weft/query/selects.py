@@ -5,7 +5,7 @@ from weft.query.cursor import RESERVED, Cursor
 from weft.query.lexer import TokenKind
 from weft.query.operators import expression
 from weft.query.sources import sources
-from weft.query.syntax import ItemSyntax, Name, SelectSyntax
+from weft.query.syntax import ItemSyntax, SelectSyntax
 
 _REFUSED = {
     "DISTINCT": "DISTINCT is not in the language; GROUP BY the columns instead",
@@ -34,7 +34,8 @@ def select(cursor: Cursor) -> SelectSyntax:
     """Read a SELECT up to the end of the statement."""
     _refuse(cursor)
     cursor.expect("SELECT")
-    _refuse(cursor)
+    if cursor.at("DISTINCT") or cursor.at("/*+"):
+        _refuse(cursor)
     cursor.accept("ALL")
     items = _items(cursor)
     if cursor.token.kind is TokenKind.END:
@@ -42,7 +43,7 @@ def select(cursor: Cursor) -> SelectSyntax:
     cursor.expect("FROM")
     from_ = sources(cursor)
     where = expression(cursor) if cursor.accept("WHERE") else None
-    groups = _groups(cursor) if cursor.accept("GROUP", "BY") else ()
+    groups = _groups(cursor) if cursor.accept("GROUP") else ()
     having = expression(cursor) if cursor.accept("HAVING") else None
     empty = _emit_empty(cursor)
     _refuse(cursor)
@@ -70,8 +71,6 @@ def _item(cursor: Cursor) -> ItemSyntax:
     if cursor.accept("*"):
         raise NotAllowed("SELECT * is not in the language; name the columns", span=cursor.span_from(start))
     node = expression(cursor)
-    if isinstance(node, Name) and cursor.at(".", "*"):
-        raise NotAllowed("SELECT * is not in the language; name the columns", span=cursor.span())
     written = cursor.written(cursor.span_from(start))
     return ItemSyntax(node=node, alias=alias(cursor), written=written)
 
@@ -85,6 +84,7 @@ def alias(cursor: Cursor) -> str | None:
 
 
 def _groups(cursor: Cursor) -> tuple[ItemSyntax, ...]:
+    cursor.expect("BY")
     if cursor.token.key in _GROUPINGS and (cursor.at("ALL") or cursor.peek().key in ("(", "SETS")):
         raise NotAllowed(
             f"GROUP BY {cursor.token.key} is not in the language; write one query each", span=cursor.span()

@@ -2,9 +2,9 @@
 
 from weft.errors import BadWindow, NotAllowed
 from weft.query.cursor import Cursor
+from weft.query.interval_literal import duration_literal
 from weft.query.lexer import Token, TokenKind
 from weft.query.operators import expression
-from weft.query.primaries import duration_literal
 from weft.query.syntax import Name, Node, SourceSyntax, WindowSyntax
 
 _REFUSED_JOINS = {

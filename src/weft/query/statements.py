@@ -75,14 +75,20 @@ def parse_select(text: str, *, name: str) -> CreateQuery:
 
     An empty name leaves the one that CREATE QUERY gives.
     """
+    try:
+        return _one_query(text, name)
+    except QueryError as error:
+        error.named(name)
+        raise
+
+
+def _one_query(text: str, name: str) -> CreateQuery:
     chunks = list(split(text))
-    if len(chunks) != 1:
-        found = "nothing" if not chunks else f"{len(chunks)} statements"
-        raise SyntaxMistake(f"expected one SELECT, found {found}", query=name)
-    cursor = _cursor(chunks[0])
-    if cursor.token.kind is TokenKind.END:
-        raise SyntaxMistake("expected one SELECT, found nothing", query=name)
-    return _guarded(cursor, lambda: _named_select(cursor, chunks[0], name), name)
+    cursor = _cursor(chunks[0]) if len(chunks) == 1 else None
+    if cursor is None or cursor.token.kind is TokenKind.END:
+        found = f"{len(chunks)} statements" if len(chunks) > 1 else "nothing"
+        raise SyntaxMistake(f"expected one SELECT, found {found}")
+    return _guarded(cursor, lambda: _named_select(cursor, chunks[0], name))
 
 
 def _named_select(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
@@ -104,7 +110,7 @@ def _statement(chunk: Chunk) -> Statement | None:
     cursor = _cursor(chunk)
     if cursor.token.kind is TokenKind.END:
         return None
-    return _guarded(cursor, lambda: _dispatch(cursor, chunk), "")
+    return _guarded(cursor, lambda: _dispatch(cursor, chunk))
 
 
 def _dispatch(cursor: Cursor, chunk: Chunk) -> Statement:
@@ -126,8 +132,10 @@ def _dispatch(cursor: Cursor, chunk: Chunk) -> Statement:
 
 
 def _query(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
-    cursor.rebase()
     try:
+        if cursor.token.kind is TokenKind.END:
+            raise cursor.mistake("expected SELECT")
+        cursor.rebase()
         syntax = select(cursor)
     except QueryError as error:
         error.named(name)
@@ -152,16 +160,15 @@ def _check_query_name(name: str) -> None:
         raise NotAllowed(f'"{shown}" cannot name a query; use letters, digits, "_", "-", "." and spaces')
 
 
-def _guarded(cursor: Cursor, read: Callable[[], _T], name: str) -> _T:
+def _guarded(cursor: Cursor, read: Callable[[], _T]) -> _T:
     """Give every error the text that its span points into."""
     try:
         return read()
     except QueryError as error:
         error.text = error.text or cursor.text
-        error.named(name)
         raise
     except RecursionError:
-        raise TooLarge("the statement nests too deeply", query=name) from None
+        raise TooLarge("the statement nests too deeply") from None
 
 
 def _claim(statement: Statement, taken: set[tuple[str, str]], chunk: Chunk) -> None:

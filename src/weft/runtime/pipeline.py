@@ -21,7 +21,7 @@ from weft.runtime.clock import Clock, RowCounts
 from weft.runtime.due import Advance, due_ends, every_end, oldest_needed
 from weft.runtime.finals import Finals, Times, Windows, finals
 from weft.runtime.programs import Program, programs
-from weft.runtime.state import RelationState
+from weft.runtime.state import Block, RelationState
 from weft.spark.columns import Udf
 from weft.spark.job import BatchJob, Bounds
 from weft.spark.outputs import evaluate, slot_column
@@ -54,6 +54,8 @@ class BatchReport:
     """Where the time went."""
     failures: Mapping[str, int] = field(default_factory=dict)
     """By query, how many rows or results failed in this batch and became NULL."""
+    blocks: Mapping[object, Block] = field(default_factory=dict)
+    """What the batch added to each relation, by the relation's grouping."""
 
     @property
     def windows(self) -> int:
@@ -107,27 +109,32 @@ class Pipeline:
         ran = perf_counter()
         seen = decode.seen(results[0])
         after = before.after(seen, self.stream)
-        partial_ops = self._store(jobs, results)
+        blocks = self._blocks(jobs, results)
         self._span = self._expected_span(before, after)
         self.clock = after
-        report = self._answer(batch.sparkSession, after.advance_from(before), partial_ops)
+        report = self._answer(batch.sparkSession, after.advance_from(before))
         failed = dict(report.failures)
         for job, result in zip(jobs, results, strict=True):
             for name, count in decode.failures(job, result).items():
                 failed[name] = failed.get(name, 0) + count
         seconds = {"plan": planned - began, "spark": ran - planned, "finals": perf_counter() - ran}
-        return replace(report, counts=seen.counts, seconds=seconds, failures=failed)
+        partial_ops = sum(block.rows for block in blocks.values())
+        return replace(
+            report, counts=seen.counts, seconds=seconds, failures=failed, blocks=blocks, partial_ops=partial_ops
+        )
 
     def finish(self, spark: SparkSession) -> BatchReport:
         """Close every window: the input has ended."""
         self._compiled()
-        return self._answer(spark, Advance(before=self.clock.watermark, now=None), 0)
+        report = self._answer(spark, Advance(before=self.clock.watermark, now=None))
+        self.clock = self.clock.ended(max((one.query.window.range_ms for one in self.queries.values()), default=0))
+        return report
 
     def idle(self, spark: SparkSession) -> BatchReport:
         """Close the windows that only the delay holds open: the stream has fallen silent."""
         self._compiled()
         before, self.clock = self.clock, self.clock.idle()
-        return self._answer(spark, self.clock.advance_from(before), 0)
+        return self._answer(spark, self.clock.advance_from(before))
 
     def _compiled(self) -> tuple[BatchJob, ...]:
         """Return the jobs of the current plan, made anew only when queries came or went."""
@@ -165,15 +172,15 @@ class Pipeline:
         finally:
             kept.unpersist()
 
-    def _store(self, jobs: Sequence[BatchJob], results: Sequence[pa.Table]) -> int:
-        aggregated = 0
+    def _blocks(self, jobs: Sequence[BatchJob], results: Sequence[pa.Table]) -> dict[object, Block]:
+        added: dict[object, Block] = {}
         for job, result in zip(jobs, results, strict=True):
             for index, number in enumerate(job.relations):
                 relation = self.plan.relations[number]
                 block = decode.block(job, index, relation, result)
-                aggregated += block.rows
                 self.states[relation.grouping].add(block)
-        return aggregated
+                added[relation.grouping] = block
+        return added
 
     def _expected_span(self, before: Clock, after: Clock) -> int:
         """Return how far past the watermark the next batch is expected to reach: twice as far as this one."""
@@ -183,7 +190,7 @@ class Pipeline:
             return 2 * (after.newest - (after.oldest or 0))
         return max(self._span // 2, 2 * (after.newest - before.watermark))
 
-    def _answer(self, spark: SparkSession, advance: Advance, partial_ops: int) -> BatchReport:
+    def _answer(self, spark: SparkSession, advance: Advance) -> BatchReport:
         tables: dict[str, list[pa.Table]] = {}
         final_ops, failed = 0, dict[str, int]()
         if advance.now is None or advance.now != advance.before:
@@ -196,11 +203,11 @@ class Pipeline:
                     shown = self._select(spark, program, piece.table)
                     for name, table in _by_query(shown, answers):
                         tables.setdefault(name, []).append(table)
-            self._evict(advance)
+            oldest = self.oldest_needed() if advance.now is not None else _END_OF_TIME
+            for state in self.states.values():
+                state.evict(oldest)
         results = {name: pa.concat_tables(parts) for name, parts in tables.items()}
-        return BatchReport(
-            counts=RowCounts(), results=results, partial_ops=partial_ops, final_ops=final_ops, failures=failed
-        )
+        return BatchReport(counts=RowCounts(), results=results, final_ops=final_ops, failures=failed)
 
     def _program(self, program: Program, answers: Sequence[Answer], advance: Advance) -> Iterable[Finals]:
         relation = self.plan.relations[program.relation]
@@ -242,16 +249,26 @@ class Pipeline:
         shown = [f"output{place}" for place in range(len(program.outputs))]
         return pa.table([rows[name] for name in names], names=[*names[:3], *shown])
 
-    def _evict(self, advance: Advance) -> None:
-        oldest = _END_OF_TIME
-        if advance.now is not None and len(self._windows):
-            oldest = oldest_needed(self._windows, advance.now)
-        for state in self.states.values():
-            state.evict(oldest)
+    def oldest_needed(self) -> int:
+        """Return the start of the oldest window still open: what lies before it can be forgotten."""
+        if self.clock.watermark is None:
+            return -_END_OF_TIME
+        return oldest_needed(self._windows, self.clock.watermark) if len(self._windows) else _END_OF_TIME
+
+    def restore(self, clock: Clock, first_starts: Mapping[str, int | None]) -> None:
+        """Go back to a clock; queries it does not know join after it."""
+        self.clock = clock
+        for name, live in self.queries.items():
+            joins_late = None if clock.newest is None else clock.newest + 1
+            self.queries[name] = replace(live, first_start=first_starts.get(name, joins_late))
+        self._jobs = None
+        self._compiled()
 
 
 def _by_query(rows: pa.Table, answers: Sequence[Answer]) -> Iterable[tuple[str, pa.Table]]:
     """Cut results into those of each query, under the names that it gave its columns."""
+    if not rows.num_rows:
+        return
     number = np.asarray(rows["query"])
     order = np.argsort(number, kind="stable")
     rows = rows.drop_columns(["query"])

@@ -1,0 +1,371 @@
+"""The engine: streams, tables and queries by name, and the loops that answer them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType, _parse_datatype_string
+
+from weft.errors import EngineError, UnknownName, suggestion
+from weft.optimizer.explain import explain
+from weft.optimizer.rules import optimize
+from weft.optimizer.slices import Slicing
+from weft.query import CreateQuery, CreateStream, CreateTable, bind, check_stream, parse, parse_duration, parse_select
+from weft.query.logical import (
+    Catalog, FunctionDef, LogicalQuery, Source, StreamDef, TableDef, TimeUnit,
+)  # fmt: skip
+from weft.runtime.checkpoint import Checkpoint
+from weft.runtime.clock import Clock
+from weft.runtime.loop import Loop, Trigger
+from weft.runtime.pipeline import BatchReport, Pipeline
+from weft.runtime.results import result_schema
+from weft.runtime.sinks import CallbackSink, MemorySink, ParquetSink, Sink
+from weft.spark.columns import Udf
+from weft.spark.plain import run_plain
+from weft.spark.schemas import column_defs
+from weft.spark.session import local_session
+from weft.spark.sources import open_static, open_stream, open_table, typed_stream
+from weft.spark.tables import StaticTable
+
+OnBatch = Callable[[str, BatchReport], None]
+"""Told the stream's name and what a batch did."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A stream as the engine holds it."""
+
+    definition: StreamDef
+    frame: DataFrame | None = None
+    """Given from Python, or opened from the definition's source."""
+    base: Path | None = None
+    """Where a relative path starts."""
+    pipeline: Pipeline | None = None
+    loop: Loop | None = None
+
+
+class Query:
+    """A query of an engine."""
+
+    def __init__(self, engine: "Engine", logical: LogicalQuery) -> None:
+        self._engine = engine
+        self.logical = logical
+
+    @property
+    def name(self) -> str:
+        """The query's name."""
+        return self.logical.name
+
+    def results(self) -> pa.Table:
+        """Return all results so far."""
+        return self._engine.results(self.name)
+
+    def subscribe(self, call: Callable[[pa.Table], None]) -> None:
+        """Have a function called with each batch's new results."""
+        self._engine.subscribe(self.name, call)
+
+    @property
+    def failures(self) -> int:
+        """How many rows or results failed in this query (overflow, division by zero, bad cast) and became NULL."""
+        return self._engine.failures.get(self.name, 0)
+
+
+class Engine:
+    """Answer many window queries over the same streams.
+
+    Example:
+        engine = weft.Engine()
+        engine.stream("trades", "trades/", time="time", delay="10 seconds")
+        value = engine.add("SELECT sum(price * vol) AS value FROM trades [RANGE '12 min' SLIDE '5 min']", name="value")
+        engine.run()
+        value.results()
+    """
+
+    def __init__(self, spark: SparkSession | None = None, *, slicing: Slicing | str = Slicing.PAIRED) -> None:
+        self._spark = spark
+        self._slicing = Slicing(slicing)
+        self._streams: dict[str, _Stream] = {}
+        self._tables: dict[str, TableDef] = {}
+        self._frames: dict[str, StaticTable] = {}
+        self._functions: dict[str, Udf] = {}
+        self._function_defs: dict[str, FunctionDef] = {}
+        self._queries: dict[str, Query] = {}
+        self._subscribers: dict[str, list[Callable[[pa.Table], None]]] = {}
+        self._memory = MemorySink()
+        self.failures: dict[str, int] = {}
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session: the one given, the active one, or one made on this machine when first needed."""
+        if self._spark is None:
+            self._spark = local_session()
+        return self._spark
+
+    @property
+    def queries(self) -> Mapping[str, Query]:
+        """The engine's queries by name."""
+        return self._queries
+
+    def stream(
+        self,
+        name: str,
+        source: DataFrame | str | Path,
+        *,
+        time: str,
+        delay: str = "0 seconds",
+        unit: str | None = None,
+        skew: str | None = "1 day",
+        format: str = "parquet",
+    ) -> None:
+        """Declare a stream: a DataFrame (streaming, or static for a single batch) or a folder of files."""
+        self._claim(name)
+        declared = StreamDef(
+            name=name,
+            columns=(),
+            time=time,
+            time_unit=None if unit is None else TimeUnit(unit),
+            delay_ms=parse_duration(delay),
+            skew_ms=None if skew is None else parse_duration(skew),
+            source=None if isinstance(source, DataFrame) else Source(format=format, options=(("path", str(source)),)),
+        )
+        if isinstance(source, DataFrame):
+            self._streams[name] = _Stream(typed_stream(declared, source), source)
+        else:
+            self._streams[name] = _Stream(*open_stream(self.spark, declared))
+
+    def table(self, name: str, source: DataFrame | str | Path, *, format: str = "parquet") -> None:
+        """Declare a static table: a DataFrame, or a file or folder."""
+        self._claim(name)
+        if isinstance(source, DataFrame):
+            definition, frame = TableDef(name=name, columns=column_defs(source.schema)), source
+        else:
+            declared = TableDef(name=name, source=Source(format=format, options=(("path", str(source)),)))
+            definition, frame = open_table(self.spark, declared)
+        self._tables[name] = definition
+        self._frames[name] = StaticTable(frame)
+
+    def function(self, name: str, udf: Udf, *, returns: str = "boolean") -> None:
+        """Register a function that queries may call: a PySpark UDF, or anything from columns to a column."""
+        declared = getattr(udf, "returnType", None) or _parse_datatype_string(returns)
+        type = column_defs(StructType().add("value", declared))[0].type
+        self._functions[name.lower()] = udf
+        self._function_defs[name.lower()] = FunctionDef(name=name.lower(), type=type)
+
+    def load(self, workload: str, *, base: Path | None = None) -> None:
+        """Carry out the statements of a workload; relative paths start at `base`, or else here."""
+        for statement in parse(workload):
+            if isinstance(statement, CreateStream):
+                self._claim(statement.definition.name)
+                self._streams[statement.definition.name] = self._declared(statement.definition, base)
+            elif isinstance(statement, CreateTable):
+                self._claim(statement.definition.name)
+                definition, frame = open_table(self.spark, statement.definition, base)
+                self._tables[definition.name] = definition
+                self._frames[definition.name] = StaticTable(frame)
+            elif isinstance(statement, CreateQuery):
+                self._add(statement)
+            else:
+                self.remove(statement.name)
+
+    def add(self, query: str, *, name: str = "") -> Query:
+        """Add a query; while the stream runs, it takes effect at the next batch."""
+        return self._add(parse_select(query, name=name))
+
+    def remove(self, name: str) -> None:
+        """Remove a query; while the stream runs, it ends with the current batch."""
+        query = self._known(name)
+        stream = self._streams[query.logical.stream]
+        if stream.pipeline is not None and stream.loop is not None:
+            with stream.loop.lock:
+                stream.pipeline.remove(name)
+        del self._queries[name]
+
+    def explain(self, *, rows_per_second: float | None = None) -> str:
+        """Return the shared plan as text, with its cost at the given rate or the one measured so far."""
+        parts = []
+        for name, stream in self._streams.items():
+            queries = [query.logical for query in self._queries.values() if query.logical.stream == name]
+            if queries:
+                rate = rows_per_second if rows_per_second is not None else _measured_rate(stream.pipeline)
+                parts.append(explain(stream.definition, optimize(queries, self._slicing), rows_per_second=rate))
+        return "\n\n".join(parts) or "no queries"
+
+    def run(
+        self,
+        *,
+        out: str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        flush: bool | None = None,
+        sinks: Iterable[Sink] = (),
+        on_batch: OnBatch | None = None,
+    ) -> None:
+        """Process all data there is and stop.
+
+        Without a checkpoint every window is closed at the end; with one, open windows wait for the next run
+        unless `flush` is set.
+        """
+        self.start(out=out, checkpoint=checkpoint, sinks=sinks, on_batch=on_batch, follow=False)
+        try:
+            self.wait()
+            if flush or (flush is None and checkpoint is None):
+                for loop in self._loops():
+                    loop.finish()
+        finally:
+            self.stop()
+
+    def start(
+        self,
+        *,
+        out: str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        sinks: Iterable[Sink] = (),
+        on_batch: OnBatch | None = None,
+        follow: bool = True,
+        interval: str = "0 seconds",
+        idle: str | None = None,
+    ) -> None:
+        """Begin to answer, and return at once; `idle` closes windows when no row has come for so long."""
+        if any(loop.active for loop in self._loops()):
+            raise EngineError("the engine is running already; stop it first")
+        extra = tuple(sinks)
+        for name in dict.fromkeys(query.logical.stream for query in self._queries.values()):
+            stream = self._streams[name]
+            stored = None if checkpoint is None else Checkpoint(Path(checkpoint) / name)
+            stream.pipeline = self._pipeline(stream.definition)
+            for query in self._queries.values():
+                if query.logical.stream == name:
+                    stream.pipeline.add(query.logical)
+            stream.loop = Loop(
+                stream.pipeline,
+                self._frame(stream),
+                sinks=[*self._own_sinks(), *extra, *_parquet(out, stored)],
+                checkpoint=stored,
+                on_batch=self._observer(name, on_batch),
+                idle_seconds=None if idle is None else parse_duration(idle) / 1000,
+            )
+            stream.loop.start(Trigger(follow=follow, interval=interval))
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""
+        return all([loop.wait(seconds) for loop in self._loops()])
+
+    def process_available(self) -> None:
+        """Wait until all rows at hand have been processed."""
+        for loop in self._loops():
+            loop.process_available()
+
+    def stop(self) -> None:
+        """Stop between batches; what is committed is delivered."""
+        for stream in self._streams.values():
+            if stream.loop is not None:
+                stream.loop.stop()
+                stream.loop = None
+
+    def run_plain(self) -> dict[str, pa.Table]:
+        """Run each query as ordinary Spark, on its own, over all data there is."""
+        found: dict[str, pa.Table] = {}
+        for name, query in self._queries.items():
+            stream = self._streams[query.logical.stream]
+            rows = stream.frame
+            if rows is None or rows.isStreaming:
+                _, rows = open_static(self.spark, stream.definition, stream.base)
+            table = run_plain(rows, stream.definition, query.logical, self._frames, self._functions)
+            found[name] = table.cast(result_schema(query.logical))
+        return found
+
+    def results(self, name: str) -> pa.Table:
+        """Return all results of a query so far."""
+        query = self._queries.get(name)
+        found = self._memory.results(name)
+        if found is None:
+            return result_schema((query or self._known(name)).logical).empty_table()
+        return found
+
+    def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
+        """Have a function called with each batch's new results of a query."""
+        self._known(name)
+        self._subscribers.setdefault(name, []).append(call)
+
+    def clock(self, stream: str) -> Clock:
+        """Return the watermark and row counts of a stream."""
+        pipeline = self._streams[stream].pipeline
+        return Clock() if pipeline is None else pipeline.clock
+
+    def _claim(self, name: str) -> None:
+        if name in self._streams or name in self._tables:
+            raise EngineError(f'there is a stream or table "{name}" already; choose another name')
+
+    def _declared(self, definition: StreamDef, base: Path | None) -> _Stream:
+        if definition.columns:
+            check_stream(definition)
+            return _Stream(definition, base=base)
+        known, frame = open_stream(self.spark, definition, base)
+        return _Stream(known, frame, base)
+
+    def _frame(self, stream: _Stream) -> DataFrame:
+        if stream.frame is None:
+            stream.definition, stream.frame = open_stream(self.spark, stream.definition, stream.base)
+        return stream.frame
+
+    def _pipeline(self, definition: StreamDef) -> Pipeline:
+        return Pipeline(definition, tables=self._frames, functions=self._functions, slicing=self._slicing)
+
+    def _add(self, written: CreateQuery) -> Query:
+        if written.name in self._queries:
+            raise EngineError(f'there is a query "{written.name}" already; remove it first or choose another name')
+        logical = bind(written, self._catalog())
+        query = Query(self, logical)
+        stream = self._streams[logical.stream]
+        if stream.pipeline is not None and stream.loop is not None:
+            with stream.loop.lock:
+                stream.pipeline.add(logical)
+        self._queries[logical.name] = query
+        return query
+
+    def _catalog(self) -> Catalog:
+        return Catalog(
+            streams=tuple(stream.definition for stream in self._streams.values()),
+            tables=tuple(self._tables.values()),
+            functions=tuple(self._function_defs.values()),
+        )
+
+    def _known(self, name: str) -> Query:
+        if name not in self._queries:
+            raise UnknownName(f'unknown query "{name}"{suggestion(name, self._queries)}')
+        return self._queries[name]
+
+    def _loops(self) -> list[Loop]:
+        return [stream.loop for stream in self._streams.values() if stream.loop is not None]
+
+    def _own_sinks(self) -> list[Sink]:
+        return [self._memory, CallbackSink(self._tell)]
+
+    def _tell(self, name: str, rows: pa.Table) -> None:
+        for call in self._subscribers.get(name, ()):
+            call(rows)
+
+    def _observer(self, stream: str, on_batch: OnBatch | None) -> Callable[[BatchReport], None]:
+        def observe(report: BatchReport) -> None:
+            for name, count in report.failures.items():
+                self.failures[name] = self.failures.get(name, 0) + count
+            if on_batch is not None:
+                on_batch(stream, report)
+
+        return observe
+
+
+def _parquet(out: str | Path | None, stored: Checkpoint | None) -> list[Sink]:
+    if out is None:
+        return []
+    return [ParquetSink(Path(out), resume_after=-1 if stored is None else stored.delivered)]
+
+
+def _measured_rate(pipeline: Pipeline | None) -> float | None:
+    """Return the rows per second of event time seen so far."""
+    if pipeline is None or pipeline.clock.newest is None or pipeline.clock.oldest is None:
+        return None
+    span = (pipeline.clock.newest - pipeline.clock.oldest) / 1_000_000
+    return pipeline.clock.counts.good / span if span > 0 else None
+

@@ -1,0 +1,145 @@
+"""Where results go. A sink takes the results of commits in order, and says through which one it is done."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+Results = Mapping[str, pa.Table]
+"""New results by query."""
+_BUFFERED_BYTES = 64 << 20
+"""How much waits in memory before files are written: many batches, few files."""
+_SHOWN_ROWS = 5
+
+
+class Sink(Protocol):
+    """A receiver of results."""
+
+    def deliver(self, commit: int, results: Results) -> None:
+        """Take the results of a commit; they may be kept back until `flush`."""
+
+    def flush(self) -> None:
+        """Make all that was delivered visible and durable."""
+
+    @property
+    def done(self) -> int:
+        """The last commit whose results are visible, or −1."""
+
+
+class MemorySink:
+    """Keep results for `Query.results()`."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[pa.Table]] = {}
+        self.done = -1
+
+    def deliver(self, commit: int, results: Results) -> None:
+        """Keep the results."""
+        for name, table in results.items():
+            self._parts.setdefault(name, []).append(table)
+        self.done = commit
+
+    def flush(self) -> None:
+        """Do nothing: results are visible at once."""
+
+    def results(self, name: str) -> pa.Table | None:
+        """Return what a query has given so far, or None."""
+        parts = self._parts.get(name)
+        if not parts:
+            return None
+        self._parts[name] = [pa.concat_tables(parts)]
+        return self._parts[name][0]
+
+
+class ParquetSink:
+    """Write one Parquet dataset per query, in few files however many batches there were."""
+
+    def __init__(self, folder: Path, *, resume_after: int = -1) -> None:
+        self._folder = folder
+        self._buffer: dict[str, list[pa.Table]] = {}
+        self._first = self._last = resume_after
+        self.done = resume_after
+        self._remove_unfinished(resume_after)
+
+    def deliver(self, commit: int, results: Results) -> None:
+        """Keep results until there is enough for a file."""
+        if not self._buffer:
+            self._first = commit
+        self._last = commit
+        for name, table in results.items():
+            self._buffer.setdefault(name, []).append(table)
+        if sum(table.nbytes for parts in self._buffer.values() for table in parts) > _BUFFERED_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write a file for each query that has new results."""
+        for name, parts in self._buffer.items():
+            path = self._folder / name / f"part-{self._first:09d}-{self._last:09d}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_name(f".{path.name}.tmp")
+            pq.write_table(pa.concat_tables(parts), unfinished)
+            unfinished.rename(path)
+        self._buffer = {}
+        self.done = self._last
+
+    def _remove_unfinished(self, resume_after: int) -> None:
+        """Remove files of commits that will be delivered again."""
+        for path in self._folder.glob("*/part-*.parquet"):
+            if int(path.name.split("-")[1]) > resume_after:
+                path.unlink()
+
+
+class ConsoleSink:
+    """Print the newest results."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console()
+        self.done = -1
+
+    def deliver(self, commit: int, results: Results) -> None:
+        """Print a few rows of each query."""
+        for name, table in results.items():
+            self._console.print(as_table(name, table, rows=_SHOWN_ROWS))
+        self.done = commit
+
+    def flush(self) -> None:
+        """Do nothing: what was printed is seen."""
+
+
+class CallbackSink:
+    """Hand each query's new results to a function."""
+
+    def __init__(self, call: Callable[[str, pa.Table], None]) -> None:
+        self._call = call
+        self.done = -1
+
+    def deliver(self, commit: int, results: Results) -> None:
+        """Call the function once for each query with results."""
+        for name, table in results.items():
+            self._call(name, table)
+        self.done = commit
+
+    def flush(self) -> None:
+        """Do nothing: calls are made at once."""
+
+
+def as_table(title: str, rows_of: pa.Table, *, rows: int) -> Table:
+    """Draw the first rows of results."""
+    drawn = Table(title=title, title_justify="left")
+    for name in rows_of.column_names:
+        drawn.add_column(name)
+    for row in rows_of.slice(0, rows).to_pylist():
+        drawn.add_row(*(_shown(value) for value in row.values()))
+    if rows_of.num_rows > rows:
+        drawn.caption = f"{rows_of.num_rows - rows:,} more"
+    return drawn
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "NULL"
+    return f"{value:,.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,106 @@
+"""Each query as ordinary Spark: a batch query of its own, with Spark's own windows and aggregates.
+
+This is what `--sharing none` runs. It shares nothing with slices, partials and finals, so that it can judge
+them.
+"""
+
+from collections.abc import Mapping
+from functools import reduce
+from time import time
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from weft.errors import EngineError
+from weft.expression import Slot
+from weft.query.logical import AggregateCall, Join, JoinKind, LogicalQuery, StreamDef
+from weft.spark.columns import Translator, Udf
+from weft.spark.tables import StaticTable
+from weft.spark.times import event_time
+from weft.types import Kind
+from weft.window import Window
+
+_TIME = "__plain_time"
+
+
+def run_plain(
+    rows: DataFrame,
+    stream: StreamDef,
+    query: LogicalQuery,
+    tables: Mapping[str, StaticTable],
+    functions: Mapping[str, Udf],
+) -> pa.Table:
+    """Return the query's results over all rows of a static DataFrame."""
+    if query.emit_empty:
+        raise EngineError(f"query {query.name}: EMIT EMPTY has no counterpart in ordinary Spark")
+    translate = Translator(functions)
+    rows = rows.withColumn(_TIME, event_time(stream)).where(F.col(_TIME).isNotNull())
+    if stream.skew_ms is not None:
+        rows = rows.where(F.col(_TIME) <= int(time() * 1_000_000) + stream.skew_ms * 1000)
+    for join in query.joins:
+        rows = _joined(rows, join, tables, translate)
+    if query.predicate is not None:
+        rows = rows.where(translate(query.predicate))
+    keys = [translate(key.expression).alias(f"key{place}") for place, key in enumerate(query.keys)]
+    calls = [_aggregate(call, translate).alias(f"aggregate{place}") for place, call in enumerate(query.aggregates)]
+    grouped = _windowed(rows, query.window).groupBy("window_start", "window_end", *keys)
+    found = grouped.agg(*(calls or [F.count(F.lit(1))]))
+    after = Translator(functions, slot=_slot)
+    if query.having is not None:
+        found = found.where(after(query.having))
+    outputs = [after(one.expression).cast(str(one.expression.type)).alias(one.name) for one in query.outputs]
+    return found.select("window_start", "window_end", *outputs).toArrow()
+
+
+def _slot(slot: Slot) -> Column:
+    return F.col(str(slot.kind) if slot.kind.startswith("window") else f"{slot.kind}{slot.index}")
+
+
+def _joined(rows: DataFrame, join: Join, tables: Mapping[str, StaticTable], translate: Translator) -> DataFrame:
+    table = tables[join.table].frame
+    renamed = table.select(*(F.col(f"`{name}`").alias(f"{join.alias}.{name}") for name in table.columns))
+    pairs = [translate(left) == translate(right) for left, right in join.on]
+    how = "inner" if join.kind is JoinKind.INNER else "left"
+    return rows.join(renamed, reduce(lambda left, right: left & right, pairs), how)
+
+
+def _windowed(rows: DataFrame, window: Window) -> DataFrame:
+    """Give each row its windows, one copy for each."""
+    if window.slide_ms > window.range_ms:
+        return _hopping(rows, window)
+    # Spark counts the offset of windows' starts, Weft that of their ends.
+    offset = (window.offset_ms - window.range_ms) % window.slide_ms
+    spans = F.window(
+        F.timestamp_micros(_TIME),
+        f"{window.range_ms} milliseconds",
+        f"{window.slide_ms} milliseconds",
+        f"{offset} milliseconds",
+    )
+    rows = rows.withColumn("__plain_window", spans)
+    return rows.withColumns({
+        "window_start": F.col("__plain_window.start"),
+        "window_end": F.col("__plain_window.end"),
+    })
+
+
+def _hopping(rows: DataFrame, window: Window) -> DataFrame:
+    """Spark knows no windows with gaps between them: a row lies in one or none."""
+    slide, range_us, offset = window.slide_ms * 1000, window.range_ms * 1000, window.offset_ms * 1000
+    end = F.col(_TIME) - F.pmod(F.col(_TIME) - offset, F.lit(slide)) + slide
+    rows = rows.withColumn("__plain_end", end).where(F.col(_TIME) >= F.col("__plain_end") - range_us)
+    return rows.withColumns({
+        "window_start": F.timestamp_micros(F.col("__plain_end") - range_us),
+        "window_end": F.timestamp_micros("__plain_end"),
+    })
+
+
+def _aggregate(call: AggregateCall, translate: Translator) -> Column:
+    value = F.lit(1) if call.argument is None else translate(call.argument)
+    if call.filter is not None:
+        value = F.when(translate(call.filter), value)
+    if call.function == "sum" and call.type.kind is Kind.BIGINT:
+        return F.sum(value.cast("decimal(38,0)")).try_cast("bigint")
+    if call.function in ("sum", "avg"):
+        return F.call_function(f"try_{call.function}", value)
+    return F.call_function(call.function, value)

@@ -1,0 +1,112 @@
+"""Open declared streams and tables with Spark's readers."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from weft.errors import SourceError
+from weft.query import check_stream
+from weft.query.logical import Source, StreamDef, TableDef
+from weft.spark.schemas import column_defs, ddl
+
+FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "text"})
+"""Formats of files in a folder."""
+_SELF_DESCRIBING = frozenset({"parquet", "orc", "csv", "json"})
+_BATCH_BYTES = "256m"
+"""How much of a folder is read in one batch unless the stream says otherwise: bounds memory, shows progress."""
+
+
+def open_stream(spark: SparkSession, stream: StreamDef, base: Path | None = None) -> tuple[StreamDef, DataFrame]:
+    """Return the stream as a streaming DataFrame, and its definition with the columns it turned out to have."""
+    if stream.source is None:
+        raise SourceError(f"stream {stream.name} has no source; write USING format OPTIONS (path '…')")
+    source = _resolved(stream.source, base, f"stream {stream.name}")
+    options = dict(source.options)
+    try:
+        columns = ddl(stream.columns) or _infer(spark, source, f"stream {stream.name}")
+        reader = spark.readStream.format(source.format)
+        if source.format in FILE_FORMATS:
+            reader = reader.schema(columns)
+            if not {"maxfilespertrigger", "maxbytespertrigger"} & {key.casefold() for key in options}:
+                options["maxBytesPerTrigger"] = _BATCH_BYTES
+        frame = reader.options(**options).load()
+    except PySparkException as error:
+        raise SourceError(_unreadable(f"stream {stream.name}", source, error)) from error
+    return typed_stream(stream, frame), frame
+
+
+def open_static(spark: SparkSession, stream: StreamDef, base: Path | None = None) -> tuple[StreamDef, DataFrame]:
+    """Return all there is of a stream's files as a static DataFrame, as ordinary Spark would read them."""
+    if stream.source is None or stream.source.format not in FILE_FORMATS:
+        raise SourceError(f"stream {stream.name} does not come from files, so ordinary Spark cannot read it as a table")
+    table = TableDef(name=stream.name, columns=stream.columns, source=stream.source)
+    _, frame = open_table(spark, table, base)
+    return typed_stream(stream, frame), frame
+
+
+def typed_stream(stream: StreamDef, frame: DataFrame) -> StreamDef:
+    """Return the stream's definition with the columns of its DataFrame, checked."""
+    known = replace(stream, columns=column_defs(frame.schema))
+    check_stream(known)
+    return known
+
+
+def open_table(spark: SparkSession, table: TableDef, base: Path | None = None) -> tuple[TableDef, DataFrame]:
+    """Return a static table as a DataFrame, and its definition with its columns."""
+    if table.source is None:
+        raise SourceError(f"table {table.name} has no source; write USING format OPTIONS (path '…')")
+    source = _resolved(table.source, base, f"table {table.name}")
+    try:
+        reader = spark.read.format(source.format)
+        options = dict(source.options)
+        if table.columns:
+            reader = reader.schema(ddl(table.columns))
+        elif source.format == "csv":
+            options.setdefault("inferSchema", "true")
+        frame = reader.options(**options).load()
+    except PySparkException as error:
+        raise SourceError(_unreadable(f"table {table.name}", source, error)) from error
+    return replace(table, columns=column_defs(frame.schema)), frame
+
+
+def _infer(spark: SparkSession, source: Source, what: str) -> str:
+    """Read the schema off the files; formats with one of their own need nothing here."""
+    if source.format not in FILE_FORMATS:
+        return ""
+    if source.format not in _SELF_DESCRIBING:
+        raise SourceError(f"{what} must declare its columns: {source.format} files do not tell them")
+    options: Mapping[str, str] = dict(source.options)
+    if source.format == "csv":
+        options = {"inferSchema": "true", **options}
+    return ddl(column_defs(spark.read.format(source.format).options(**options).load().schema))
+
+
+def _resolved(source: Source, base: Path | None, what: str) -> Source:
+    """Return the source with a relative path taken from the workload file's folder, or else from here."""
+    options = dict(source.options)
+    path = options.get("path")
+    if path is None or "://" in path or Path(path).is_absolute():
+        found = path
+    else:
+        beside = (base or Path()) / path
+        found = str(beside if _exists(beside) else Path(path))
+    if found is not None and source.format in FILE_FORMATS and "://" not in found and not _exists(Path(found)):
+        raise SourceError(f'{what}: no files at "{path}"; a relative path starts at the workload file\'s folder')
+    if found is not None:
+        options["path"] = found
+    return replace(source, options=tuple(options.items()))
+
+
+def _exists(path: Path) -> bool:
+    if any(wild in str(path) for wild in "*?[{"):
+        return True
+    return path.exists()
+
+
+def _unreadable(what: str, source: Source, error: PySparkException) -> str:
+    # Only Spark's own first line: options may hold passwords, so they are not repeated.
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return f"{what} cannot be read as {source.format}: {reason}"
