@@ -79,7 +79,7 @@ lock: ## Write requirements.lock anew, with the newest versions that pyproject.t
 	@{ sed -n '/^#/p' requirements.lock; \
 	   build/lock/bin/python -m pip freeze --all --exclude-editable --exclude pip; } > build/requirements.lock
 	@mv build/requirements.lock requirements.lock
-	@rm -rf build/lock
+	@rm -rf build/lock; rmdir build 2>/dev/null || true
 
 clean: ## Remove all that make made: environments, caches, build files
 	@rm -rf $(VENV) $(OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

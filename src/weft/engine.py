@@ -83,8 +83,15 @@ class Engine:
         value.results()
     """
 
-    def __init__(self, spark: SparkSession | None = None, *, slicing: Slicing | str = Slicing.PAIRED) -> None:
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        slicing: Slicing | str = Slicing.PAIRED,
+        start_spark: Callable[[], SparkSession] = local_session,
+    ) -> None:
         self._spark = spark
+        self._start_spark = start_spark
         self._slicing = Slicing(slicing)
         self._streams: dict[str, _Stream] = {}
         self._tables: dict[str, TableDef] = {}
@@ -100,7 +107,7 @@ class Engine:
     def spark(self) -> SparkSession:
         """The Spark session: the one given, the active one, or one made on this machine when first needed."""
         if self._spark is None:
-            self._spark = local_session()
+            self._spark = self._start_spark()
         return self._spark
 
     @property
@@ -207,13 +214,11 @@ class Engine:
         unless `flush` is set.
         """
         self.start(out=out, checkpoint=checkpoint, sinks=sinks, on_batch=on_batch, follow=False)
+        ended = False
         try:
-            self.wait()
-            if flush or (flush is None and checkpoint is None):
-                for loop in self._loops():
-                    loop.finish()
+            ended = self.wait()
         finally:
-            self.stop()
+            self.stop(flush=ended and (flush or (flush is None and checkpoint is None)))
 
     def start(
         self,
@@ -256,24 +261,22 @@ class Engine:
         for loop in self._loops():
             loop.process_available()
 
-    def stop(self) -> None:
-        """Stop between batches; what is committed is delivered."""
+    def stop(self, *, flush: bool = False) -> None:
+        """Stop between batches; what is committed is delivered. `flush` closes every window first."""
         for stream in self._streams.values():
             if stream.loop is not None:
-                stream.loop.stop()
+                stream.loop.stop(flush=flush)
                 stream.loop = None
 
-    def run_plain(self) -> dict[str, pa.Table]:
-        """Run each query as ordinary Spark, on its own, over all data there is."""
-        found: dict[str, pa.Table] = {}
-        for name, query in self._queries.items():
-            stream = self._streams[query.logical.stream]
-            rows = stream.frame
-            if rows is None or rows.isStreaming:
-                _, rows = open_static(self.spark, stream.definition, stream.base)
-            table = run_plain(rows, stream.definition, query.logical, self._frames, self._functions)
-            found[name] = table.cast(result_schema(query.logical))
-        return found
+    def run_plain(self, name: str) -> pa.Table:
+        """Run a query as ordinary Spark, on its own, over all data there is."""
+        query = self._known(name).logical
+        stream = self._streams[query.stream]
+        rows = stream.frame
+        if rows is None or rows.isStreaming:
+            _, rows = open_static(self.spark, stream.definition, stream.base)
+        found = run_plain(rows, stream.definition, query, self._frames, self._functions)
+        return found.cast(result_schema(query))
 
     def results(self, name: str) -> pa.Table:
         """Return all results of a query so far."""

@@ -104,13 +104,11 @@ class Loop:
         except StreamingQueryException as error:
             self._raise(error)
 
-    def finish(self) -> None:
-        """Close every window: the input has ended."""
-        with self.lock:
-            self._commit_and_deliver(self._pipeline.finish(self.spark))
+    def stop(self, *, flush: bool = False) -> None:
+        """Stop between batches: the one under way is finished, committed and delivered.
 
-    def stop(self) -> None:
-        """Stop between batches: the one under way is finished, committed and delivered."""
+        `flush` closes every window: the input has ended.
+        """
         self._stopping.set()
         query = self._query
         if query is not None and query.isActive:
@@ -118,6 +116,8 @@ class Loop:
                 batch = self._batch
             self._await_spark_commit(query, batch)
             query.stop()
+        if flush:
+            self._commit_and_deliver(self._pipeline.finish(self.spark))
         self._flush()
         if self._scratch is not None:
             self._scratch.cleanup()

@@ -49,7 +49,11 @@ class BatchReport:
     results: Mapping[str, pa.Table]
     """New results by query."""
     partial_ops: int = 0
+    """Rows aggregated into partials."""
     final_ops: int = 0
+    """Partials combined into results."""
+    unshared_ops: int = 0
+    """Rows that the queries would aggregate if each ran alone."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Where the time went."""
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -118,10 +122,12 @@ class Pipeline:
             for name, count in decode.failures(job, result).items():
                 failed[name] = failed.get(name, 0) + count
         seconds = {"plan": planned - began, "spark": ran - planned, "finals": perf_counter() - ran}
-        partial_ops = sum(block.rows for block in blocks.values())
         return replace(
-            report, counts=seen.counts, seconds=seconds, failures=failed, blocks=blocks, partial_ops=partial_ops
-        )
+            report, counts=seen.counts, seconds=seconds, failures=failed, blocks=blocks,
+            partial_ops=sum(block.rows for block in blocks.values()),
+            unshared_ops=sum(blocks[one.grouping].rows * len(self.plan.answers_of(number))
+                             for number, one in enumerate(self.plan.relations)),
+        )  # fmt: skip
 
     def finish(self, spark: SparkSession) -> BatchReport:
         """Close every window: the input has ended."""

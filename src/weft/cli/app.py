@@ -1,0 +1,47 @@
+"""The `weft` command: one module per subcommand, errors shown as messages."""
+
+import sys
+
+import typer
+from rich.console import Console
+
+from weft import __version__
+from weft.cli import bench, demo, explain, run
+from weft.errors import UserError
+
+app = typer.Typer(
+    help="Many sliding-window queries over one stream, as one Spark pipeline.\n\n"
+    "Example: weft run workload.sql --out results/",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(run.run)
+app.command("explain")(explain.explain)
+app.command("demo")(demo.demo)
+app.add_typer(bench.app, name="bench")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"weft {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is a message and exit code 1, never a traceback."""
+    try:
+        app()
+    except UserError as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] ", end="")
+        print(error, file=sys.stderr)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

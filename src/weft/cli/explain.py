@@ -1,0 +1,23 @@
+"""`weft explain`: the shared plan, its cost, and what is shared with whom."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.workload import load
+from weft.optimizer.slices import Slicing
+
+
+def explain(
+    workload: Annotated[Path, typer.Argument(help="A file of CREATE STREAM, CREATE TABLE and CREATE QUERY.")],
+    rate: Annotated[
+        float | None, typer.Option(help="Rows per second to cost the plan at.", min=0.0, show_default=False)
+    ] = None,
+    slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.PAIRED,
+) -> None:
+    """Show the shared plan of a workload, its cost, and what is shared with whom.
+
+    Example: weft explain workload.sql --rate 375
+    """
+    print(load(workload, slicing=slicing).explain(rows_per_second=rate))

@@ -1,0 +1,23 @@
+"""Read a workload file into an engine."""
+
+from pathlib import Path
+
+from weft.engine import Engine
+from weft.errors import SourceError
+from weft.optimizer.slices import Slicing
+from weft.spark.session import local_session
+
+
+def load(path: Path, *, slicing: Slicing, cores: int | None = None, memory: str | None = None) -> Engine:
+    """Return an engine with the streams, tables and queries of a workload file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SourceError(f"no workload file {path}") from None
+    except IsADirectoryError:
+        raise SourceError(f"{path} is a folder; name a workload file, such as {path / 'workload.sql'}") from None
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path} is not UTF-8 text (byte {error.start})") from None
+    engine = Engine(slicing=slicing, start_spark=lambda: local_session(cores=cores, memory=memory))
+    engine.load(text, base=path.parent)
+    return engine
