@@ -12,9 +12,24 @@ from weft.errors import EngineError, UnknownName, suggestion
 from weft.optimizer.explain import explain
 from weft.optimizer.rules import optimize
 from weft.optimizer.slices import Slicing
-from weft.query import CreateQuery, CreateStream, CreateTable, bind, check_stream, parse, parse_duration, parse_select
+from weft.query import (
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    bind,
+    check_stream,
+    parse,
+    parse_duration,
+    parse_select,
+)
 from weft.query.logical import (
-    Catalog, FunctionDef, LogicalQuery, Source, StreamDef, TableDef, TimeUnit,
+    Catalog,
+    FunctionDef,
+    LogicalQuery,
+    Source,
+    StreamDef,
+    TableDef,
+    TimeUnit,
 )  # fmt: skip
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.clock import Clock
@@ -25,7 +40,7 @@ from weft.runtime.sinks import CallbackSink, MemorySink, ParquetSink, Sink
 from weft.spark.columns import Udf
 from weft.spark.plain import run_plain
 from weft.spark.schemas import column_defs
-from weft.spark.session import local_session
+from weft.spark.session import local_session, utc
 from weft.spark.sources import open_static, open_stream, open_table, typed_stream
 from weft.spark.tables import StaticTable
 
@@ -68,7 +83,7 @@ class Query:
 
     @property
     def failures(self) -> int:
-        """How many rows or results failed in this query (overflow, division by zero, bad cast) and became NULL."""
+        """How many rows or results failed in this query (overflow, bad cast, …) and became NULL."""
         return self._engine.failures.get(self.name, 0)
 
 
@@ -78,7 +93,7 @@ class Engine:
     Example:
         engine = weft.Engine()
         engine.stream("trades", "trades/", time="time", delay="10 seconds")
-        value = engine.add("SELECT sum(price * vol) AS value FROM trades [RANGE '12 min' SLIDE '5 min']", name="value")
+        value = engine.add("SELECT sum(vol) AS v FROM trades [RANGE '12 min' SLIDE '5 min']", name="value")
         engine.run()
         value.results()
     """
@@ -135,7 +150,9 @@ class Engine:
             time_unit=None if unit is None else TimeUnit(unit),
             delay_ms=parse_duration(delay),
             skew_ms=None if skew is None else parse_duration(skew),
-            source=None if isinstance(source, DataFrame) else Source(format=format, options=(("path", str(source)),)),
+            source=None
+            if isinstance(source, DataFrame)
+            else Source(format=format, options=(("path", str(source)),)),
         )
         if isinstance(source, DataFrame):
             self._streams[name] = _Stream(typed_stream(declared, source), source)
@@ -196,7 +213,9 @@ class Engine:
             queries = [query.logical for query in self._queries.values() if query.logical.stream == name]
             if queries:
                 rate = rows_per_second if rows_per_second is not None else _measured_rate(stream.pipeline)
-                parts.append(explain(stream.definition, optimize(queries, self._slicing), rows_per_second=rate))
+                parts.append(
+                    explain(stream.definition, optimize(queries, self._slicing), rows_per_second=rate)
+                )
         return "\n\n".join(parts) or "no queries"
 
     def run(
@@ -254,7 +273,8 @@ class Engine:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""
-        return all([loop.wait(seconds) for loop in self._loops()])
+        ended = [loop.wait(seconds) for loop in self._loops()]
+        return all(ended)
 
     def process_available(self) -> None:
         """Wait until all rows at hand have been processed."""
@@ -275,7 +295,8 @@ class Engine:
         rows = stream.frame
         if rows is None or rows.isStreaming:
             _, rows = open_static(self.spark, stream.definition, stream.base)
-        found = run_plain(rows, stream.definition, query, self._frames, self._functions)
+        with utc(self.spark):
+            found = run_plain(rows, stream.definition, query, self._frames, self._functions)
         return found.cast(result_schema(query))
 
     def results(self, name: str) -> pa.Table:
@@ -317,7 +338,9 @@ class Engine:
 
     def _add(self, written: CreateQuery) -> Query:
         if written.name in self._queries:
-            raise EngineError(f'there is a query "{written.name}" already; remove it first or choose another name')
+            raise EngineError(
+                f'there is a query "{written.name}" already; remove it first or choose another name'
+            )
         logical = bind(written, self._catalog())
         query = Query(self, logical)
         stream = self._streams[logical.stream]
@@ -371,4 +394,3 @@ def _measured_rate(pipeline: Pipeline | None) -> float | None:
         return None
     span = (pipeline.clock.newest - pipeline.clock.oldest) / 1_000_000
     return pipeline.clock.counts.good / span if span > 0 else None
-

@@ -1,23 +1,23 @@
 """What can go wrong.
 
-    WeftError
-    ├── UserError            something the user can mend: the text says what, where and how
-    │   ├── QueryError       a statement cannot be understood or planned; carries a caret
-    │   │   ├── SyntaxMistake     the text is not in the language
-    │   │   ├── UnknownName       no such column, stream, table or function
-    │   │   ├── AmbiguousName     a column that several inputs have
-    │   │   ├── TypeMismatch      operands that do not fit
-    │   │   ├── BadWindow         a duration or window that makes no sense
-    │   │   ├── GroupingMistake   aggregates and plain columns mixed up
-    │   │   ├── NotAllowed        understood, but outside the language
-    │   │   └── TooLarge          beyond a limit
-    │   ├── SourceError      an input cannot be read as declared
-    │   └── EngineError      the call does not fit the engine's state
-    └── InternalError        a bug in Weft, never the user's fault
+WeftError
+├── UserError            something the user can mend: the text says what, where and how
+│   ├── QueryError       a statement cannot be understood or planned; carries a caret
+│   │   ├── SyntaxMistake     the text is not in the language
+│   │   ├── UnknownName       no such column, stream, table or function
+│   │   ├── AmbiguousName     a column that several inputs have
+│   │   ├── TypeMismatch      operands that do not fit
+│   │   ├── BadWindow         a duration or window that makes no sense
+│   │   ├── GroupingMistake   aggregates and plain columns mixed up
+│   │   ├── NotAllowed        understood, but outside the language
+│   │   └── TooLarge          beyond a limit
+│   ├── SourceError      an input cannot be read as declared
+│   └── EngineError      the call does not fit the engine's state
+└── InternalError        a bug in Weft, never the user's fault
 """
 
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Iterable
 
 Span = tuple[int, int]
 """Start and end offsets (end exclusive) in a query's text."""

@@ -34,7 +34,9 @@ class Window:
 
     def __post_init__(self) -> None:
         if self.range_ms <= 0 or self.slide_ms <= 0:
-            raise ValueError(f"range and slide must be positive, got {self.range_ms} ms and {self.slide_ms} ms")
+            raise ValueError(
+                f"range and slide must be positive, got {self.range_ms} ms and {self.slide_ms} ms"
+            )
         if not 0 <= self.offset_ms < self.slide_ms:
             raise ValueError(f"offset must lie in [0, slide), got {self.offset_ms} ms")
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+
 from tests.oracle.expressions import Column
 from tests.oracle.reference import replay
 from tests.oracle.results import Replay

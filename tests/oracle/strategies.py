@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from hypothesis import strategies as st
+
 from tests.oracle import generate
 from tests.oracle.cases import Case
 from tests.oracle.expressions import Column, Expression

@@ -43,7 +43,9 @@ def query(text: str, catalog: Catalog = CATALOG) -> LogicalQuery:
 
 def argument(expression: str) -> Expression:
     """Bind an expression over trades."""
-    bound = query(f"SELECT count(CASE WHEN TRUE THEN NULL ELSE {expression} END) AS x FROM trades [RANGE '5 min']")
+    bound = query(
+        f"SELECT count(CASE WHEN TRUE THEN NULL ELSE {expression} END) AS x FROM trades [RANGE '5 min']"
+    )
     found = bound.aggregates[0].argument
     assert found is not None
     return found.args[-1]  # type: ignore[union-attr]

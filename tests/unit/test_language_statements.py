@@ -54,7 +54,9 @@ def test_nothing_is_no_statement(text: str) -> None:
 
 def test_clauses_of_a_stream_come_in_any_order() -> None:
     one = stream("s (t BIGINT) USING kafka OPTIONS (a 'b') EVENT TIME t UNIT 'ms' DELAY '5 s' SKEW '1 hour'")
-    other = stream("s (t BIGINT) USING kafka SKEW 1 HOUR DELAY 5 SECONDS UNIT milliseconds EVENT TIME t OPTIONS (a 'b')")
+    other = stream(
+        "s (t BIGINT) USING kafka SKEW 1 HOUR DELAY 5 SECONDS UNIT milliseconds EVENT TIME t OPTIONS (a 'b')"
+    )
     assert one == other
     assert (one.time_unit, one.delay_ms, one.skew_ms) == (TimeUnit.MILLISECONDS, 5_000, 3_600_000)
 
@@ -79,9 +81,9 @@ def test_options_have_bare_dotted_and_quoted_keys() -> None:
 
 
 def test_every_type_has_its_names() -> None:
-    text = """s (a BOOLEAN, b TINYINT, c BYTE, d SMALLINT, e SHORT, f INT, g INTEGER, h BIGINT, i LONG, j FLOAT,
-        k REAL, l DOUBLE, m DECIMAL, n DECIMAL(12), o NUMERIC(20, 5), p STRING, q VARCHAR(10), r CHAR(3),
-        s BINARY, t DATE, u TIMESTAMP, v TIMESTAMP_NTZ, w TIMESTAMP_LTZ, `from` INT, order STRING)
+    text = """s (a BOOLEAN, b TINYINT, c BYTE, d SMALLINT, e SHORT, f INT, g INTEGER, h BIGINT, i LONG,
+        j FLOAT, k REAL, l DOUBLE, m DECIMAL, n DECIMAL(12), o NUMERIC(20, 5), p STRING, q VARCHAR(10),
+        r CHAR(3), s BINARY, t DATE, u TIMESTAMP, v TIMESTAMP_NTZ, w TIMESTAMP_LTZ, `from` INT, order STRING)
         USING parquet EVENT TIME u"""
     assert [str(column.type) for column in stream(text).columns] == [
         "boolean", "tinyint", "tinyint", "smallint", "smallint", "int", "int", "bigint", "bigint", "float",
@@ -92,7 +94,8 @@ def test_every_type_has_its_names() -> None:
 
 UNIT_HINT = "add UNIT 's', 'ms', 'us' or 'ns' (in Python unit=\"ms\")"
 BAD = [
-    ("CREATE STREAM s (t «INTT») USING x EVENT TIME t", UnknownName, 'unknown type "INTT"; did you mean "INT"?'),
+    ("CREATE STREAM s (t «INTT») USING x EVENT TIME t", UnknownName,
+     'unknown type "INTT"; did you mean "INT"?'),
     ("CREATE STREAM s (t «ARRAY»<INT>) USING x EVENT TIME t", TypeMismatch,
      "queries cannot use type ARRAY; leave the column out"),
     ("CREATE STREAM s (t DECIMAL«(39, 1)») USING x EVENT TIME t", TypeMismatch,
@@ -121,9 +124,11 @@ BAD = [
      'option "A" is given twice; remove one'),
     ("CREATE STREAM s USING x OPTIONS (a «earliest») EVENT TIME t", SyntaxMistake,
      "expected a string, a number, true or false, found earliest"),
-    ("CREATE STREAM s «EVENT» TIME t", SyntaxMistake, "expected USING and a format, as in USING parquet, found EVENT"),
+    ("CREATE STREAM s «EVENT» TIME t", SyntaxMistake,
+     "expected USING and a format, as in USING parquet, found EVENT"),
     ("CREATE STREAM «(»t INT) USING x", SyntaxMistake, "expected the stream's name, found ("),
-    ("CREATE TABLE t USING csv «EVENT» TIME x", SyntaxMistake, "expected the end of the statement, found EVENT"),
+    ("CREATE TABLE t USING csv «EVENT» TIME x", SyntaxMistake,
+     "expected the end of the statement, found EVENT"),
     ("«SELECT» count(*) FROM s", SyntaxMistake, "a query needs a name; write CREATE QUERY name AS SELECT …"),
     ("«SHOW» TABLES", SyntaxMistake,
      "expected CREATE STREAM, CREATE TABLE, CREATE QUERY or DROP QUERY, found SHOW"),
@@ -137,7 +142,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("marked", "kind", "problem"), BAD)
-def test_a_bad_statement_says_what_is_wrong_and_where(marked: str, kind: type[QueryError], problem: str) -> None:
+def test_a_bad_statement_says_what_is_wrong_and_where(
+    marked: str, kind: type[QueryError], problem: str
+) -> None:
     text = marked.replace("«", "").replace("»", "")
     with pytest.raises(kind) as caught:
         parse(text)
@@ -198,7 +205,11 @@ def test_a_bare_select_takes_its_name_from_the_call() -> None:
         ("-- c", "q", "query q: expected one SELECT, found nothing"),
         (f"{SELECT};{SELECT}", "q", "query q: expected one SELECT, found 2 statements"),
         (SELECT, "", 'the query has no name; give one, as in add("SELECT …", name="big")'),
-        (SELECT, "a/b", 'query a/b: "a/b" cannot name a query; use letters, digits, "_", "-", "." and spaces'),
+        (
+            SELECT,
+            "a/b",
+            'query a/b: "a/b" cannot name a query; use letters, digits, "_", "-", "." and spaces',
+        ),
     ],
 )
 def test_parse_select_wants_one_named_select(text: str, name: str, problem: str) -> None:
@@ -210,7 +221,9 @@ def test_parse_select_wants_one_named_select(text: str, name: str, problem: str)
 def test_spans_point_into_the_select_wherever_it_stands() -> None:
     with pytest.raises(SyntaxMistake) as caught:
         parse("CREATE QUERY a AS SELECT count(*) FROM s;\n\n  CREATE QUERY b AS\n  SELECT count(* FROM s")
-    assert str(caught.value) == "query b: expected ), found FROM\n  SELECT count(* FROM s\n                 ^^^^"
+    assert (
+        str(caught.value) == "query b: expected ), found FROM\n  SELECT count(* FROM s\n                 ^^^^"
+    )
 
 
 def test_strings_keep_their_quotes_and_escapes() -> None:

@@ -3,8 +3,8 @@
 import dataclasses
 
 import pytest
-
 from tests.unit.language_samples import CATALOG, TCP, query
+
 from weft.expression import Call, Literal, Slot, SlotKind
 from weft.query.logical import Catalog, TimeUnit
 from weft.types import BIGINT, TIMESTAMP
@@ -34,7 +34,9 @@ BRACKETS = [
 
 
 @pytest.mark.parametrize(("bracket", "window"), BRACKETS)
-@pytest.mark.parametrize("source", ["trades {}", "trades {} T", "trades {} AS T", "trades T {}", "trades AS T {}"])
+@pytest.mark.parametrize(
+    "source", ["trades {}", "trades {} T", "trades {} AS T", "trades T {}", "trades AS T {}"]
+)
 def test_brackets_place_ends_at_multiples_of_the_slide(source: str, bracket: str, window: Window) -> None:
     bound = query(f"SELECT count(*) AS c FROM {source.format(bracket)}")
     assert bound.window == window
@@ -62,7 +64,9 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("call", "window", "notes"), CALLS)
-def test_calls_place_starts_at_multiples_of_the_slide(call: str, window: Window, notes: tuple[str, ...]) -> None:
+def test_calls_place_starts_at_multiples_of_the_slide(
+    call: str, window: Window, notes: tuple[str, ...]
+) -> None:
     bound = query(f"SELECT symbol, count(*) AS c FROM trades GROUP BY {call}, symbol")
     assert bound.window == window
     assert bound.notes == notes
@@ -70,7 +74,10 @@ def test_calls_place_starts_at_multiples_of_the_slide(call: str, window: Window,
 
 
 TABLE_FUNCTIONS = [
-    ("TABLE(HOP(TABLE trades, DESCRIPTOR(time), INTERVAL '5' MINUTES, INTERVAL '12' MINUTES))", minutes(12, 5, 2)),
+    (
+        "TABLE(HOP(TABLE trades, DESCRIPTOR(time), INTERVAL '5' MINUTES, INTERVAL '12' MINUTES))",
+        minutes(12, 5, 2),
+    ),
     ("HOP(trades, time, INTERVAL 5 MINUTES, INTERVAL 12 MINUTES)", minutes(12, 5, 2)),
     ("TABLE(TUMBLE(TABLE trades, DESCRIPTOR(time), INTERVAL '5' MINUTES)) AS T", minutes(5, 5)),
     ("tumble(trades, time, '5 min', '1 min') T", minutes(5, 5, 1)),
@@ -132,7 +139,8 @@ def test_timestamps_are_divided_by_seconds() -> None:
 def test_the_bounds_of_the_window_are_outputs_only_under_other_names() -> None:
     bound = query(
         "SELECT window.start, window_end, window.start AS s, unix_seconds(window_end) AS e, count(*) AS c "
-        "FROM trades [RANGE '5 min'] HAVING window_start > '2026-01-01' AND window.end < TIMESTAMP '2027-01-01'"
+        "FROM trades [RANGE '5 min'] "
+        "HAVING window_start > '2026-01-01' AND window.end < TIMESTAMP '2027-01-01'"
     )
     assert [(output.name, str(output.expression)) for output in bound.outputs] == [
         ("s", "window_start0"), ("e", "unix_seconds(window_end0)"), ("c", "aggregate0"),

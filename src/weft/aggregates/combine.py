@@ -5,6 +5,7 @@ empty. Each function here has a slow twin in the tests.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +99,7 @@ def _chunks(lengths: Rows) -> list[slice]:
     """Cut the ranges into runs of at most _EXPANDED_ROWS rows (or one range)."""
     passed = np.cumsum(lengths) // _EXPANDED_ROWS
     cuts = [0, *(np.flatnonzero(np.diff(passed)) + 1).tolist(), len(lengths)]
-    return [slice(begin, end) for begin, end in zip(cuts, cuts[1:], strict=False)]
+    return [slice(begin, end) for begin, end in pairwise(cuts)]
 
 
 _COMBINERS: dict[Combine, Callable[[Partial, Rows, Rows], tuple[Objects, ...]]] = {

@@ -13,7 +13,7 @@ import pyarrow as pa
 from weft.aggregates.partial import Objects, Partial, to_arrow
 from weft.aggregates.primitive import Combine, Primitive
 from weft.expression import Call, Expression, Literal
-from weft.types import BIGINT, DOUBLE, DataType, Kind, MAX_PRECISION
+from weft.types import BIGINT, DOUBLE, MAX_PRECISION, DataType, Kind
 
 Partials = Sequence[Partial]
 _LIMB = 32
@@ -84,7 +84,9 @@ def _wide_limbs(argument: Expression) -> tuple[Primitive, ...]:
     rest = DataType(Kind.DECIMAL, 20 if scale <= 20 else scale, scale)
     quotient = _call("div", argument, divisor, BIGINT)
     remainder = _cast(_call("%", argument, divisor, rest), rest)
-    return *_limbs(quotient), _sum_of(remainder, DataType(Kind.DECIMAL, min(rest.precision + 10, MAX_PRECISION), scale))
+    return *_limbs(quotient), _sum_of(
+        remainder, DataType(Kind.DECIMAL, min(rest.precision + 10, MAX_PRECISION), scale)
+    )
 
 
 def _total(partials: Partials, argument_scale: int) -> Objects:
@@ -205,7 +207,8 @@ def _moments(name: str, *, sample: bool, root: bool) -> Aggregate:
 def _extreme(name: str, combine: Combine) -> Aggregate:
     return Aggregate(
         name=name, result=lambda argument: argument if argument.is_orderable else None,
-        lift=_lift_extreme(name, combine), lower=_lower_first, takes="a number, string, boolean, date or time",
+        lift=_lift_extreme(name, combine), lower=_lower_first,
+        takes="a number, string, boolean, date or time",
     )  # fmt: skip
 
 
@@ -214,8 +217,12 @@ AGGREGATES: tuple[Aggregate, ...] = (
         name="count", result=lambda _: BIGINT, lift=lambda argument: (count_of(argument),),
         lower=_lower_first, takes="anything, or *",
     ),
-    Aggregate(name="sum", result=_result_sum, lift=_lift_sum, lower=_lower_sum, takes="a number", can_overflow=True),
-    Aggregate(name="avg", result=_result_avg, lift=_lift_avg, lower=_lower_avg, takes="a number", can_overflow=True),
+    Aggregate(
+        name="sum", result=_result_sum, lift=_lift_sum, lower=_lower_sum, takes="a number", can_overflow=True
+    ),
+    Aggregate(
+        name="avg", result=_result_avg, lift=_lift_avg, lower=_lower_avg, takes="a number", can_overflow=True
+    ),
     _extreme("min", Combine.LEAST),
     _extreme("max", Combine.GREATEST),
     _moments("var_pop", sample=False, root=False),

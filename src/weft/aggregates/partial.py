@@ -80,17 +80,22 @@ def decode(column: pa.ChunkedArray, type: DataType) -> Objects:
         column = column.cast(pa.int8())
     if column.null_count:
         column = pc.fill_null(column, 0)
-    return column.to_numpy().astype(_dtype(type), copy=False)
+    values: Objects = column.to_numpy().astype(_dtype(type), copy=False)
+    return values
 
 
 def to_arrow(values: Objects, valid: Mask, type: DataType) -> pa.Array:
     """Return values as an Arrow array of the given type, NULL where not valid."""
     hidden = ~np.asarray(valid, dtype=bool)
     if type.kind is Kind.DECIMAL:
-        exact = [None if skip else _scaled(value, type.scale) for value, skip in zip(values, hidden, strict=True)]
+        exact = [
+            None if skip else _scaled(value, type.scale) for value, skip in zip(values, hidden, strict=True)
+        ]
         return pa.array(exact, pa.decimal128(type.precision, type.scale))
     if values.dtype == object and type.is_integer:
-        values = np.array([0 if skip else value for value, skip in zip(values, hidden, strict=True)], dtype=np.int64)
+        values = np.array(
+            [0 if skip else value for value, skip in zip(values, hidden, strict=True)], dtype=np.int64
+        )
     if type.kind is Kind.DATE:
         return pa.array(values.astype(np.int32), pa.int32(), mask=hidden).cast(pa.date32())
     if type.is_time:
@@ -141,7 +146,7 @@ def _unscaled(value: Decimal | None, scale: int) -> int:
         return 0
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
-    whole = int("".join(map(str, digits))) * 10 ** (exponent + scale)
+    whole: int = int("".join(map(str, digits))) * 10 ** (exponent + scale)
     return -whole if sign else whole
 
 

@@ -30,7 +30,9 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     pass
 
@@ -40,7 +42,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] ", end="")
+        Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]error:[/] ", end="")
         print(error, file=sys.stderr)
         raise SystemExit(1) from None
     except KeyboardInterrupt:

@@ -30,7 +30,9 @@ def demo(
         folder = make_trades(spark, data, rows=rows)
     engine = Engine(spark)
     stream = spark.readStream.schema("time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT")
-    engine.stream("trades", stream.option("maxFilesPerTrigger", 2).parquet(str(folder)), time="time", delay="10 seconds")
+    engine.stream(
+        "trades", stream.option("maxFilesPerTrigger", 2).parquet(str(folder)), time="time", delay="10 seconds"
+    )
     for query in slices_workload(queries, seed=1):
         engine.add(query.text, name=query.name)
     console.rule(f"{queries} queries, one stream")

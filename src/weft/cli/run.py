@@ -38,14 +38,21 @@ def run(
         Path | None, typer.Option(help="Folder to resume from and commit to.", show_default=False)
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Keep going as data comes; Ctrl-C stops.")] = False,
-    flush: Annotated[bool, typer.Option("--flush", help="Close all windows at the end, even with a checkpoint.")] = False,
-    sharing: Annotated[Sharing, typer.Option(help="none: each query on its own, as ordinary Spark.")] = Sharing.ALL,
+    flush: Annotated[
+        bool, typer.Option("--flush", help="Close all windows at the end, even with a checkpoint.")
+    ] = False,
+    sharing: Annotated[
+        Sharing, typer.Option(help="none: each query on its own, as ordinary Spark.")
+    ] = Sharing.ALL,
     slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.PAIRED,
     interval: Annotated[str, typer.Option(help="With --follow: time between batches.")] = "1 second",
     idle: Annotated[
-        str | None, typer.Option(help="With --follow: close windows when no row came for so long.", show_default=False)
+        str | None,
+        typer.Option(help="With --follow: close windows when no row came for so long.", show_default=False),
     ] = None,
-    cores: Annotated[int | None, typer.Option(help="Cores of a local Spark.", min=1, show_default="all")] = None,
+    cores: Annotated[
+        int | None, typer.Option(help="Cores of a local Spark.", min=1, show_default="all")
+    ] = None,
     memory: Annotated[str | None, typer.Option(help="Heap of a local Spark.", show_default="2g")] = None,
 ) -> None:
     """Answer the queries of a workload over all data there is, then stop; --follow keeps going.
@@ -81,7 +88,9 @@ def _follow(
         signal.signal(number, ask_to_stop)
     sinks = [ConsoleSink()] if out is None else []
     with LiveView(console, engine) as observe:
-        engine.start(out=out, checkpoint=checkpoint, sinks=sinks, on_batch=observe, interval=interval, idle=idle)
+        engine.start(
+            out=out, checkpoint=checkpoint, sinks=sinks, on_batch=observe, interval=interval, idle=idle
+        )
         try:
             while not stopped.is_set() and not engine.wait(1):
                 pass
@@ -91,7 +100,9 @@ def _follow(
 
 def _run_plain(engine: Engine, out: Path | None, *, follow: bool, checkpoint: Path | None) -> None:
     if follow or checkpoint is not None:
-        raise EngineError("--sharing none runs over all data there is: it takes neither --follow nor --checkpoint")
+        raise EngineError(
+            "--sharing none runs over all data there is: it takes neither --follow nor --checkpoint"
+        )
     sink = None if out is None else ParquetSink(out)
     names = list(engine.queries)
     for name in track(names, description="ordinary Spark", console=Console(stderr=True)):

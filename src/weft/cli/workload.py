@@ -15,7 +15,9 @@ def load(path: Path, *, slicing: Slicing, cores: int | None = None, memory: str 
     except FileNotFoundError:
         raise SourceError(f"no workload file {path}") from None
     except IsADirectoryError:
-        raise SourceError(f"{path} is a folder; name a workload file, such as {path / 'workload.sql'}") from None
+        raise SourceError(
+            f"{path} is a folder; name a workload file, such as {path / 'workload.sql'}"
+        ) from None
     except UnicodeDecodeError as error:
         raise SourceError(f"{path} is not UTF-8 text (byte {error.start})") from None
     engine = Engine(slicing=slicing, start_spark=lambda: local_session(cores=cores, memory=memory))

@@ -71,9 +71,9 @@ def edge_rate(windows: Sequence[Window], slicing: Slicing = Slicing.PAIRED) -> f
     if not distinct:
         return 0.0
     manager = SliceManager(distinct, slicing=slicing)
-    edge = 0
-    for count in range(1, _SAMPLED_EDGES + 1):
-        edge = manager.advance()
+    count = edge = 0
+    while count < _SAMPLED_EDGES:
+        count, edge = count + 1, manager.advance()
         # A whole common period has been seen: the rate is exact.
         if all(edge % window.slide_ms == window.offset_ms % window.slide_ms for window in distinct):
             break

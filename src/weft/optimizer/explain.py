@@ -57,7 +57,9 @@ def _queries(answers: Sequence[Answer]) -> list[str]:
         notes = "".join(f"   ({note})" for note in answer.query.notes)
         lines.append(f"{answer.query.name:<{width}}  {answer.query.window}{notes}")
     if len(answers) > _LISTED:
-        lines.append(f"and {len(answers) - _LISTED:,} more, {len({a.query.window for a in answers}):,} windows in all")
+        lines.append(
+            f"and {len(answers) - _LISTED:,} more, {len({a.query.window for a in answers}):,} windows in all"
+        )
     return lines
 
 

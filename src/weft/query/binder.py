@@ -2,6 +2,7 @@
 
 from weft.errors import GroupingMistake, NotAllowed, QueryError, Span, TooLarge
 from weft.expression import Call, Expression
+from weft.query.cursor import located
 from weft.query.expressions import Context, condition
 from weft.query.grouping import Grouping, bind_grouping
 from weft.query.joins import From, bind_from, bind_joins, conjuncts
@@ -17,8 +18,7 @@ def bind(query: CreateQuery, catalog: Catalog) -> LogicalQuery:
     try:
         return _bind(query, catalog)
     except QueryError as error:
-        error.text = error.text or query.select
-        error.named(query.name)
+        located(error, query.select).named(query.name)
         raise
     except RecursionError:
         raise TooLarge("the query nests too deeply", query=query.name) from None

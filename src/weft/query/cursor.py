@@ -8,12 +8,24 @@ from weft.query.lexer import Token, TokenKind
 MAX_DEPTH = 100
 """How deep expressions may nest."""
 
+MAX_SHOWN = 120
+"""How much of a text an error underlines."""
+
 RESERVED = frozenset(
     """ALL AND AS BETWEEN CASE CREATE CROSS DISTINCT ELSE EMIT EXCEPT FROM FULL GROUP HAVING IN INNER
     INTERSECT IS JOIN LEFT LIKE ILIKE RLIKE LIMIT NATURAL NOT ON OR ORDER QUALIFY RIGHT SELECT THEN UNION
     USING WHEN WHERE WITH""".split()
 )
 """Words that are never names unless quoted."""
+
+
+def located(error: QueryError, text: str) -> QueryError:
+    """Return an error with the text that its span points into, and the span no longer than one can read."""
+    if not error.text:
+        error.text = text
+        if error.span is not None:
+            error.span = error.span[0], min(error.span[1], error.span[0] + MAX_SHOWN)
+    return error
 
 
 @dataclass(slots=True)

@@ -12,13 +12,16 @@ from weft.expression import Expression, Literal
 PATTERNS = frozenset({"like", "ilike", "rlike"})
 """Functions whose second argument is a pattern."""
 
-_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:[pP]\{(\w+)\}|.)", re.DOTALL)
 _SET = re.compile(r"\[\^?\]?[^\]]*\]")
-_JAVA_CLASS = re.compile(r"\\[pP]\{\w+\}")
+_JAVA_CLASSES = frozenset(
+    """L Lu Ll Lt Lm Lo M N Nd Nl No P S Z C Alpha Digit Alnum Upper Lower Punct Graph Print Blank Cntrl
+    XDigit Space ASCII    IsAlphabetic IsLetter IsDigit IsUppercase IsLowercase IsPunctuation IsWhite_Space""".split()
+)
 _DIFFERENT = (
-    (re.compile(r"\(\?P|\(\?\("), "named groups and conditionals"),
-    (re.compile(r"\(\?[a-z]*[aL]"), "the flags a and L"),
-    (re.compile(r"\{(?!\d+(?:,\d*)?\})"), "a brace that is no repetition (write \\{)"),
+    (re.compile(r"\(\?P|\(\?\(|\(\?#"), "a named group, conditional or comment"),
+    (re.compile(r"\(\?[a-z]*[aL]"), "the flag a or L"),
+    (re.compile(r"\{(?!\d{1,4}(?:,\d{0,4})?\})"), "a brace that is no repetition (write \\{)"),
 )
 """What Python reads and Java does not, in text without escapes and sets."""
 
@@ -39,18 +42,35 @@ def _like_problem(function: str, pattern: str) -> str:
 
 
 def _regex_problem(pattern: str) -> str:
-    if re.search(r"\\(U|0(?![0-7]))", pattern):
+    escapes = list(_ESCAPE.finditer(pattern))
+    if any(found.group(1) is not None and found.group(1) not in _JAVA_CLASSES for found in escapes):
+        return "the pattern has a class \\p{…} that Spark does not know"
+    if any(found.group() in (r"\U", r"\N") or _is_bare_zero(found) for found in escapes):
         return "the pattern has an escape that Spark does not know"
-    bare = _ESCAPED.sub("x", _JAVA_CLASS.sub("x", pattern))
+    bare = _ESCAPE.sub("x", pattern)
     for found in _SET.findall(bare):
         if re.search(r"\[|&&|--|~~|\|\|", found[1:]):
             return "the pattern has a set inside a set; write one set"
     outside = _SET.sub("x", bare)
+    if "[" in outside:
+        return "the pattern is not a regular expression: a set has no end"
     for regex, what in _DIFFERENT:
         if regex.search(outside):
             return f"the pattern has {what}, which Spark does not know"
+    return _python_problem(_ESCAPE.sub(_as_python, pattern))
+
+
+def _is_bare_zero(escape: re.Match[str]) -> bool:
+    return escape.group() == r"\0" and escape.string[escape.end() : escape.end() + 1] not in tuple("01234567")
+
+
+def _as_python(escape: re.Match[str]) -> str:
+    return escape.group() if escape.group(1) is None else r"\w"
+
+
+def _python_problem(pattern: str) -> str:
     try:
-        re.compile(_JAVA_CLASS.sub(r"\\w", pattern))
+        re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         return f"the pattern is not a regular expression: {error}"
     return ""

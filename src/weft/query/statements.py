@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from weft.errors import NotAllowed, QueryError, SyntaxMistake, TooLarge
-from weft.query.cursor import Cursor
+from weft.query.cursor import Cursor, located
 from weft.query.definitions import create_stream, create_table
 from weft.query.lexer import Chunk, TokenKind, lex, split
 from weft.query.logical import StreamDef, TableDef
@@ -140,7 +140,8 @@ def _query(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
     except QueryError as error:
         error.named(name)
         raise
-    return CreateQuery(name=name, select=cursor.text, line=chunk.line, syntax=syntax)
+    line = chunk.line + chunk.text.count("\n", 0, cursor.tokens[0].start)
+    return CreateQuery(name=name, select=cursor.text, line=line, syntax=syntax)
 
 
 def _query_name(cursor: Cursor) -> str:
@@ -165,7 +166,7 @@ def _guarded(cursor: Cursor, read: Callable[[], _T]) -> _T:
     try:
         return read()
     except QueryError as error:
-        error.text = error.text or cursor.text
+        located(error, cursor.text)
         raise
     except RecursionError:
         raise TooLarge("the statement nests too deeply") from None

@@ -39,7 +39,9 @@ class StoredBlock:
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
-        self._numbers = {text: number for number, text in enumerate(json.loads(table.schema.metadata[_PRIMITIVES]))}
+        self._numbers = {
+            text: number for number, text in enumerate(json.loads(table.schema.metadata[_PRIMITIVES]))
+        }
 
     def block(self, primitives: tuple[Primitive, ...]) -> Block:
         """Return the block with those of the given primitives that it holds."""
@@ -71,7 +73,9 @@ def _stored(field: Objects) -> pa.Array:
 
 
 def _loaded(column: pa.ChunkedArray, *, whole: bool) -> Objects:
-    if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type) or pa.types.is_null(column.type)):
+    if not (
+        pa.types.is_string(column.type) or pa.types.is_binary(column.type) or pa.types.is_null(column.type)
+    ):
         return np.asarray(column)
     values = np.empty(len(column), dtype=object)
     values[:] = [int(value) if whole else value for value in column.to_pylist()]

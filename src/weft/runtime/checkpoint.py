@@ -75,7 +75,9 @@ class Checkpoint:
 
     def commits(self) -> list[Commit]:
         """Return the commits at hand, oldest first."""
-        return [_read_commit(path) for path in sorted(self._commits.iterdir()) if not path.name.startswith(".")]
+        return [
+            _read_commit(path) for path in sorted(self._commits.iterdir()) if not path.name.startswith(".")
+        ]
 
     def write(self, commit: Commit, blocks: Mapping[object, Block], results: Mapping[str, pa.Table]) -> None:
         """Make a commit visible, whole or not at all."""
@@ -142,7 +144,9 @@ def _by_schema(results: Mapping[str, pa.Table]) -> list[pa.Table]:
 def _read_commit(path: Path) -> Commit:
     record = json.loads((path / "commit.json").read_text())
     if record.pop("format") != _FORMAT:
-        raise EngineError(f"checkpoint {path.parent.parent} was written by another version of Weft; start a new one")
+        raise EngineError(
+            f"checkpoint {path.parent.parent} was written by another version of Weft; start a new one"
+        )
     clock = record.pop("clock")
     counts = RowCounts(**clock.pop("counts"))
     queries = tuple(StoredQuery(**query) for query in record.pop("queries"))

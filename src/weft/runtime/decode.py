@@ -11,7 +11,18 @@ from weft.optimizer.slice_starts import slice_starts
 from weft.runtime.clock import RowCounts, Seen
 from weft.runtime.state import Block
 from weft.spark.job import (
-    EVERY_ROW, FUTURE, GOOD, LATE, NEWEST, NO_TIME, OLDEST, READ, RELATION, SLICE, STATUS, BatchJob,
+    EVERY_ROW,
+    FUTURE,
+    GOOD,
+    LATE,
+    NEWEST,
+    NO_TIME,
+    OLDEST,
+    READ,
+    RELATION,
+    SLICE,
+    STATUS,
+    BatchJob,
 )  # fmt: skip
 from weft.spark.layout import ROWS, Slot
 

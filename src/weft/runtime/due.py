@@ -49,7 +49,9 @@ def _holds(ends: Times, range_us: int, starts: Times) -> npt.NDArray[np.bool_]:
     return np.searchsorted(starts, ends) > np.searchsorted(starts, ends - range_us)
 
 
-def _ends_near(starts: Times, range_us: int, slide_us: int, offset_us: int, lowest: int, highest: int) -> Times:
+def _ends_near(
+    starts: Times, range_us: int, slide_us: int, offset_us: int, lowest: int, highest: int
+) -> Times:
     nearest = (starts - offset_us) // slide_us * slide_us + slide_us + offset_us
     several = nearest[:, None] + np.arange(-(-range_us // slide_us), dtype=np.int64) * slide_us
     ends = np.unique(several[several - range_us <= starts[:, None]])
@@ -64,7 +66,7 @@ def every_end(window: Window, *, after_us: int, until_us: int) -> Times:
 
 
 def oldest_needed(windows: Times, watermark_us: int) -> int:
-    """Return the earliest start of a window that is still open, given rows of (range, slide, offset) in ms."""
+    """Return the earliest start of a window still open, given rows of (range, slide, offset) in ms."""
     ranges, slides, offsets = (windows * _US).T
     next_end = (watermark_us - offsets) // slides * slides + slides + offsets
     return int((next_end - ranges).min())

@@ -49,7 +49,9 @@ class Finals:
     """The query of each result that does not fit its type, and is NULL."""
 
 
-def finals(state: RelationState, primitives: Sequence[Primitive], program: Program, due: Windows) -> Iterator[Finals]:
+def finals(
+    state: RelationState, primitives: Sequence[Primitive], program: Program, due: Windows
+) -> Iterator[Finals]:
     """Yield the results of the due windows of a program, in bounded pieces."""
     state.settle()
     pieces = _ungrouped(state, due) if not state.groups.grouped else _grouped(state, due)

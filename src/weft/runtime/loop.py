@@ -9,7 +9,7 @@ from time import monotonic
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from weft.errors import EngineError, WeftError
 from weft.runtime.checkpoint import Checkpoint, Commit, StoredQuery, fingerprint
@@ -89,7 +89,11 @@ class Loop:
         if self._query is None:
             return True
         try:
-            ended = self._query.awaitTermination() if seconds is None else self._query.awaitTermination(int(seconds))
+            ended = (
+                self._query.awaitTermination()
+                if seconds is None
+                else self._query.awaitTermination(int(seconds))
+            )
         except StreamingQueryException as error:
             self._raise(error)
             return True
@@ -168,7 +172,8 @@ class Loop:
             batch=self._batch,
             clock=self._pipeline.clock,
             queries=tuple(
-                StoredQuery(name=one.query.name, text=one.query.text, first_start=one.first_start) for one in live
+                StoredQuery(name=one.query.name, text=one.query.text, first_start=one.first_start)
+                for one in live
             ),
             newest_slice=max(slices, default=None),
         )
@@ -197,7 +202,8 @@ class Loop:
             if live is not None and live.query.text != stored.text:
                 raise EngineError(
                     f"query {stored.name} is not the one that checkpoint {checkpoint.folder} holds; "
-                    f"give it another name, or start a new checkpoint\n  there: {stored.text}\n  here:  {live.query.text}"
+                    "give it another name, or start a new checkpoint\n"
+                    f"  there: {stored.text}\n  here:  {live.query.text}"
                 )
         self._pipeline.restore(last.clock, {stored.name: stored.first_start for stored in last.queries})
         relations = {fingerprint(one.grouping): one for one in self._pipeline.plan.relations}

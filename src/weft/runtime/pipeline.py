@@ -17,6 +17,7 @@ from weft.optimizer.rules import optimize
 from weft.optimizer.slices import Slicing
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.runtime import decode
+from weft.runtime.answers import by_query, select
 from weft.runtime.clock import Clock, RowCounts
 from weft.runtime.due import Advance, due_ends, every_end, oldest_needed
 from weft.runtime.finals import Finals, Times, Windows, finals
@@ -24,7 +25,7 @@ from weft.runtime.programs import Program, programs
 from weft.runtime.state import Block, RelationState
 from weft.spark.columns import Udf
 from weft.spark.job import BatchJob, Bounds
-from weft.spark.outputs import evaluate, slot_column
+from weft.spark.session import utc
 from weft.spark.tables import StaticTable
 from weft.window import Window
 
@@ -105,6 +106,10 @@ class Pipeline:
 
     def process(self, batch: DataFrame) -> BatchReport:
         """Aggregate a batch and answer the windows that are due after it."""
+        with utc(batch.sparkSession):
+            return self._process(batch)
+
+    def _process(self, batch: DataFrame) -> BatchReport:
         began = perf_counter()
         jobs = self._compiled()
         planned = perf_counter()
@@ -132,15 +137,19 @@ class Pipeline:
     def finish(self, spark: SparkSession) -> BatchReport:
         """Close every window: the input has ended."""
         self._compiled()
-        report = self._answer(spark, Advance(before=self.clock.watermark, now=None))
-        self.clock = self.clock.ended(max((one.query.window.range_ms for one in self.queries.values()), default=0))
+        with utc(spark):
+            report = self._answer(spark, Advance(before=self.clock.watermark, now=None))
+        self.clock = self.clock.ended(
+            max((one.query.window.range_ms for one in self.queries.values()), default=0)
+        )
         return report
 
     def idle(self, spark: SparkSession) -> BatchReport:
         """Close the windows that only the delay holds open: the stream has fallen silent."""
         self._compiled()
         before, self.clock = self.clock, self.clock.idle()
-        return self._answer(spark, self.clock.advance_from(before))
+        with utc(spark):
+            return self._answer(spark, self.clock.advance_from(before))
 
     def _compiled(self) -> tuple[BatchJob, ...]:
         """Return the jobs of the current plan, made anew only when queries came or went."""
@@ -150,7 +159,8 @@ class Pipeline:
             self._programs = programs(self.plan)
             groupings = {relation.grouping: relation for relation in self.plan.relations}
             self.states = {
-                grouping: self.states.get(grouping) or RelationState([arrow_type(key.type) for key in relation.keys])
+                grouping: self.states.get(grouping)
+                or RelationState([arrow_type(key.type) for key in relation.keys])
                 for grouping, relation in groupings.items()
             }
             windows = {window for relation in self.plan.relations for window in relation.windows}
@@ -206,8 +216,8 @@ class Pipeline:
                     for number, count in zip(*np.unique(piece.overflows, return_counts=True), strict=True):
                         name = answers[number].query.name
                         failed[name] = failed.get(name, 0) + int(count)
-                    shown = self._select(spark, program, piece.table)
-                    for name, table in _by_query(shown, answers):
+                    shown = select(spark, program, piece.table, self.functions)
+                    for name, table in by_query(shown, answers):
                         tables.setdefault(name, []).append(table)
             oldest = self.oldest_needed() if advance.now is not None else _END_OF_TIME
             for state in self.states.values():
@@ -221,14 +231,18 @@ class Pipeline:
         due = self._due(program, answers, advance, state)
         return finals(state, relation.primitives, program, due) if len(due) else ()
 
-    def _due(self, program: Program, answers: Sequence[Answer], advance: Advance, state: RelationState) -> Windows:
+    def _due(
+        self, program: Program, answers: Sequence[Answer], advance: Advance, state: RelationState
+    ) -> Windows:
         starts = state.starts()
         ends_of: dict[Window, Times] = {}
         queries, begins, ends = [], [], []
         for number, answer in enumerate(answers):
             window = answer.query.window
             if window not in ends_of:
-                ends_of[window] = self._every(window, advance) if program.emit_empty else due_ends(window, advance, starts)
+                ends_of[window] = (
+                    self._every(window, advance) if program.emit_empty else due_ends(window, advance, starts)
+                )
             found = ends_of[window]
             begin = found - window.range_ms * _US
             first = self.queries[answer.query.name].first_start
@@ -246,14 +260,9 @@ class Pipeline:
             return np.empty(0, dtype=np.int64)
         after = oldest if advance.before is None else max(oldest, advance.before)
         until = newest + window.range_ms * _US
-        return every_end(window, after_us=after, until_us=until if advance.now is None else min(until, advance.now))
-
-    def _select(self, spark: SparkSession, program: Program, rows: pa.Table) -> pa.Table:
-        if program.needs_spark:
-            return evaluate(spark, rows, program.outputs, program.having, self.functions)
-        names = ["query", "window_start", "window_end", *(slot_column(one) for one in program.outputs)]
-        shown = [f"output{place}" for place in range(len(program.outputs))]
-        return pa.table([rows[name] for name in names], names=[*names[:3], *shown])
+        return every_end(
+            window, after_us=after, until_us=until if advance.now is None else min(until, advance.now)
+        )
 
     def oldest_needed(self) -> int:
         """Return the start of the oldest window still open: what lies before it can be forgotten."""
@@ -269,19 +278,3 @@ class Pipeline:
             self.queries[name] = replace(live, first_start=first_starts.get(name, joins_late))
         self._jobs = None
         self._compiled()
-
-
-def _by_query(rows: pa.Table, answers: Sequence[Answer]) -> Iterable[tuple[str, pa.Table]]:
-    """Cut results into those of each query, under the names that it gave its columns."""
-    if not rows.num_rows:
-        return
-    number = np.asarray(rows["query"])
-    order = np.argsort(number, kind="stable")
-    rows = rows.drop_columns(["query"])
-    if (np.diff(number) < 0).any():
-        rows = rows.take(pa.array(order))
-    present, starts = np.unique(number[order], return_index=True)
-    for query, begin, end in zip(present, starts, [*starts[1:], len(number)], strict=True):
-        answer = answers[query]
-        names = [output.name for output in answer.query.outputs]
-        yield answer.query.name, rows.slice(begin, end - begin).rename_columns(["window_start", "window_end", *names])

@@ -7,7 +7,7 @@ queries of a program are one vectorised piece of work.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.expression import Expression, Slot
+from weft.expression import Expression
 from weft.optimizer.plan import Answer, SharedPlan
 from weft.types import DataType
 
@@ -24,11 +24,6 @@ class Program:
     outputs: tuple[Expression, ...]
     having: Expression | None
     emit_empty: bool
-
-    @property
-    def needs_spark(self) -> bool:
-        """Whether outputs are more than plain keys and aggregates."""
-        return self.having is not None or not all(isinstance(output, Slot) for output in self.outputs)
 
 
 def program_of(answer: Answer) -> Program:

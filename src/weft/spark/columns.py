@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from weft.errors import InternalError
 from weft.expression import Call, Column, Expression, Literal, Slot
-from weft.types import BIGINT, DataType, Kind
+from weft.types import DataType, Kind
 
 Builder = Callable[..., SparkColumn]
 Udf = Callable[..., SparkColumn]
@@ -48,7 +48,11 @@ class Translator:
             return self._failure_of_case(expression)
         parts = [part for part in map(self.failure, expression.args) if part is not None]
         if _can_fail(expression):
-            inputs = [self(argument).isNotNull() for argument in expression.args if not isinstance(argument, Literal)]
+            inputs = [
+                self(argument).isNotNull()
+                for argument in expression.args
+                if not isinstance(argument, Literal)
+            ]
             parts.append(_all([self(expression).isNull(), *inputs]))
         return _any(parts) if parts else None
 
@@ -87,7 +91,12 @@ class Translator:
 
 def literal(constant: Literal) -> SparkColumn:
     """Return a constant with exactly its declared type."""
-    if constant.value is None or constant.type.kind in (Kind.BIGINT, Kind.DECIMAL, Kind.TINYINT, Kind.SMALLINT):
+    if constant.value is None or constant.type.kind in (
+        Kind.BIGINT,
+        Kind.DECIMAL,
+        Kind.TINYINT,
+        Kind.SMALLINT,
+    ):
         return F.lit(constant.value).cast(_ddl(constant.type))
     return F.lit(constant.value)
 
@@ -97,11 +106,11 @@ def _ddl(type: DataType) -> str:
 
 
 def _all(parts: list[SparkColumn]) -> SparkColumn:
-    return reduce(lambda left, right: left & right, parts)
+    return reduce(SparkColumn.__and__, parts)
 
 
 def _any(parts: list[SparkColumn]) -> SparkColumn:
-    return reduce(lambda left, right: left | right, parts)
+    return reduce(SparkColumn.__or__, parts)
 
 
 def _can_fail(call: Call) -> bool:
@@ -195,6 +204,7 @@ def _round(call: Call, value: SparkColumn, *digits: SparkColumn) -> SparkColumn:
 
 def _whole(build: Builder) -> Builder:
     """Return floor and ceil in their declared type; doubles beyond 64 bits have none."""
+
     def rounded(call: Call, value: SparkColumn) -> SparkColumn:
         if call.args[0].type.is_fractional:
             inside = (value >= F.lit(-(2.0**63))) & (value < F.lit(2.0**63))

@@ -12,11 +12,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from weft.expression import Expression, columns
+from weft.expression import columns
 from weft.optimizer.plan import Relation, SharedPlan
-from weft.query.logical import LogicalQuery, StreamDef
+from weft.query.logical import StreamDef
 from weft.spark.columns import Translator, Udf
 from weft.spark.constants import Constants
+from weft.spark.failures import Failures
 from weft.spark.layout import ROWS, Layout, Slot, lay_out
 from weft.spark.slicing import SliceCoder
 from weft.spark.tables import StaticTable, first_copy, join_tables, matched, numbered
@@ -73,7 +74,8 @@ class BatchJob:
         self._chosen: tuple[Relation, ...] = tuple(plan.relations[index] for index in relations)
         self.layout: Layout = lay_out(self._chosen)
         self.coders = tuple(
-            SliceCoder(relation, plan.slicing, f"slices{index}") for index, relation in enumerate(self._chosen)
+            SliceCoder(relation, plan.slicing, f"slices{index}")
+            for index, relation in enumerate(self._chosen)
         )
         self._joins = self._chosen[0].joins if self._chosen else ()
         self._stream = stream
@@ -82,7 +84,8 @@ class BatchJob:
         self._constants = Constants(TIME)
         self._built: tuple[tuple[int, ...], _Steps] | None = None
         queries = [answer.query for answer in plan.answers if answer.relation in self.relations]
-        self.failures = self._group_failures(queries)
+        self._failures = Failures(queries, self._translate, F.col(STATUS) == GOOD)
+        self.failures = self._failures.queries
 
     def run(self, batch: DataFrame, bounds: Bounds) -> pa.Table:
         """Return the batch's groups, and the counts of rows by status."""
@@ -104,7 +107,9 @@ class BatchJob:
         """Return the columns of each step: built once, and again only if a slice table grew deeper."""
         depths = tuple(coder.depth for coder in self.coders)
         if self._built is None or self._built[0] != depths:
-            steps = _Steps(self._inputs(), self._status(), self._fields(), self._grouping(), self._aggregates())
+            steps = _Steps(
+                self._inputs(), self._status(), self._fields(), self._grouping(), self._aggregates()
+            )
             self._built = depths, steps
         return self._built[1]
 
@@ -133,12 +138,21 @@ class BatchJob:
 
     def _fields(self) -> list[Column]:
         if not self.tells_relations:
-            return [F.col(TIME), F.col(STATUS), self._read(), *self._values(0), *self._failed(True)]
+            return [
+                F.col(TIME),
+                F.col(STATUS),
+                self._read(),
+                *self._values(0),
+                *self._failures.fields(counted=True),
+            ]
         several = [
-            F.when(self._takes_part(index), F.struct(*self._common(index), *self._values(index), *self._failed(False)))
+            F.when(
+                self._takes_part(index),
+                F.struct(*self._common(index), *self._values(index), *self._failures.fields(counted=False)),
+            )
             for index in range(len(self._chosen))
         ]
-        every = F.struct(*self._common(EVERY_ROW), *self._values(None), *self._failed(True))
+        every = F.struct(*self._common(EVERY_ROW), *self._values(None), *self._failures.fields(counted=True))
         return [F.explode(F.array(every, *several)).alias("row")]
 
     def _common(self, index: int) -> list[Column]:
@@ -152,7 +166,7 @@ class BatchJob:
         parts = [F.col(STATUS) == GOOD, *matched(relation.joins)]
         if relation.predicate is not None:
             parts.append(F.coalesce(self._translate(relation.predicate), F.lit(False)))
-        return reduce(lambda left, right: left & right, parts)
+        return reduce(Column.__and__, parts)
 
     def _values(self, index: int | None) -> list[Column]:
         """Return a relation's slice, keys and values in their slots; the other slots are NULL."""
@@ -181,50 +195,12 @@ class BatchJob:
             for lift, field in zip(slot.lifts, slot.fields(), strict=True)
         ]
         read = [F.count_if(F.col(READ)).alias(READ)] if self._joins else []
-        failed = [F.count(F.col(name)).alias(name) for name in self.failures]
         span = [F.min(TIME).alias(OLDEST), F.max(TIME).alias(NEWEST)]
-        return [F.count(F.lit(1)).alias(ROWS), *span, *read, *lifted, *failed]
-
-    def _group_failures(self, queries: Sequence[LogicalQuery]) -> dict[str, tuple[str, ...]]:
-        """Return, for each way to fail, the column that counts it and the queries that it concerns."""
-        self._failure_columns: dict[str, Column] = {}
-        grouped: dict[object, list[str]] = {}
-        for query in queries:
-            grouped.setdefault((query.predicate, _arguments(query)), []).append(query.name)
-        named: dict[str, tuple[str, ...]] = {}
-        for (predicate, arguments), names in grouped.items():  # type: ignore[misc]
-            failed = self._failure(predicate, arguments)
-            if failed is not None:
-                name = f"failed{len(named)}"
-                self._failure_columns[name] = F.when((F.col(STATUS) == GOOD) & failed, F.lit(1)).alias(name)
-                named[name] = tuple(names)
-        return named
-
-    def _failure(self, predicate: Expression | None, arguments: Sequence[Expression]) -> Column | None:
-        found = [part for part in map(self._translate.failure, arguments) if part is not None]
-        inside = reduce(lambda left, right: left | right, found) if found else None
-        if predicate is None:
-            return inside
-        outer = self._translate.failure(predicate)
-        if inside is not None:
-            inside = self._translate(predicate) & inside
-        if outer is None or inside is None:
-            return outer if inside is None else inside
-        return outer | inside
-
-    def _failed(self, counted: bool) -> list[Column]:
-        if counted:
-            return list(self._failure_columns.values())
-        return [F.lit(None).cast("int").alias(name) for name in self._failure_columns]
+        return [F.count(F.lit(1)).alias(ROWS), *span, *read, *lifted, *self._failures.counts()]
 
 
 def _or_null(value: Column | None, slot: Slot) -> Column:
     return (F.lit(None) if value is None else value).cast(str(slot.type)).alias(slot.name)
-
-
-def _arguments(query: LogicalQuery) -> tuple[Expression, ...]:
-    calls = [one for call in query.aggregates for one in (call.argument, call.filter) if one is not None]
-    return (*(key.expression for key in query.keys), *calls)
 
 
 def _reads(relation: Relation) -> frozenset[str]:

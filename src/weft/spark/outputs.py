@@ -31,6 +31,7 @@ def evaluate(
         frame = frame.where(translate(having))
     kept: list[Column] = [F.col("query"), F.col("window_start"), F.col("window_end")]
     computed = [
-        translate(output).cast(str(output.type)).alias(f"output{place}") for place, output in enumerate(outputs)
+        translate(output).cast(str(output.type)).alias(f"output{place}")
+        for place, output in enumerate(outputs)
     ]
     return frame.select(*kept, *computed).toArrow()

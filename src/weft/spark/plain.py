@@ -43,7 +43,9 @@ def run_plain(
     if query.predicate is not None:
         rows = rows.where(translate(query.predicate))
     keys = [translate(key.expression).alias(f"key{place}") for place, key in enumerate(query.keys)]
-    calls = [_aggregate(call, translate).alias(f"aggregate{place}") for place, call in enumerate(query.aggregates)]
+    calls = [
+        _aggregate(call, translate).alias(f"aggregate{place}") for place, call in enumerate(query.aggregates)
+    ]
     grouped = _windowed(rows, query.window).groupBy("window_start", "window_end", *keys)
     found = grouped.agg(*(calls or [F.count(F.lit(1))]))
     after = Translator(functions, slot=_slot)
@@ -57,12 +59,14 @@ def _slot(slot: Slot) -> Column:
     return F.col(str(slot.kind) if slot.kind.startswith("window") else f"{slot.kind}{slot.index}")
 
 
-def _joined(rows: DataFrame, join: Join, tables: Mapping[str, StaticTable], translate: Translator) -> DataFrame:
+def _joined(
+    rows: DataFrame, join: Join, tables: Mapping[str, StaticTable], translate: Translator
+) -> DataFrame:
     table = tables[join.table].frame
     renamed = table.select(*(F.col(f"`{name}`").alias(f"{join.alias}.{name}") for name in table.columns))
     pairs = [translate(left) == translate(right) for left, right in join.on]
     how = "inner" if join.kind is JoinKind.INNER else "left"
-    return rows.join(renamed, reduce(lambda left, right: left & right, pairs), how)
+    return rows.join(renamed, reduce(Column.__and__, pairs), how)
 
 
 def _windowed(rows: DataFrame, window: Window) -> DataFrame:
@@ -78,10 +82,12 @@ def _windowed(rows: DataFrame, window: Window) -> DataFrame:
         f"{offset} milliseconds",
     )
     rows = rows.withColumn("__plain_window", spans)
-    return rows.withColumns({
-        "window_start": F.col("__plain_window.start"),
-        "window_end": F.col("__plain_window.end"),
-    })
+    return rows.withColumns(
+        {
+            "window_start": F.col("__plain_window.start"),
+            "window_end": F.col("__plain_window.end"),
+        }
+    )
 
 
 def _hopping(rows: DataFrame, window: Window) -> DataFrame:
@@ -89,10 +95,12 @@ def _hopping(rows: DataFrame, window: Window) -> DataFrame:
     slide, range_us, offset = window.slide_ms * 1000, window.range_ms * 1000, window.offset_ms * 1000
     end = F.col(_TIME) - F.pmod(F.col(_TIME) - offset, F.lit(slide)) + slide
     rows = rows.withColumn("__plain_end", end).where(F.col(_TIME) >= F.col("__plain_end") - range_us)
-    return rows.withColumns({
-        "window_start": F.timestamp_micros(F.col("__plain_end") - range_us),
-        "window_end": F.timestamp_micros("__plain_end"),
-    })
+    return rows.withColumns(
+        {
+            "window_start": F.timestamp_micros(F.col("__plain_end") - range_us),
+            "window_end": F.timestamp_micros("__plain_end"),
+        }
+    )
 
 
 def _aggregate(call: AggregateCall, translate: Translator) -> Column:

@@ -6,8 +6,9 @@ from weft.query.logical import ColumnDef
 from weft.types import DataType, Kind
 
 _KINDS: dict[type[T.DataType], Kind] = {
-    T.BooleanType: Kind.BOOLEAN, T.ByteType: Kind.TINYINT, T.ShortType: Kind.SMALLINT, T.IntegerType: Kind.INT,
-    T.LongType: Kind.BIGINT, T.FloatType: Kind.FLOAT, T.DoubleType: Kind.DOUBLE, T.StringType: Kind.STRING,
+    T.BooleanType: Kind.BOOLEAN, T.ByteType: Kind.TINYINT, T.ShortType: Kind.SMALLINT,
+    T.IntegerType: Kind.INT, T.LongType: Kind.BIGINT, T.FloatType: Kind.FLOAT,
+    T.DoubleType: Kind.DOUBLE, T.StringType: Kind.STRING,
     T.BinaryType: Kind.BINARY, T.DateType: Kind.DATE, T.TimestampType: Kind.TIMESTAMP,
     T.TimestampNTZType: Kind.TIMESTAMP_NTZ,
 }  # fmt: skip

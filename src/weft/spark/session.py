@@ -100,3 +100,20 @@ def _environment(**variables: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+_ZONE = "spark.sql.session.timeZone"
+
+
+@contextmanager
+def utc(session: SparkSession) -> Iterator[None]:
+    """Have Spark resolve times as UTC for a while, whatever zone the session's owner lives in."""
+    zone = session.conf.get(_ZONE)
+    if zone == "UTC":
+        yield
+        return
+    session.conf.set(_ZONE, "UTC")
+    try:
+        yield
+    finally:
+        session.conf.set(_ZONE, str(zone))

@@ -15,12 +15,14 @@ from weft.spark.schemas import column_defs, ddl
 FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "text"})
 """Formats of files in a folder."""
 _SELF_DESCRIBING = frozenset({"parquet", "orc", "csv", "json"})
-_BATCH_BYTES = "256m"
-"""How much of a folder is read in one batch unless the stream says otherwise: bounds memory, shows progress."""
+_BATCH_BYTES = 256 << 20
+"""How much of a folder one batch reads unless the stream says otherwise: bounds memory, shows progress."""
 
 
-def open_stream(spark: SparkSession, stream: StreamDef, base: Path | None = None) -> tuple[StreamDef, DataFrame]:
-    """Return the stream as a streaming DataFrame, and its definition with the columns it turned out to have."""
+def open_stream(
+    spark: SparkSession, stream: StreamDef, base: Path | None = None
+) -> tuple[StreamDef, DataFrame]:
+    """Return the stream as a streaming DataFrame, and its definition with the columns that it has."""
     if stream.source is None:
         raise SourceError(f"stream {stream.name} has no source; write USING format OPTIONS (path '…')")
     source = _resolved(stream.source, base, f"stream {stream.name}")
@@ -31,17 +33,21 @@ def open_stream(spark: SparkSession, stream: StreamDef, base: Path | None = None
         if source.format in FILE_FORMATS:
             reader = reader.schema(columns)
             if not {"maxfilespertrigger", "maxbytespertrigger"} & {key.casefold() for key in options}:
-                options["maxBytesPerTrigger"] = _BATCH_BYTES
+                options["maxBytesPerTrigger"] = str(_BATCH_BYTES)
         frame = reader.options(**options).load()
     except PySparkException as error:
         raise SourceError(_unreadable(f"stream {stream.name}", source, error)) from error
     return typed_stream(stream, frame), frame
 
 
-def open_static(spark: SparkSession, stream: StreamDef, base: Path | None = None) -> tuple[StreamDef, DataFrame]:
+def open_static(
+    spark: SparkSession, stream: StreamDef, base: Path | None = None
+) -> tuple[StreamDef, DataFrame]:
     """Return all there is of a stream's files as a static DataFrame, as ordinary Spark would read them."""
     if stream.source is None or stream.source.format not in FILE_FORMATS:
-        raise SourceError(f"stream {stream.name} does not come from files, so ordinary Spark cannot read it as a table")
+        raise SourceError(
+            f"stream {stream.name} does not come from files, so ordinary Spark cannot read it as a table"
+        )
     table = TableDef(name=stream.name, columns=stream.columns, source=stream.source)
     _, frame = open_table(spark, table, base)
     return typed_stream(stream, frame), frame
@@ -93,8 +99,15 @@ def _resolved(source: Source, base: Path | None, what: str) -> Source:
     else:
         beside = (base or Path()) / path
         found = str(beside if _exists(beside) else Path(path))
-    if found is not None and source.format in FILE_FORMATS and "://" not in found and not _exists(Path(found)):
-        raise SourceError(f'{what}: no files at "{path}"; a relative path starts at the workload file\'s folder')
+    if (
+        found is not None
+        and source.format in FILE_FORMATS
+        and "://" not in found
+        and not _exists(Path(found))
+    ):
+        raise SourceError(
+            f'{what}: no files at "{path}"; a relative path starts at the workload file\'s folder'
+        )
     if found is not None:
         options["path"] = found
     return replace(source, options=tuple(options.items()))

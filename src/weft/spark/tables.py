@@ -38,7 +38,7 @@ def numbered(join: Join, table: StaticTable, translate: Translator) -> DataFrame
 
 def _condition(join: Join, translate: Translator) -> Column:
     pairs = [translate(left) == translate(right) for left, right in join.on]
-    return reduce(lambda left, right: left & right, pairs)
+    return reduce(Column.__and__, pairs)
 
 
 def _copy(join: Join) -> str:
@@ -53,4 +53,4 @@ def matched(joins: Sequence[Join]) -> list[Column]:
 def first_copy(joins: Sequence[Join]) -> Column:
     """Return whether a joined row is the first of its stream row, so that rows read can be counted."""
     copies = [F.coalesce(F.col(f"`{_copy(join)}`"), F.lit(0)) == 0 for join in joins]
-    return reduce(lambda left, right: left & right, copies) if copies else F.lit(True)
+    return reduce(Column.__and__, copies) if copies else F.lit(True)

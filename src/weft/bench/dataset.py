@@ -1,0 +1,103 @@
+"""Folders of Parquet files in the order of event time, made once and kept."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+DEFAULT_DATA = Path("data") / "bench"
+"""Where data sets are kept unless told otherwise."""
+DELAY = "10 seconds"
+"""How far behind the newest row the watermark is, for everyone."""
+_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A stream's files: each holds a stretch of event time, and they are read in that order."""
+
+    stream: str
+    folder: Path
+    columns: str
+    """The schema, as DDL."""
+    rows: int
+    files: int
+    begin_ms: int
+    """Event time of the first row."""
+    span_ms: int
+    """Event time from the first row to the end."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.files <= self.rows:
+            raise ValueError(f"{self.rows} rows do not fill {self.files} files")
+
+    def statement(self, files_per_trigger: int) -> str:
+        """Return the CREATE STREAM that reads the files."""
+        path = str(self.folder.resolve()).replace("'", "''")
+        return (
+            f"CREATE STREAM {self.stream} ({self.columns}) USING parquet OPTIONS "
+            f"(path '{path}', maxFilesPerTrigger '{files_per_trigger}') EVENT TIME time DELAY '{DELAY}'"
+        )
+
+    def read_stream(self, spark: SparkSession, files_per_trigger: int) -> DataFrame:
+        """Return the same as ordinary Spark reads it."""
+        reader = spark.readStream.schema(self.columns).option("maxFilesPerTrigger", files_per_trigger)
+        return reader.parquet(str(self.folder.resolve()))
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return all rows as a static DataFrame."""
+        return spark.read.schema(self.columns).parquet(str(self.folder.resolve()))
+
+
+def make(spark: SparkSession, dataset: Dataset, rows: Callable[[DataFrame], DataFrame]) -> Dataset:
+    """Write the files, or use those of an earlier run; `rows` turns numbered rows into the stream's."""
+    if dataset.folder.is_dir():
+        return dataset
+    dataset.folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(mkdtemp(prefix=f".{dataset.folder.name}.", dir=dataset.folder.parent))
+    try:
+        _write(rows(spark.range(0, dataset.rows, 1, dataset.files)), unfinished / "spark")
+        _put_in_order(unfinished / "spark", unfinished / "files")
+        (unfinished / "files").rename(dataset.folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return dataset
+
+
+def _write(rows: DataFrame, folder: Path) -> None:
+    # Microseconds decode faster than Spark's legacy INT96: the scan that all share should be a good one.
+    conf = rows.sparkSession.conf
+    before = conf.get(_TIMESTAMPS)
+    conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
+    try:
+        rows.write.parquet(str(folder))
+    finally:
+        conf.set(_TIMESTAMPS, before or "INT96")
+
+
+def _put_in_order(written: Path, folder: Path) -> None:
+    """Keep the data files only, each a second younger than the one before: Spark streams the oldest first."""
+    folder.mkdir()
+    for number, path in enumerate(sorted(written.glob("part-*.parquet"))):
+        kept = path.rename(folder / f"part-{number:05d}.parquet")
+        os.utime(kept, (1_000_000_000 + number, 1_000_000_000 + number))
+
+
+def uniform(seed: int, salt: int) -> Column:
+    """Return a number in [0, 1) for each numbered row: the same whatever the files and the cores."""
+    bits = F.shiftrightunsigned(F.xxhash64(F.col("id"), F.lit(seed), F.lit(salt)), 11)
+    return bits / F.lit(float(1 << 53))
+
+
+def moment(dataset: Dataset, within: Column, behind_ms: Column | None = None) -> Column:
+    """Return evenly spread event times, in order but for how far behind each row may be."""
+    step = dataset.span_ms * 1000 / dataset.rows
+    micros = F.floor((F.col("id") + within) * F.lit(step)) + F.lit(dataset.begin_ms * 1000)
+    if behind_ms is not None:
+        micros = F.greatest(micros - F.floor(behind_ms * 1000), F.lit(dataset.begin_ms * 1000))
+    return F.timestamp_micros(micros.cast("bigint"))

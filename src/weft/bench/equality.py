@@ -1,0 +1,117 @@
+"""Whether Weft's rows are plain Spark's: every window, no row twice, doubles to 1e-9."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from rich.console import Console
+
+from weft.bench.measure import progress
+from weft.bench.runs import Input, spark_window
+from weft.bench.workloads import BenchQuery
+
+_TOGETHER = 8
+"""How many plain queries are one Spark job; each is still a GROUP BY of its own."""
+_SAMPLED = 16
+_TOLERANCE = 1e-9
+_COLUMNS = ["window_start", "window_end", "value"]
+
+
+class Check(StrEnum):
+    """Which queries' rows are compared."""
+
+    ALL = "all"
+    SAMPLE = "sample"
+    NONE = "none"
+
+    def choose(self, queries: Sequence[BenchQuery]) -> Sequence[BenchQuery]:
+        """Return the queries to compare."""
+        if self is Check.NONE:
+            return ()
+        return queries if self is Check.ALL else queries[:: max(1, len(queries) // _SAMPLED)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What was compared and how it came out."""
+
+    queries: int = 0
+    rows: int = 0
+    differences: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> bool | None:
+        """Whether all rows are equal; None when nothing was compared."""
+        return not self.differences if self.queries else None
+
+
+def compare(given: Input, queries: Sequence[BenchQuery], out: Path, console: Console) -> Comparison:
+    """Compare what Weft wrote with plain Spark's batch results."""
+    if not queries:
+        return Comparison()
+    rows, differences = 0, []
+    source = given.dataset.read(given.spark).select("time", F.expr(queries[0].value).alias("value"))
+    # Plain Spark reads the files once: only the windows and sums are asked of it again and again.
+    kept = source.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        with progress(console) as bar:
+            task = bar.add_task("comparing rows with plain Spark's", total=len(queries))
+            for begin in range(0, len(queries), _TOGETHER):
+                some = queries[begin : begin + _TOGETHER]
+                expected = _plain(kept, some)
+                for query in some:
+                    table = expected.filter(pc.equal(expected["query"], query.name))
+                    rows += table.num_rows
+                    differences += difference(query.name, _written(out / query.name), table)
+                bar.advance(task, len(some))
+    finally:
+        kept.unpersist()
+    return Comparison(queries=len(queries), rows=rows, differences=tuple(differences))
+
+
+def _plain(rows: DataFrame, queries: Sequence[BenchQuery]) -> pa.Table:
+    answers = (
+        rows.groupBy(spark_window(query.window))
+        .agg(F.sum("value").alias("value"))
+        .select(
+            F.lit(query.name).alias("query"),
+            F.col("window.start").alias("window_start"),
+            F.col("window.end").alias("window_end"),
+            "value",
+        )
+        for query in queries
+    )
+    return reduce(DataFrame.unionByName, answers).toArrow()
+
+
+def _written(folder: Path) -> pa.Table:
+    parts = [pq.read_table(path) for path in sorted(folder.glob("*.parquet"))]
+    empty = pa.schema([(name, pa.int64()) for name in _COLUMNS]).empty_table()
+    return pa.concat_tables(parts) if parts else empty
+
+
+def difference(name: str, found: pa.Table, expected: pa.Table) -> list[str]:
+    """Say how two tables of windows and values differ: nothing if they do not."""
+    if found.num_rows != expected.num_rows:
+        return [f"{name}: {found.num_rows} rows where plain Spark has {expected.num_rows}"]
+    left, right = (table.select(_COLUMNS).sort_by("window_start") for table in (found, expected))
+    for column in _COLUMNS[:2]:
+        if not np.array_equal(_numbers(left[column]), _numbers(right[column])):
+            return [f"{name}: {column} differs"]
+    values, others = (table["value"].to_numpy() for table in (left, right))
+    far = ~np.isclose(values, others, rtol=_TOLERANCE, atol=0.0)
+    return [f"{name}: {values[far][0]!r} where plain Spark has {others[far][0]!r}"] if far.any() else []
+
+
+def _numbers(times: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    whole = times.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    return np.asarray(whole)

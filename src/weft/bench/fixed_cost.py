@@ -1,0 +1,50 @@
+"""What a micro-batch costs however small it is, over Spark's own cost of taking one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from weft.bench.measure import alternate
+from weft.bench.runs import Input, run_empty, run_weft
+from weft.bench.trades import make_trades
+from weft.bench.workloads import BenchQuery
+
+_BATCHES = 20
+_ROWS_IN_BATCH = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedCost:
+    """Milliseconds per micro-batch, results and window ends included."""
+
+    batches: int
+    weft_ms: float
+    empty_ms: float
+    """The same source with a loop that does nothing."""
+
+    @property
+    def over_spark_ms(self) -> float:
+        """What Weft adds."""
+        return self.weft_ms - self.empty_ms
+
+
+def fixed_cost(
+    spark: SparkSession, data: Path, queries: Sequence[BenchQuery], *, repeats: int, console: Console
+) -> FixedCost:
+    """Run many tiny batches through Weft and through an empty loop."""
+    tiny = make_trades(spark, data, rows=_BATCHES * _ROWS_IN_BATCH, files=_BATCHES)
+    given = Input(spark=spark, dataset=tiny, files_per_trigger=1)
+
+    def empty() -> float:
+        began = perf_counter()
+        run_empty(given)
+        return perf_counter() - began
+
+    things = {"tiny batches": lambda: run_weft(given, queries).stream_s, "empty batches": empty}
+    taken = alternate(things, repeats=repeats, warmups=1, console=console)
+    weft, bare = (1000 * taken[name].median / _BATCHES for name in things)
+    return FixedCost(batches=_BATCHES, weft_ms=weft, empty_ms=bare)

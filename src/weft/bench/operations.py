@@ -1,0 +1,105 @@
+"""The paper's operation counts (STS, section 6.2), counted exactly over the windows that end in the run.
+
+A partial operation takes a row into a slice; a final operation takes a slice into a window.
+
+        run      |<------------------------------------------------->|
+        slices   |--|----|-|---|--|----|-|---|--|----|-|---|--|----|-|
+        windows  ---------|               built from 3 slices: what lies before the run holds no rows
+                    [-----------------)   built from 6
+                                                           [-----------  ends after the run: not counted
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from weft.optimizer.slice_manager import SliceManager
+from weft.optimizer.slices import Slicing
+from weft.window import Window
+
+
+class Strategy(StrEnum):
+    """The four that the paper compares."""
+
+    UNSHARED_PANED = "unshared paned"
+    UNSHARED_PAIRED = "unshared paired"
+    SHARED_PANED = "shared paned"
+    SHARED_PAIRED = "shared paired"
+
+    @property
+    def shared(self) -> bool:
+        """Whether all queries have the same slices."""
+        return self in (Strategy.SHARED_PANED, Strategy.SHARED_PAIRED)
+
+    @property
+    def slicing(self) -> Slicing:
+        """How windows are cut."""
+        paned = self in (Strategy.UNSHARED_PANED, Strategy.SHARED_PANED)
+        return Slicing.PANED if paned else Slicing.PAIRED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Operations over a whole run."""
+
+    queries: int
+    strategy: Strategy
+    partial: int
+    final: int
+
+    @property
+    def total(self) -> int:
+        """Both steps together."""
+        return self.partial + self.final
+
+
+PAPER_ROWS = 1_138_636
+PAPER: dict[Strategy, Counted] = {
+    counted.strategy: counted
+    for counted in (
+        Counted(queries=256, strategy=Strategy.UNSHARED_PAIRED, partial=256 * PAPER_ROWS, final=6_813),
+        Counted(queries=256, strategy=Strategy.SHARED_PANED, partial=PAPER_ROWS, final=2_340_842),
+        Counted(queries=256, strategy=Strategy.SHARED_PAIRED, partial=PAPER_ROWS, final=1_462_391),
+    )
+}
+"""What the paper counted with 256 queries; it does not print the finals of unshared paned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A stretch of event time and the rows in it."""
+
+    begin_ms: int
+    end_ms: int
+    rows: int
+
+
+def count_all(windows: Sequence[Window], run: Run) -> tuple[Counted, ...]:
+    """Return the operations of each strategy."""
+    return tuple(count(windows, strategy, run) for strategy in Strategy)
+
+
+def count(windows: Sequence[Window], strategy: Strategy, run: Run) -> Counted:
+    """Return the operations of one strategy over a run."""
+    sets = [windows] if strategy.shared else [(window,) for window in windows]
+    final = sum(_finals(some, strategy.slicing, run) for some in sets)
+    return Counted(queries=len(windows), strategy=strategy, partial=len(sets) * run.rows, final=final)
+
+
+def _finals(windows: Sequence[Window], slicing: Slicing, run: Run) -> int:
+    manager = SliceManager(windows, at_ms=run.begin_ms, slicing=slicing)
+    edges = list(manager.until(run.end_ms))
+    return sum(_slices(edges, window, end, run) for window in windows for end in _ends(window, run))
+
+
+def _ends(window: Window, run: Run) -> range:
+    """Return the ends in (begin, end] of the run."""
+    first = window.offset_ms + (run.begin_ms - window.offset_ms) // window.slide_ms * window.slide_ms
+    return range(first + window.slide_ms, run.end_ms + 1, window.slide_ms)
+
+
+def _slices(edges: Sequence[int], window: Window, end: int, run: Run) -> int:
+    """Return how many slices a window is built from: one more than there are edges inside it."""
+    begin = max(end - window.range_ms, run.begin_ms)
+    return bisect_left(edges, end) - bisect_right(edges, begin) + 1

@@ -1,0 +1,82 @@
+"""Results of the benches as pictures."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from weft.bench.operations import PAPER, Strategy
+
+if TYPE_CHECKING:
+    from weft.bench.slices import SlicesResult
+    from weft.bench.windows import WindowsResult
+
+_STYLES = {
+    Strategy.UNSHARED_PANED: ("#c44e52", "--"),
+    Strategy.UNSHARED_PAIRED: ("#c44e52", "-"),
+    Strategy.SHARED_PANED: ("#4c72b0", "--"),
+    Strategy.SHARED_PAIRED: ("#4c72b0", "-"),
+}
+
+
+def plot_slices(result: "SlicesResult", path: Path) -> None:
+    """Draw the paper's Figure 13 in operations, and seconds beside it."""
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    operations, seconds = figure.subplots(1, 2)
+    _draw_operations(operations, result)
+    _draw_seconds(seconds, result)
+    _save(figure, path)
+
+
+def _draw_operations(axes: Axes, result: "SlicesResult") -> None:
+    for strategy, (color, line) in _STYLES.items():
+        points = [(one.queries, one.total) for one in result.operations if one.strategy is strategy]
+        axes.plot(
+            *zip(*points, strict=True), line, color=color, marker="o", markersize=3, label=strategy.value
+        )
+    printed = [(one.queries, one.total) for one in PAPER.values()]
+    axes.scatter(*zip(*printed, strict=True), marker="x", color="black", label="the paper", zorder=3)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    ticks = sorted({one.queries for one in result.operations})
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.set(title="aggregate operations in an hour", xlabel="queries", ylabel="partial + final")
+    axes.legend()
+
+
+def _draw_seconds(axes: Axes, result: "SlicesResult") -> None:
+    bars = {
+        "bare scan": (result.scan_s, "#8c8c8c"),
+        f"Weft,\n{result.queries} queries": (result.weft_s, "#4c72b0"),
+        "one ordinary\nSpark query": (result.one_query_s, "#c44e52"),
+        f"{result.queries} ordinary\n({result.measured_queries} measured)": (result.unshared_s, "#c44e52"),
+    }
+    heights, colors = zip(*bars.values(), strict=True)
+    drawn = axes.bar(list(bars), heights, color=colors)
+    axes.bar_label(drawn, labels=[f"{height:,.1f} s" for height in heights])
+    axes.set_yscale("log")
+    axes.margins(y=0.15)
+    axes.set(title=f"{result.rows:,} rows, {result.cores} cores", ylabel="seconds")
+
+
+def plot_windows(result: "WindowsResult", path: Path) -> None:
+    """Draw throughput over the number of windows."""
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    counts = [one.queries for one in result.sizes]
+    axes.plot(counts, [one.rows_per_s / 1e6 for one in result.sizes], color="#4c72b0", marker="o")
+    axes.axhline(
+        0.9 * result.sizes[0].rows_per_s / 1e6, color="#8c8c8c", linestyle=":", label="90 % of one window"
+    )
+    axes.set_xscale("log")
+    axes.set_xticks(counts, [f"{count:,}" for count in counts])
+    axes.set_ylim(bottom=0)
+    axes.set(title="tumbling windows of 1–20 s", xlabel="concurrent windows", ylabel="million rows/s")
+    axes.legend()
+    _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)

@@ -1,0 +1,206 @@
+"""The bench of shared slices: the paper's workload (A), in operations and in seconds.
+
+The comparison is fair to Spark. Everyone runs in one session with the same source, files per trigger, cores
+and shuffle partitions, by turns, after a round that is not counted. Weft's time runs from the text of its
+queries to their results in Parquet; an ordinary query throws its results away, and leaves the last windows
+open, at no cost to it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import pyspark
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from weft.bench.dataset import DEFAULT_DATA, Dataset
+from weft.bench.equality import Check, Comparison, compare
+from weft.bench.fixed_cost import FixedCost, fixed_cost
+from weft.bench.measure import Seconds, alternate
+from weft.bench.operations import Counted, Run, count_all
+from weft.bench.report import save, show_slices
+from weft.bench.runs import Input, WeftRun, run_query, run_scan, run_weft
+from weft.bench.trades import make_trades
+from weft.bench.workloads import PAPER_SIZES, BenchQuery, paper_queries
+from weft.spark.session import local_session
+
+_WEFT, _SCAN = "Weft", "bare scan"
+_READ = ("time", "price", "vol")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlicesResult:
+    """What `weft bench slices` found for one number of queries."""
+
+    workload: str = "A: ranges 600–900 s, slides 300–600 s"
+    queries: int
+    rows: int
+    weft_s: float
+    one_query_s: float
+    unshared_s: float
+    scan_s: float
+    partial_ops: int
+    final_ops: int
+    measured_queries: int
+    """How many ordinary queries were run; `unshared_s` is their sum, scaled to all."""
+    repeats: int
+    batches: int
+    windows: int
+    cores: int
+    pyspark: str
+    register_s: float
+    stages_s: dict[str, float]
+    """Weft's seconds within batches, in its last run."""
+    runs_s: dict[str, tuple[float, ...]]
+    """Every counted run."""
+    rows_equal: bool | None
+    compared_queries: int
+    compared_rows: int
+    differences: tuple[str, ...]
+    fixed_cost_ms: float
+    empty_batch_ms: float
+    operations: tuple[Counted, ...]
+    """The paper's counts for each strategy and each number of queries."""
+
+    @property
+    def ratio_to_one_query(self) -> float:
+        """All of Weft's queries, in units of one ordinary query."""
+        return self.weft_s / self.one_query_s
+
+    @property
+    def speedup_vs_unshared(self) -> float:
+        """How many times as long the ordinary queries take together."""
+        return self.unshared_s / self.weft_s
+
+    def as_json(self) -> dict[str, object]:
+        """Return all fields by name."""
+        ratios = {
+            "ratio_to_one_query": self.ratio_to_one_query,
+            "speedup_vs_unshared": self.speedup_vs_unshared,
+        }
+        operations = [{**asdict(one), "strategy": str(one.strategy)} for one in self.operations]
+        return {**asdict(self), **ratios, "operations": operations}
+
+
+def run_slices(
+    *,
+    console: Console,
+    queries: Sequence[int] = (256,),
+    rows: int = 4_000_000,
+    batches: int = 8,
+    measured: int = 5,
+    repeats: int = 3,
+    warmups: int = 1,
+    check: Check | str = Check.ALL,
+    data: Path = DEFAULT_DATA,
+    cores: int | None = None,
+    memory: str = "4g",
+    seed: int = 1,
+    json: Path | None = None,
+    plot: Path | None = None,
+) -> tuple[SlicesResult, ...]:
+    """Measure each number of queries, print a table, and write JSON and a plot if asked.
+
+    A result whose `rows_equal` is False is a failure of Weft.
+    """
+    spark = local_session(cores=cores, memory=memory)
+    given = _input(spark, data, rows=rows, batches=batches, seed=seed)
+    results = []
+    for count in queries:
+        workload = paper_queries(count, seed=seed)
+        with TemporaryDirectory(prefix="weft-bench-") as scratch:
+            bench = _Bench(given, workload, Path(scratch), console)
+            bench.measure(measured=min(measured, count), repeats=repeats, warmups=warmups)
+            compared = compare(given, Check(check).choose(workload), bench.out, console)
+        fixed = fixed_cost(spark, data, workload, repeats=repeats, console=console)
+        result = bench.result(compared, fixed, counts((*PAPER_SIZES, count), given.dataset, seed))
+        results.append(result)
+        show_slices(result, console)
+    save([result.as_json() for result in results], json, console)
+    if plot is not None:
+        from weft.bench.plot import plot_slices  # Matplotlib is an extra.
+
+        plot_slices(results[-1], plot)
+        console.print(f"plot: {plot}")
+    return tuple(results)
+
+
+def counts(sizes: Sequence[int], dataset: Dataset, seed: int) -> tuple[Counted, ...]:
+    """Return the paper's operation counts over a data set."""
+    run = Run(begin_ms=dataset.begin_ms, end_ms=dataset.begin_ms + dataset.span_ms, rows=dataset.rows)
+    windows = {
+        size: [query.window for query in paper_queries(size, seed=seed)] for size in sorted(set(sizes))
+    }
+    return tuple(counted for some in windows.values() for counted in count_all(some, run))
+
+
+def _input(spark: SparkSession, data: Path, *, rows: int, batches: int, seed: int) -> Input:
+    """Return the trades: a file for each core and batch, since a file of this size is one task's work."""
+    cores = spark.sparkContext.defaultParallelism
+    # Shuffle partitions are the cores, for everyone.
+    spark.conf.set("spark.sql.shuffle.partitions", cores)
+    dataset = make_trades(spark, data, rows=rows, files=batches * cores, seed=seed)
+    return Input(spark=spark, dataset=dataset, files_per_trigger=cores)
+
+
+class _Bench:
+    """One number of queries."""
+
+    def __init__(self, given: Input, queries: Sequence[BenchQuery], scratch: Path, console: Console) -> None:
+        self._given, self._queries, self._console = given, queries, console
+        self._scratch = scratch
+        self._runs: list[WeftRun] = []
+        self._taken: dict[str, Seconds] = {}
+        self._chosen: Sequence[BenchQuery] = ()
+
+    @property
+    def out(self) -> Path:
+        """Where the last run's results are."""
+        return self._scratch / str(len(self._runs))
+
+    def measure(self, *, measured: int, repeats: int, warmups: int) -> None:
+        """Run Weft, some of the queries as ordinary Spark, and a scan, by turns."""
+        step = len(self._queries) / measured
+        self._chosen = [self._queries[int(place * step)] for place in range(measured)]
+        things = {_WEFT: self._weft, _SCAN: partial(run_scan, self._given, _READ)}
+        things |= {f"ordinary {one.name}": partial(run_query, self._given, one) for one in self._chosen}
+        self._taken = alternate(things, repeats=repeats, warmups=warmups, console=self._console)
+
+    def _weft(self) -> float:
+        self._runs.append(run_weft(self._given, self._queries, out=self._scratch / str(len(self._runs) + 1)))
+        return self._runs[-1].seconds
+
+    def result(self, compared: Comparison, fixed: FixedCost, operations: tuple[Counted, ...]) -> SlicesResult:
+        """Return what was measured."""
+        last = self._runs[-1]
+        ordinary = [self._taken[f"ordinary {one.name}"].median for one in self._chosen]
+        return SlicesResult(
+            queries=len(self._queries),
+            rows=last.rows,
+            weft_s=self._taken[_WEFT].median,
+            one_query_s=median(ordinary),
+            unshared_s=sum(ordinary) / len(ordinary) * len(self._queries),
+            scan_s=self._taken[_SCAN].median,
+            partial_ops=last.partial_ops,
+            final_ops=last.final_ops,
+            measured_queries=len(ordinary),
+            repeats=len(self._taken[_WEFT].runs),
+            batches=last.batches,
+            windows=last.windows,
+            cores=self._given.spark.sparkContext.defaultParallelism,
+            pyspark=pyspark.__version__,
+            register_s=last.register_s,
+            stages_s=dict(last.stages),
+            runs_s={name: seconds.runs for name, seconds in self._taken.items()},
+            rows_equal=compared.equal,
+            compared_queries=compared.queries,
+            compared_rows=compared.rows,
+            differences=compared.differences,
+            fixed_cost_ms=fixed.over_spark_ms,
+            empty_batch_ms=fixed.empty_ms,
+            operations=operations,
+        )

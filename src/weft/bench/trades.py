@@ -1,0 +1,104 @@
+"""An hour of trades whose volumes follow the paper's statistics (STS, sections 4.3.3 and 6.1).
+
+Half of the trades are of 100 shares, the 15 commonest volumes are 90 %, and the rest lies between 10 and
+1.6 million with fewer than 2,000 different values.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import log
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from weft.bench.dataset import Dataset, make, moment, uniform
+
+NOON_MS = 1_101_902_400_000
+"""2004-12-01 12:00:00 UTC, the paper's first moment."""
+HOUR_MS = 3_600_000
+COLUMNS = "time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT"
+ROUND_LOTS = (200, 300, 500, 400, 1000, 600, 700, 800, 2000, 900, 1500, 1200, 5000, 1100)
+"""The commonest volumes after 100, commonest first."""
+_LEAST, _GREATEST, _STEPS = 10, 1_600_000, 1_900
+"""The other volumes: so many steps of equal ratio."""
+_SYMBOLS = 8_000
+_LETTERS = 26
+
+
+def make_trades(
+    spark: SparkSession,
+    data: Path,
+    *,
+    rows: int,
+    files: int = 16,
+    seed: int = 1,
+    hours: int = 1,
+    disorder_s: float = 0.0,
+) -> Dataset:
+    """Write trades at an even rate, or return those that an earlier run wrote."""
+    late = f"-late{disorder_s:g}" if disorder_s else ""
+    dataset = Dataset(
+        stream="trades",
+        folder=data / f"trades-{rows}-{files}-{hours}h-seed{seed}{late}",
+        columns=COLUMNS,
+        rows=rows,
+        files=files,
+        begin_ms=NOON_MS,
+        span_ms=hours * HOUR_MS,
+    )
+    return make(spark, dataset, lambda numbered: trades(numbered, dataset, seed, disorder_s))
+
+
+def trades(numbered: DataFrame, dataset: Dataset, seed: int, disorder_s: float = 0.0) -> DataFrame:
+    """Turn numbered rows into trades."""
+    behind = uniform(seed, 0) * F.lit(disorder_s * 1000) if disorder_s else None
+    ranked = numbered.withColumn("rank", _rank(uniform(seed, 1)))
+    return ranked.select(
+        moment(dataset, uniform(seed, 2), behind).alias("time"),
+        _symbol(F.col("rank")).alias("symbol"),
+        _price(F.col("rank"), seed).alias("price"),
+        _volume(uniform(seed, 4), uniform(seed, 5)).alias("vol"),
+    )
+
+
+def volume_shares() -> tuple[tuple[int, float], ...]:
+    """Return the 15 commonest volumes and their shares, commonest first.
+
+    >>> shares = volume_shares()
+    >>> shares[0], len(shares), round(sum(share for _, share in shares), 9)
+    ((100, 0.5), 15, 0.9)
+    """
+    weights = [1 / place for place in range(1, len(ROUND_LOTS) + 1)]
+    rest = [(lot, 0.4 * weight / sum(weights)) for lot, weight in zip(ROUND_LOTS, weights, strict=True)]
+    return ((100, 0.5), *rest)
+
+
+def _volume(chance: Column, where: Column) -> Column:
+    shares = volume_shares()
+    limits: Sequence[float] = tuple(accumulate(share for _, share in shares))
+    chosen = F.when(chance < F.lit(limits[0]), F.lit(shares[0][0]))
+    for (lot, _), limit in zip(shares[1:], limits[1:], strict=True):
+        chosen = chosen.when(chance < F.lit(limit), F.lit(lot))
+    step = F.floor(where * F.lit(_STEPS)) / F.lit(_STEPS - 1)
+    odd = F.lit(_LEAST) * F.pow(F.lit(_GREATEST / _LEAST), step)
+    return chosen.otherwise(F.round(odd)).cast("bigint")
+
+
+def _rank(chance: Column) -> Column:
+    """Return a symbol's rank, the r-th about r times as rare as the first (Zipf)."""
+    return F.least(F.floor(F.exp(chance * F.lit(log(_SYMBOLS + 1)))), F.lit(_SYMBOLS)).cast("int")
+
+
+def _symbol(rank: Column) -> Column:
+    """Return three letters; a multiplier prime to 26³ keeps symbols apart and ranks out of order."""
+    number = F.pmod(rank * F.lit(7_919), F.lit(_LETTERS**3))
+    digits = [F.floor(number / F.lit(_LETTERS**place)) % F.lit(_LETTERS) for place in (2, 1, 0)]
+    return F.concat(*(F.char((digit + F.lit(65)).cast("int")) for digit in digits))
+
+
+def _price(rank: Column, seed: int) -> Column:
+    """Return the symbol's price level, from 2 to 200, and a percent of fluctuation about it."""
+    level = F.shiftrightunsigned(F.xxhash64(rank, F.lit(seed)), 11) / F.lit(float(1 << 53))
+    wave = F.lit(1.0) + (uniform(seed, 3) - F.lit(0.5)) / F.lit(50.0)
+    return F.round(F.lit(2.0) * F.pow(F.lit(100.0), level) * wave, 2)

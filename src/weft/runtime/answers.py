@@ -1,0 +1,40 @@
+"""From finals to each query's own results."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from weft.expression import Slot
+from weft.optimizer.plan import Answer
+from weft.runtime.programs import Program
+from weft.spark.columns import Udf
+from weft.spark.outputs import evaluate, slot_column
+
+_WINDOW = ["window_start", "window_end"]
+
+
+def select(spark: SparkSession, program: Program, rows: pa.Table, functions: Mapping[str, Udf]) -> pa.Table:
+    """Return what a program's SELECT makes of its finals; plain columns need no Spark."""
+    slots = [output for output in program.outputs if isinstance(output, Slot)]
+    if program.having is not None or len(slots) < len(program.outputs):
+        return evaluate(spark, rows, program.outputs, program.having, functions)
+    names = ["query", *_WINDOW, *map(slot_column, slots)]
+    shown = [f"output{place}" for place in range(len(slots))]
+    return pa.table([rows[name] for name in names], names=[*names[:3], *shown])
+
+
+def by_query(rows: pa.Table, answers: Sequence[Answer]) -> Iterator[tuple[str, pa.Table]]:
+    """Cut results into those of each query, under the names that it gave its columns."""
+    if not rows.num_rows:
+        return
+    number = np.asarray(rows["query"])
+    order = np.argsort(number, kind="stable")
+    rows = rows.drop_columns(["query"])
+    if (np.diff(number) < 0).any():
+        rows = rows.take(pa.array(order))
+    present, starts = np.unique(number[order], return_index=True)
+    for query, begin, end in zip(present, starts, [*starts[1:], len(number)], strict=True):
+        names = [output.name for output in answers[query].query.outputs]
+        yield answers[query].query.name, rows.slice(begin, end - begin).rename_columns([*_WINDOW, *names])

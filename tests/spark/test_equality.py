@@ -1,0 +1,37 @@
+"""Weft's rows are the reference evaluator's, for random schemas, rows, disorder, batch cuts and query sets."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.oracle.compare import assert_same
+from tests.oracle.generate import random_case
+from tests.oracle.render import WindowSyntax
+from tests.spark.replay import pipeline_of, replay
+from weft.optimizer.slices import Slicing
+
+SEEDS = range(1000, 1024)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_weft_gives_the_reference_answers(spark: SparkSession, seed: int) -> None:
+    case = random_case(seed)
+    slicing = Slicing.PANED if seed % 5 == 0 else Slicing.PAIRED
+    syntax = WindowSyntax.FUNCTION if seed % 3 == 0 else None
+    expected = case.expected()
+    found = replay(spark, case, pipeline_of(case, slicing=slicing, syntax=syntax))
+    for spec in case.specs:
+        assert_same(spec, expected.results(spec.name), found.results(spec.name))
+
+
+@pytest.mark.parametrize("seed", range(2000, 2006))
+def test_each_batch_emits_what_its_watermark_reaches(spark: SparkSession, seed: int) -> None:
+    case = random_case(seed)
+    expected = case.expected(flush=False)
+    found = replay(spark, case, pipeline_of(case), flush=False)
+    for batch, report in zip(expected.batches, found.reports, strict=True):
+        assert report.counts.read == batch.counters.read
+        assert report.counts.late == batch.counters.late
+        assert report.counts.no_time == batch.counters.no_time
+        for spec in case.specs:
+            assert_same(spec, batch.results[spec.name], report.results.get(spec.name, []))
+    assert found.clock.watermark == expected.batches[-1].watermark_us
