@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, _parse_datatype_string
 
+from weft.aggregates import aggregate
 from weft.errors import EngineError, UnknownName, suggestion
 from weft.optimizer.explain import explain
 from weft.optimizer.rules import optimize
@@ -22,6 +23,7 @@ from weft.query import (
     parse_duration,
     parse_select,
 )
+from weft.query.functions import SPELLINGS
 from weft.query.logical import (
     Catalog,
     FunctionDef,
@@ -172,10 +174,12 @@ class Engine:
 
     def function(self, name: str, udf: Udf, *, returns: str = "boolean") -> None:
         """Register a function that queries may call: a PySpark UDF, or anything from columns to a column."""
+        if name.casefold() in SPELLINGS or aggregate(name) is not None:
+            raise EngineError(f'"{name}" is a function of the language already; choose another name')
         declared = getattr(udf, "returnType", None) or _parse_datatype_string(returns)
         type = column_defs(StructType().add("value", declared))[0].type
-        self._functions[name.lower()] = udf
-        self._function_defs[name.lower()] = FunctionDef(name=name.lower(), type=type)
+        self._functions[name.casefold()] = udf
+        self._function_defs[name.casefold()] = FunctionDef(name=name.casefold(), type=type)
 
     def load(self, workload: str, *, base: Path | None = None) -> None:
         """Carry out the statements of a workload; relative paths start at `base`, or else here."""

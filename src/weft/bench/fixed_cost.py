@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -38,13 +37,10 @@ def fixed_cost(
     """Run many tiny batches through Weft and through an empty loop."""
     tiny = make_trades(spark, data, rows=_BATCHES * _ROWS_IN_BATCH, files=_BATCHES)
     given = Input(spark=spark, dataset=tiny, files_per_trigger=1)
-
-    def empty() -> float:
-        began = perf_counter()
-        run_empty(given)
-        return perf_counter() - began
-
-    things = {"tiny batches": lambda: run_weft(given, queries).stream_s, "empty batches": empty}
+    things = {
+        "tiny batches": lambda: run_weft(given, queries).stream_s,
+        "empty batches": lambda: run_empty(given),
+    }
     taken = alternate(things, repeats=repeats, warmups=1, console=console)
     weft, bare = (1000 * taken[name].median / _BATCHES for name in things)
     return FixedCost(batches=_BATCHES, weft_ms=weft, empty_ms=bare)

@@ -31,11 +31,13 @@ def show_slices(result: "SlicesResult", console: Console) -> None:
     """Print seconds, operations and what was checked."""
     console.print(_seconds(result))
     console.print(_operations(result))
+    console.print(_finals(result))
     console.print(_equality(result))
     console.print(
-        f"fixed cost per micro-batch: {result.fixed_cost_ms:.0f} ms over Spark's own {result.empty_batch_ms:.0f} ms, "
-        f"{result.queries:,} queries\n"
-        f"ratio_to_one_query {result.ratio_to_one_query:.2f}, speedup_vs_unshared {result.speedup_vs_unshared:,.0f}"
+        f"fixed_cost_ms {result.fixed_cost_ms:.0f} per micro-batch, over Spark's own "
+        f"{result.empty_batch_ms:.0f} ms\n"
+        f"ratio_to_one_query {result.ratio_to_one_query:.2f}\n"
+        f"speedup_vs_unshared {result.speedup_vs_unshared:,.0f}"
     )
 
 
@@ -54,8 +56,9 @@ def _seconds(result: "SlicesResult") -> Table:
     stages = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in result.stages_s.items())
     table.caption = (
         f"Medians of {result.repeats} alternating runs after a warm-up round that is not counted; "
-        f"{result.batches} micro-batches, {result.cores} cores, pyspark {result.pyspark}. An ordinary query is "
-        "withWatermark, groupBy(window), append mode, and throws its results away, which favours Spark. "
+        f"{result.batches} micro-batches, {result.cores} cores, pyspark {result.pyspark}. "
+        "An ordinary query is withWatermark, groupBy(window), append mode, and throws its results "
+        "away, which favours Spark. "
         f"Weft's time includes its queries' text, finals and results in Parquet (in batches: {stages})."
     )
     table.caption_justify = "left"
@@ -63,25 +66,33 @@ def _seconds(result: "SlicesResult") -> Table:
 
 
 def _operations(result: "SlicesResult") -> Table:
-    table = Table(title="operations by strategy (STS, section 6.2)", title_justify="left")
-    columns = ("queries", "strategy", "partial", "final", "paper's partial", "paper's final")
-    for name in columns:
-        table.add_column(name, justify="left" if name == "strategy" else "right")
+    table = Table(title=f"operations of {result.queries:,} queries (STS, section 6.2)", title_justify="left")
+    for name in ("strategy", "partial", "final", "paper's partial", "paper's final"):
+        table.add_column(name, justify="left" if name == "strategy" else "right", no_wrap=name == "strategy")
     for counted in result.operations:
-        paper = PAPER.get(counted.strategy) if counted.queries == 256 else None
-        shown = (f"{paper.partial:,}", f"{paper.final:,}") if paper else ("", "")
-        last = counted.strategy is tuple(Strategy)[-1]
-        table.add_row(
-            f"{counted.queries:,}", counted.strategy, f"{counted.partial:,}", f"{counted.final:,}", *shown,
-            end_section=last,
-        )  # fmt: skip
+        if counted.queries == result.queries:
+            paper = PAPER.get(counted.strategy)
+            known = paper is not None and paper.queries == counted.queries
+            printed = (f"{paper.partial:,}", f"{paper.final:,}") if paper and known else ("", "")
+            table.add_row(counted.strategy, f"{counted.partial:,}", f"{counted.final:,}", *printed)
     table.caption = (
         "Counted over the windows that end within the hour. The paper read 1,138,636 rows and took the mean "
-        "of 10 sets of queries; it does not print unshared paned. "
+        "of 10 sets of 256 queries; it does not print unshared paned. "
         f"Weft's own run: {result.partial_ops:,} partial, {result.final_ops:,} final, "
         "windows closed at the end of input included."
     )
     table.caption_justify = "left"
+    return table
+
+
+def _finals(result: "SlicesResult") -> Table:
+    table = Table(title="final operations by number of queries", title_justify="left")
+    table.add_column("queries", justify="right")
+    for strategy in Strategy:
+        table.add_column(strategy, justify="right")
+    for queries in sorted({counted.queries for counted in result.operations}):
+        finals = {one.strategy: one.final for one in result.operations if one.queries == queries}
+        table.add_row(f"{queries:,}", *(f"{finals[strategy]:,}" for strategy in Strategy))
     return table
 
 
@@ -97,17 +108,19 @@ def _equality(result: "SlicesResult") -> str:
 def show_windows(result: "WindowsResult", console: Console) -> None:
     """Print the throughput for each number of windows."""
     table = Table(title=f"tumbling windows of 1–20 s over {result.rows:,} rows", title_justify="left")
-    for name in ("windows", "rows/s", "of one window", "seconds", "results", "slices at once", "register s"):
+    for name in ("windows", "rows/s", "of one window", "seconds", "results", "slices a batch", "to register"):
         table.add_column(name, justify="right")
+    first = result.sizes[0]
     for one in result.sizes:
         table.add_row(
-            f"{one.queries:,}", f"{one.rows_per_s:,.0f}", f"{one.rows_per_s / result.sizes[0].rows_per_s:.2f}",
-            f"{one.seconds:.2f}", f"{one.windows:,}", f"{one.slices:,}", f"{one.register_s:.2f}",
+            f"{one.queries:,}", f"{one.rows_per_s:,.0f}", f"{one.rows_per_s / first.rows_per_s:.2f}",
+            f"{one.seconds:.2f}", f"{one.windows:,}", f"{one.slices:,}", f"{one.register_s:.2f} s",
         )  # fmt: skip
     table.caption = (
-        f"Medians of {result.repeats} alternating runs after a warm-up round; {result.rate:,} rows per second of "
-        f"event time, {result.batches} micro-batches, {result.cores} cores. As in Scotty's benchmark, windows are "
-        "registered before the clock starts, and results stay in memory."
+        f"Medians of {result.repeats} alternating runs after a warm-up round that is not counted; "
+        f"{result.rate:,} rows per second of event time, {result.batches} micro-batches, "
+        f"{result.cores} cores. "
+        "As in Scotty's benchmark, windows are registered before the clock starts and results stay in memory."
     )
     table.caption_justify = "left"
     console.print(table)
@@ -134,11 +147,14 @@ def show_memory(result: "MemoryResult", console: Console) -> None:
     ):
         table.add_row(
             name, f"{one.rows:,}", f"{one.hours} h", f"{one.seconds:.1f}", f"{one.most_retained:,}",
-            *(f"{size:,.0f} MB" for size in (one.jvm_heap_mb, one.jvm_rss_mb, one.python_rss_mb)),
+            *(f"{size:,.0f} MB" for size in (one.jvm_live_mb, one.jvm_rss_mb, one.python_rss_mb)),
         )  # fmt: skip
-    table.caption = "Peaks of a process of its own for each run."
+    table.caption = (
+        "Each run is a process of its own. RSS: its peak. Live: the heap after a collection at the end."
+    )
     table.caption_justify = "left"
     console.print(table)
     console.print(
-        f"ten times the event time: retained partials × {result.retained_ratio:.2f}, Python RSS × {result.rss_ratio:.2f}"
+        f"ten times the event time: retained partials × {result.retained_ratio:.2f}, "
+        f"Python RSS × {result.rss_ratio:.2f}"
     )

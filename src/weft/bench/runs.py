@@ -1,6 +1,5 @@
-"""One run over a data set: Weft, an ordinary Spark query, a bare scan, an empty loop. Each tells its seconds."""
+"""One timed run over a data set: Weft, an ordinary Spark query, a bare scan, an empty loop."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +7,7 @@ from time import perf_counter
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.bench.dataset import DELAY, Dataset
 from weft.bench.workloads import BenchQuery
@@ -43,10 +42,10 @@ class WeftRun:
     windows: int = 0
     partial_ops: int = 0
     final_ops: int = 0
-    stages: Counter[str] = field(default_factory=Counter)
+    slices: int = 0
+    """The most that a batch had."""
+    stages: dict[str, float] = field(default_factory=dict)
     """Seconds within batches."""
-    ended: list[float] = field(default_factory=list)
-    """When each batch was done."""
 
     @property
     def seconds(self) -> float:
@@ -59,11 +58,12 @@ class WeftRun:
         self.windows += report.windows
         self.partial_ops += report.partial_ops
         self.final_ops += report.final_ops
-        self.stages.update(report.seconds)  # type: ignore[arg-type]
+        self.slices = max(self.slices, sum(map(len, report.blocks.values())))
+        for stage, seconds in report.seconds.items():
+            self.stages[stage] = self.stages.get(stage, 0.0) + seconds
         # The windows closed at the end of input come as a report that read nothing.
         if report.seconds:
             self.batches += 1
-            self.ended.append(perf_counter())
 
 
 def engine_for(given: Input, queries: Sequence[BenchQuery]) -> Engine:
@@ -87,7 +87,7 @@ def run_weft(given: Input, queries: Sequence[BenchQuery], *, out: Path | None = 
 
 
 def run_query(given: Input, query: BenchQuery) -> float:
-    """Run one query as Structured Streaming's guide teaches it; results are thrown away, which costs nothing."""
+    """Run one query as Structured Streaming's guide teaches it; its results are thrown away at no cost."""
     began = perf_counter()
     rows = given.frame().withWatermark("time", DELAY)
     counted = rows.groupBy(spark_window(query.window)).agg(F.sum(F.expr(query.value)).alias("value"))
@@ -102,11 +102,11 @@ def run_scan(given: Input, columns: Sequence[str]) -> float:
     return perf_counter() - began
 
 
-def run_empty(given: Input) -> list[float]:
-    """Take every batch and do nothing, not even read it; return when each was done."""
-    ended: list[float] = []
-    drain(given.frame().writeStream.foreachBatch(lambda batch, number: ended.append(perf_counter())))
-    return ended
+def run_empty(given: Input) -> float:
+    """Take every batch and do nothing, not even read it."""
+    began = perf_counter()
+    drain(given.frame().writeStream.foreachBatch(lambda batch, number: None))
+    return perf_counter() - began
 
 
 def drain(writer: DataStreamWriter) -> None:

@@ -20,7 +20,7 @@ from rich.console import Console
 from weft.bench.dataset import DEFAULT_DATA, Dataset
 from weft.bench.equality import Check, Comparison, compare
 from weft.bench.fixed_cost import FixedCost, fixed_cost
-from weft.bench.measure import Seconds, alternate
+from weft.bench.measure import Seconds, Timed, alternate
 from weft.bench.operations import Counted, Run, count_all
 from weft.bench.report import save, show_slices
 from weft.bench.runs import Input, WeftRun, run_query, run_scan, run_weft
@@ -166,7 +166,7 @@ class _Bench:
         """Run Weft, some of the queries as ordinary Spark, and a scan, by turns."""
         step = len(self._queries) / measured
         self._chosen = [self._queries[int(place * step)] for place in range(measured)]
-        things = {_WEFT: self._weft, _SCAN: partial(run_scan, self._given, _READ)}
+        things: dict[str, Timed] = {_WEFT: self._weft, _SCAN: partial(run_scan, self._given, _READ)}
         things |= {f"ordinary {one.name}": partial(run_query, self._given, one) for one in self._chosen}
         self._taken = alternate(things, repeats=repeats, warmups=warmups, console=self._console)
 

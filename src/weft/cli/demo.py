@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.trades import make_trades
-from weft.bench.workloads import slices_workload
+from weft.bench.workloads import paper_queries
 from weft.cli.live import LiveView
 from weft.engine import Engine
 from weft.runtime.sinks import as_table
@@ -17,7 +18,7 @@ from weft.spark.session import local_session
 def demo(
     queries: Annotated[int, typer.Option(help="How many window queries.", min=1)] = 256,
     rows: Annotated[int, typer.Option(help="How many trades in the hour.", min=1000)] = 1_138_636,
-    data: Annotated[Path, typer.Option(help="Where the trades are kept.")] = Path("data"),
+    data: Annotated[Path, typer.Option(help="Where the trades are kept.")] = DEFAULT_DATA,
 ) -> None:
     """Make an hour of trades, run many window queries over it as one stream, and show plan and results.
 
@@ -26,15 +27,12 @@ def demo(
     console = Console()
     with console.status("starting Spark"):
         spark = local_session()
-    with console.status(f"making an hour of {rows:,} trades"):
-        folder = make_trades(spark, data, rows=rows)
+    with console.status(f"making an hour of {rows:,} trades in {data}"):
+        trades = make_trades(spark, data, rows=rows)
     engine = Engine(spark)
-    stream = spark.readStream.schema("time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT")
-    engine.stream(
-        "trades", stream.option("maxFilesPerTrigger", 2).parquet(str(folder)), time="time", delay="10 seconds"
-    )
-    for query in slices_workload(queries, seed=1):
-        engine.add(query.text, name=query.name)
+    engine.load(trades.statement(files_per_trigger=2))
+    for query in paper_queries(queries):
+        engine.add(query.sql, name=query.name)
     console.rule(f"{queries} queries, one stream")
     with LiveView(console, engine) as observe:
         engine.run(on_batch=observe)

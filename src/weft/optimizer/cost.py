@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, gcd
+from math import ceil, gcd, lcm
 
-from weft.optimizer.slice_manager import SliceManager
-from weft.optimizer.slices import Slicing
+import numpy as np
+
+from weft.optimizer.slices import Slicing, edge_classes, paired
 from weft.window import Window
 
-_SAMPLED_EDGES = 20_000
-"""How many edges are counted before the rate of edges is taken as known."""
+_SAMPLED_EDGES = 200_000
+"""How many edges are counted, those that coincide too, before their rate is taken as known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,23 +68,23 @@ def edge_rate(windows: Sequence[Window], slicing: Slicing = Slicing.PAIRED) -> f
     >>> round(edge_rate([Window(range_ms=18, slide_ms=15), Window(range_ms=12, slide_ms=9)]), 6)
     0.266667
     """
-    distinct = set(windows)
-    if not distinct:
+    classes = edge_classes(windows, slicing)
+    if not classes:
         return 0.0
-    manager = SliceManager(distinct, slicing=slicing)
-    count = edge = 0
-    while count < _SAMPLED_EDGES:
-        count, edge = count + 1, manager.advance()
-        # A whole common period has been seen: the rate is exact.
-        if all(edge % window.slide_ms == window.offset_ms % window.slide_ms for window in distinct):
-            break
-    return count / edge
+    # Over a whole common period the rate is exact; most are too long to be walked.
+    period = lcm(*(one.modulus for one in classes))
+    span = min(period, int(_SAMPLED_EDGES / sum(1 / one.modulus for one in classes)))
+    edges = [np.arange(one.residue, span, one.modulus) for one in classes]
+    return len(np.unique(np.concatenate(edges))) / span
 
 
 def break_even_rate(windows: Sequence[Window], *, edges_per_ms: float) -> float:
-    """Return the rows per millisecond above which sharing costs less than not sharing (inequality 1)."""
+    """Return the rows per millisecond above which sharing costs less than not sharing (inequality 1).
+
+    The paper's 2 is the slices in a period of a window; there is one where range is a multiple of slide.
+    """
     if len(windows) < 2:
         return 0.0
     shared_final = edges_per_ms * overlap(windows)
-    unshared_final = 2 * sum(window.range_ms / window.slide_ms**2 for window in windows)
+    unshared_final = sum(len(paired(one)) * one.range_ms / one.slide_ms**2 for one in windows)
     return max(0.0, (shared_final - unshared_final) / (len(windows) - 1))

@@ -16,7 +16,8 @@ _ESCAPE = re.compile(r"\\(?:[pP]\{(\w+)\}|.)", re.DOTALL)
 _SET = re.compile(r"\[\^?\]?[^\]]*\]")
 _JAVA_CLASSES = frozenset(
     """L Lu Ll Lt Lm Lo M N Nd Nl No P S Z C Alpha Digit Alnum Upper Lower Punct Graph Print Blank Cntrl
-    XDigit Space ASCII    IsAlphabetic IsLetter IsDigit IsUppercase IsLowercase IsPunctuation IsWhite_Space""".split()
+    XDigit Space ASCII IsAlphabetic IsLetter IsDigit IsUppercase IsLowercase
+    IsPunctuation IsWhite_Space""".split()
 )
 _DIFFERENT = (
     (re.compile(r"\(\?P|\(\?\(|\(\?#"), "a named group, conditional or comment"),

@@ -29,9 +29,9 @@ from weft.spark.layout import ROWS, Slot
 Mask = npt.NDArray[np.bool_]
 
 
-def seen(result: pa.Table) -> Seen:
+def seen(job: BatchJob, result: pa.Table) -> Seen:
     """Return what the batch showed of rows and times."""
-    if RELATION in result.column_names:
+    if job.repeats_rows:
         result = result.filter(pc.equal(result[RELATION], EVERY_ROW))
     status = np.asarray(result[STATUS])
     read = np.asarray(result[READ] if READ in result.column_names else result[ROWS])
@@ -61,7 +61,7 @@ def failures(job: BatchJob, result: pa.Table) -> dict[str, int]:
 def block(job: BatchJob, index: int, relation: Relation, result: pa.Table) -> Block:
     """Return the block of the job's relation with that index."""
     chosen = pc.is_valid(result[SLICE])
-    if RELATION in result.column_names:
+    if job.repeats_rows:
         chosen = pc.and_(chosen, pc.equal(result[RELATION], index))
     rows = result.filter(chosen)
     names = [slot.name for slot in job.layout.keys[index]]

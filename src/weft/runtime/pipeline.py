@@ -116,7 +116,7 @@ class Pipeline:
         before = self.clock
         results = self._run(jobs, batch)
         ran = perf_counter()
-        seen = decode.seen(results[0])
+        seen = decode.seen(jobs[0], results[0])
         after = before.after(seen, self.stream)
         blocks = self._blocks(jobs, results)
         self._span = self._expected_span(before, after)

@@ -89,16 +89,13 @@ class Translator:
         return builder(expression, *arguments)
 
 
+_AS_WRITTEN = (Kind.BOOLEAN, Kind.INT, Kind.DOUBLE, Kind.STRING, Kind.DATE, Kind.TIMESTAMP)
+
+
 def literal(constant: Literal) -> SparkColumn:
     """Return a constant with exactly its declared type."""
-    if constant.value is None or constant.type.kind in (
-        Kind.BIGINT,
-        Kind.DECIMAL,
-        Kind.TINYINT,
-        Kind.SMALLINT,
-    ):
-        return F.lit(constant.value).cast(_ddl(constant.type))
-    return F.lit(constant.value)
+    plain = constant.value is not None and constant.type.kind in _AS_WRITTEN
+    return F.lit(constant.value) if plain else F.lit(constant.value).cast(_ddl(constant.type))
 
 
 def _ddl(type: DataType) -> str:
@@ -238,7 +235,7 @@ BUILDERS: dict[str, Builder] = {
     "-": _arithmetic(lambda a, b: a - b, F.try_subtract),
     "*": _arithmetic(lambda a, b: a * b, F.try_multiply),
     "/": _nary(F.try_divide),
-    "%": _nary(lambda a, b: a % F.when(b != 0, b)),
+    "%": _nary(F.try_mod),
     "div": _div,
     "floor_div": _floor_div,
     "neg": _negate,
@@ -262,7 +259,6 @@ BUILDERS: dict[str, Builder] = {
     "coalesce": _typed(F.coalesce),
     "greatest": _typed(F.greatest),
     "least": _typed(F.least),
-    "nullif": lambda call, a, b: F.nullif(a, b),
     "cast": _cast,
     "round": _round,
     "floor": _whole(F.floor),
@@ -271,7 +267,7 @@ BUILDERS: dict[str, Builder] = {
     "exp": _unary(F.exp),
     "ln": _unary(F.ln),
     "log10": _unary(F.log10),
-    "power": _nary(F.pow),
+    "pow": _nary(F.pow),
     "sign": lambda call, a: F.signum(a).cast(_ddl(call.type)),
     "isnan": _unary(F.isnan),
     "upper": _unary(F.upper),

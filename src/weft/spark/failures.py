@@ -33,11 +33,9 @@ class Failures:
         """Return the aggregates that count failures."""
         return [F.count(F.col(name)).alias(name) for name in self.columns]
 
-    def fields(self, *, counted: bool) -> list[Column]:
-        """Return the columns, or as many NULLs for the copies of a row that must not count again."""
-        if counted:
-            return list(self.columns.values())
-        return [F.lit(None).cast("int").alias(name) for name in self.columns]
+    def fields(self, counted: Column) -> list[Column]:
+        """Return the columns; they are NULL in copies of a row that must not count again."""
+        return [F.when(counted, column).alias(name) for name, column in self.columns.items()]
 
     def _failed(self, predicate: Expression | None, arguments: Sequence[Expression]) -> Column | None:
         """A row fails in its predicate, or passes it and fails in what is aggregated or grouped by."""

@@ -1,10 +1,11 @@
 """One Spark job per batch: rows in, the partials of every relation out.
 
 Each row is read once. A single relation is a plain GROUP BY; with several, a row is repeated once for each
-relation that it takes part in, tagged with the relation's number, and grouped by that too.
+relation that it takes part in, tagged with the relation's number, and grouped by that too. (Measured on 8
+relations and 1 M rows: 0.74 s; repeating whole structs 1.6 s; GROUPING SETS 1.8 s.)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -54,6 +55,7 @@ class _Steps:
 
     inputs: list[Column]
     status: Column
+    relation: Column
     fields: list[Column]
     grouping: list[str]
     aggregates: list[Column]
@@ -93,14 +95,14 @@ class BatchJob:
         steps = self._steps()
         rows = batch.select(*steps.inputs, *self._constants.literals())
         rows = join_tables(rows, self._joins, self._tables, self._translate)
-        rows = rows.withColumn(STATUS, steps.status).select(*steps.fields)
-        if self.tells_relations:
-            rows = rows.where(F.col("row").isNotNull()).select("row.*")
+        rows = (
+            rows.withColumn(STATUS, steps.status).withColumn(RELATION, steps.relation).select(*steps.fields)
+        )
         return rows.groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
 
     @property
-    def tells_relations(self) -> bool:
-        """Whether rows are repeated for several relations, or counted for none."""
+    def repeats_rows(self) -> bool:
+        """Whether a row is told once for every relation it takes part in, and once more to be counted."""
         return len(self._chosen) != 1
 
     def _steps(self) -> _Steps:
@@ -108,8 +110,9 @@ class BatchJob:
         depths = tuple(coder.depth for coder in self.coders)
         if self._built is None or self._built[0] != depths:
             steps = _Steps(
-                self._inputs(), self._status(), self._fields(), self._grouping(), self._aggregates()
-            )
+                inputs=self._inputs(), status=self._status(), relation=self._relation(), fields=self._fields(),
+                grouping=self._grouping(), aggregates=self._aggregates(),
+            )  # fmt: skip
             self._built = depths, steps
         return self._built[1]
 
@@ -136,56 +139,68 @@ class BatchJob:
             .otherwise(F.lit(GOOD))
         )
 
-    def _fields(self) -> list[Column]:
-        if not self.tells_relations:
-            return [
-                F.col(TIME),
-                F.col(STATUS),
-                self._read(),
-                *self._values(0),
-                *self._failures.fields(counted=True),
-            ]
-        several = [
-            F.when(
-                self._takes_part(index),
-                F.struct(*self._common(index), *self._values(index), *self._failures.fields(counted=False)),
-            )
-            for index in range(len(self._chosen))
-        ]
-        every = F.struct(*self._common(EVERY_ROW), *self._values(None), *self._failures.fields(counted=True))
-        return [F.explode(F.array(every, *several)).alias("row")]
-
-    def _common(self, index: int) -> list[Column]:
-        return [F.lit(index).alias(RELATION), F.col(TIME), F.col(STATUS), self._read()]
-
-    def _read(self) -> Column:
-        return first_copy(self._joins).alias(READ)
+    def _relation(self) -> Column:
+        """Return the number of the relation that a row takes part in; with several, the row is repeated."""
+        numbers = [F.when(self._takes_part(index), F.lit(index)) for index in range(len(self._chosen))]
+        if not self.repeats_rows:
+            return numbers[0]
+        return F.explode(F.array_compact(F.array(F.lit(EVERY_ROW), *numbers)))
 
     def _takes_part(self, index: int) -> Column:
         relation = self._chosen[index]
         parts = [F.col(STATUS) == GOOD, *matched(relation.joins)]
         if relation.predicate is not None:
-            parts.append(F.coalesce(self._translate(relation.predicate), F.lit(False)))
+            parts.append(self._translate(relation.predicate))
         return reduce(Column.__and__, parts)
 
-    def _values(self, index: int | None) -> list[Column]:
-        """Return a relation's slice, keys and values in their slots; the other slots are NULL."""
-        values: dict[Slot, Column] = {}
-        time = F.lit(None).cast("bigint")
-        if index is not None:
-            relation, part = self._chosen[index], self._takes_part(index)
-            # A row that takes no part must not open a group: its slice and keys are NULL.
-            time = F.when(part, self.coders[index].column(F.col(TIME), self._constants))
-            for slot, key in zip(self.layout.keys[index], relation.keys, strict=True):
-                values[slot] = F.when(part, self._translate(key))
-            for place, primitive in zip(self.layout.primitives[index], relation.primitives, strict=True):
-                if place is not None and primitive.argument is not None:
-                    values[place] = self._translate(primitive.argument)
-        slots = (*self.layout.key_slots(), *self.layout.primitive_slots())
-        return [time.alias(SLICE), *(_or_null(values.get(slot), slot) for slot in slots)]
+    def _fields(self) -> list[Column]:
+        """Return what is grouped and aggregated, each in its slot.
+
+        A row that takes part in nothing must not open a group: its slice and keys are NULL.
+        """
+        slices = [
+            (coder.shape, coder.column(F.col(TIME), self._constants), index)
+            for index, coder in enumerate(self.coders)
+        ]
+        fields = [F.col(TIME), F.col(STATUS), first_copy(self._joins).alias(READ), F.col(RELATION)]
+        fields.append(self._of_relation(slices).cast("bigint").alias(SLICE))
+        for slot in self.layout.key_slots():
+            fields.append(self._of_relation(self._uses(slot)).cast(str(slot.type)).alias(slot.name))
+        for slot in self.layout.primitive_slots():
+            uses = self._uses(slot)
+            alike = len({expression for expression, _, _ in uses}) == 1
+            value = uses[0][1] if alike else self._of_relation(uses)
+            fields.append(value.cast(str(slot.type)).alias(slot.name))
+        counted = F.col(RELATION) == EVERY_ROW if self.repeats_rows else F.lit(True)
+        return [*fields, *self._failures.fields(counted)]
+
+    def _uses(self, slot: Slot) -> list[tuple[Hashable, Column, int]]:
+        """Return the expressions that relations keep in a slot, each with the relation's number."""
+        found: list[tuple[Hashable, Column, int]] = []
+        for index, relation in enumerate(self._chosen):
+            arguments = [primitive.argument for primitive in relation.primitives]
+            places = (*self.layout.keys[index], *self.layout.primitives[index])
+            for place, expression in zip(places, (*relation.keys, *arguments), strict=True):
+                if place == slot and expression is not None:
+                    found.append((expression, self._translate(expression), index))
+        return found
+
+    def _of_relation(self, uses: Sequence[tuple[Hashable, Column, int]]) -> Column:
+        """Return the value that a row's relation has, or NULL where it has none."""
+        numbers: dict[Hashable, list[int]] = {}
+        columns: dict[Hashable, Column] = {}
+        for key, column, index in uses:
+            numbers.setdefault(key, []).append(index)
+            columns[key] = column
+        chosen = F.lit(None)
+        for key, members in numbers.items():
+            everyone = len(members) == len(self._chosen)
+            mine = F.col(RELATION) > EVERY_ROW if everyone else F.col(RELATION).isin(members)
+            chosen = F.when(mine, columns[key]).otherwise(chosen)
+        return chosen
 
     def _grouping(self) -> list[str]:
-        several = [RELATION] if self.tells_relations else []
+        several = [RELATION] if self.repeats_rows else []
         return [*several, STATUS, SLICE, *(slot.name for slot in self.layout.key_slots())]
 
     def _aggregates(self) -> list[Column]:
@@ -197,10 +212,6 @@ class BatchJob:
         read = [F.count_if(F.col(READ)).alias(READ)] if self._joins else []
         span = [F.min(TIME).alias(OLDEST), F.max(TIME).alias(NEWEST)]
         return [F.count(F.lit(1)).alias(ROWS), *span, *read, *lifted, *self._failures.counts()]
-
-
-def _or_null(value: Column | None, slot: Slot) -> Column:
-    return (F.lit(None) if value is None else value).cast(str(slot.type)).alias(slot.name)
 
 
 def _reads(relation: Relation) -> frozenset[str]:

@@ -12,6 +12,7 @@ Either may give a start inside a slice instead of its beginning; the driver, whi
 starts, rounds down (`slice_starts`).
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +60,11 @@ class SliceCoder:
             self._manager = SliceManager(relation.windows, slicing=slicing)
         self.depth = 0
         """How many edges a cell may have: a part of the generated code, so it only grows."""
+
+    @property
+    def shape(self) -> Hashable:
+        """What the column depends on: relations of one shape can use one column."""
+        return self._name if self.uses_table else self._grid
 
     @property
     def uses_table(self) -> bool:

@@ -1,0 +1,132 @@
+"""One run of the bench of memory, in a process of its own: `python -m weft.bench.memory_run run '{…}'`."""
+
+import json
+import resource
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+
+from pyspark.sql import SparkSession
+
+from weft.bench.dataset import Dataset
+from weft.bench.runs import Input, engine_for
+from weft.bench.trades import make_trades
+from weft.bench.workloads import paper_queries
+from weft.engine import Engine
+from weft.runtime.pipeline import BatchReport
+from weft.spark.session import local_session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is run."""
+
+    rows: int
+    hours: int
+    batches: int
+    queries: int
+    data: str
+    cores: int | None
+    heap: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What a run needed."""
+
+    rows: int
+    hours: int
+    batches: int
+    seconds: float
+    windows: int
+    most_retained: int
+    """Partials kept between batches, at most."""
+    last_retained: int
+    heap_limit_mb: float
+    jvm_live_mb: float
+    jvm_rss_mb: float
+    python_rss_mb: float
+
+
+class _Watch:
+    """Follow an engine from batch to batch."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.retained: list[int] = []
+        self.rows = self.windows = 0
+
+    def note(self, stream: str, report: BatchReport) -> None:
+        """Look at what is kept after a batch; the one that closes all windows at the end keeps nothing."""
+        self.rows += report.counts.good
+        self.windows += report.windows
+        pipeline = self._engine._streams[stream].pipeline
+        if report.seconds and pipeline is not None:
+            self.retained.append(sum(map(len, pipeline.states.values())))
+
+
+def observe(spark: SparkSession, dataset: Dataset, task: Task) -> Observed:
+    """Run the task's queries and tell what that needed."""
+    given = Input(spark=spark, dataset=dataset, files_per_trigger=dataset.files // task.batches)
+    began = perf_counter()
+    engine = engine_for(given, paper_queries(task.queries, seed=task.seed))
+    watch = _Watch(engine)
+    engine.run(on_batch=watch.note)
+    seconds = perf_counter() - began
+    limit, live, rss = _jvm(spark)
+    return Observed(
+        rows=watch.rows,
+        hours=task.hours,
+        batches=len(watch.retained),
+        seconds=seconds,
+        windows=watch.windows,
+        most_retained=max(watch.retained),
+        last_retained=watch.retained[-1],
+        heap_limit_mb=limit,
+        jvm_live_mb=live,
+        jvm_rss_mb=rss,
+        python_rss_mb=_python_peak(),
+    )
+
+
+def _jvm(spark: SparkSession) -> tuple[float, float, float]:
+    """Return the JVM's heap limit, its live heap and its peak RSS, in megabytes."""
+    lang = spark._jvm.java.lang  # type: ignore[union-attr]
+    runtime = lang.Runtime.getRuntime()
+    rss = _peak_of(lang.ProcessHandle.current().pid())
+    lang.System.gc()
+    live = runtime.totalMemory() - runtime.freeMemory()
+    return runtime.maxMemory() / 2**20, live / 2**20, rss
+
+
+def _peak_of(pid: int) -> float:
+    """Return another process's peak RSS where the system tells it, and else what it has now."""
+    status = Path(f"/proc/{pid}/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
+    return int(told.stdout) / 1024
+
+
+def _python_peak() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 1024)
+
+
+def main(action: str, text: str) -> None:
+    """Make the task's data, or run the task and print what was observed."""
+    task = Task(**json.loads(text))
+    spark = local_session(cores=task.cores, memory=task.heap)
+    files = task.batches * spark.sparkContext.defaultParallelism
+    dataset = make_trades(
+        spark, Path(task.data), rows=task.rows, files=files, seed=task.seed, hours=task.hours
+    )
+    print(json.dumps(asdict(observe(spark, dataset, task)) if action == "run" else {}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,122 @@
+"""Benches on Spark: the data is what it says, and a small bench runs from end to end."""
+
+import io
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from weft.bench.dataset import Dataset
+from weft.bench.events import make_events
+from weft.bench.memory_run import Task, observe
+from weft.bench.runs import Input, run_scan
+from weft.bench.slices import run_slices
+from weft.bench.trades import HOUR_MS, NOON_MS, make_trades
+from weft.bench.windows import run_windows
+
+ROWS = 200_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench")
+
+
+@pytest.fixture
+def trades(spark: SparkSession, folder: Path) -> Dataset:
+    return make_trades(spark, folder, rows=ROWS, files=4)
+
+
+def test_volumes_follow_the_papers_statistics(trades: Dataset) -> None:
+    volumes = pq.read_table(trades.folder, columns=["vol"])["vol"].to_numpy()
+    common = Counter(volumes.tolist()).most_common(15)
+    assert common[0][0] == 100
+    assert common[0][1] / ROWS == pytest.approx(0.5, abs=0.01)
+    assert sum(count for _, count in common) / ROWS == pytest.approx(0.9, abs=0.01)
+    assert (volumes.min(), volumes.max()) == (10, 1_600_000)
+    assert len(np.unique(volumes)) < 2_000
+
+
+def test_symbols_and_prices_look_like_a_market(trades: Dataset) -> None:
+    table = pq.read_table(trades.folder, columns=["symbol", "price"])
+    symbols = Counter(table["symbol"].to_pylist())
+    prices = table["price"].to_numpy()
+    assert 6_000 < len(symbols) <= 8_000
+    (_, first), (_, second) = symbols.most_common(2)
+    assert first / second == pytest.approx(1.7, abs=0.2)
+    assert prices.min() > 1
+    assert np.array_equal(prices, np.round(prices, 2))
+
+
+def test_files_are_stretches_of_the_hour_in_order(trades: Dataset) -> None:
+    paths = sorted(trades.folder.iterdir(), key=lambda path: path.stat().st_mtime)
+    assert [path.name for path in paths] == [f"part-{number:05d}.parquet" for number in range(4)]
+    times = np.concatenate([pq.read_table(path)["time"].cast("int64").to_numpy() for path in paths])
+    assert (np.diff(times) >= 0).all()
+    assert times[0] >= NOON_MS * 1000
+    assert times[-1] < (NOON_MS + HOUR_MS) * 1000
+
+
+def test_data_is_made_once_and_the_same_however_it_is_cut(
+    spark: SparkSession, trades: Dataset, tmp_path: Path
+) -> None:
+    before = [path.stat().st_ctime_ns for path in sorted(trades.folder.iterdir())]
+    make_trades(spark, trades.folder.parent, rows=ROWS, files=4)
+    assert before == [path.stat().st_ctime_ns for path in sorted(trades.folder.iterdir())]
+    again = make_trades(spark, tmp_path, rows=ROWS, files=1)
+    assert pq.read_table(again.folder).equals(pq.read_table(trades.folder))
+    assert [path.name for path in tmp_path.iterdir()] == [again.folder.name]
+
+
+def test_disorder_stays_within_its_bound(spark: SparkSession, tmp_path: Path) -> None:
+    late = make_trades(spark, tmp_path, rows=20_000, files=1, disorder_s=2.0)
+    times = pq.read_table(late.folder)["time"].cast("int64").to_numpy()
+    behind = np.maximum.accumulate(times) - times
+    assert 1_500_000 < behind.max() <= 2_000_000
+
+
+def test_events_keep_their_rate(spark: SparkSession, tmp_path: Path) -> None:
+    events = make_events(spark, tmp_path, rows=50_000, rate=10_000, files=2)
+    times = pq.read_table(events.folder)["time"].cast("int64").to_numpy()
+    assert events.span_ms == 5_000
+    assert np.bincount((times - NOON_MS * 1000) // 1_000_000).tolist() == [10_000] * 5
+
+
+def test_a_scan_reads(spark: SparkSession, trades: Dataset) -> None:
+    assert run_scan(Input(spark=spark, dataset=trades, files_per_trigger=2), ("time", "vol")) > 0
+
+
+def test_a_small_bench_of_slices(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    shown = Console(file=io.StringIO(), width=120)
+    (result,) = run_slices(
+        console=shown, queries=(4,), rows=4_000, batches=3, measured=1, repeats=1, warmups=0, data=folder,
+        json=tmp_path / "slices.json", plot=tmp_path / "slices.png",
+    )  # fmt: skip
+    assert result.rows_equal is True
+    assert (result.compared_queries, result.compared_rows) == (4, result.windows)
+    assert (result.rows, result.partial_ops, result.batches) == (4_000, 4_000, 3)
+    assert json.loads((tmp_path / "slices.json").read_text())["queries"] == 4
+    assert (tmp_path / "slices.png").stat().st_size > 0
+
+
+def test_a_small_bench_of_windows(spark: SparkSession, folder: Path) -> None:
+    shown = Console(file=io.StringIO(), width=120)
+    result = run_windows(
+        console=shown, queries=(1, 20), rows=4_000, rate=400, batches=2, repeats=1, warmups=0, data=folder
+    )
+    assert [one.queries for one in result.sizes] == [1, 20]
+    assert result.sizes[1].windows > result.sizes[0].windows > 0
+
+
+def test_retained_state_is_watched(spark: SparkSession, folder: Path) -> None:
+    task = Task(rows=4_000, hours=1, batches=4, queries=4, data=str(folder), cores=2, heap="2g", seed=1)
+    dataset = make_trades(spark, folder, rows=4_000, files=4)
+    observed = observe(spark, dataset, task)
+    assert (observed.rows, observed.batches) == (4_000, 4)
+    assert 0 < observed.last_retained <= observed.most_retained
+    assert observed.jvm_rss_mb > observed.jvm_live_mb > 0

@@ -1,0 +1,109 @@
+"""Every function of the language means what it means in Spark SQL."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from weft.expression import Call, walk
+from weft.query import bind, parse_select
+from weft.query.functions import FUNCTIONS
+from weft.query.logical import Catalog, StreamDef
+from weft.spark.columns import Translator
+from weft.spark.schemas import column_defs
+
+ROWS = """
+    SELECT * FROM VALUES
+      (TIMESTAMP '2026-03-05 17:28:39.123456Z', 7, 3L, 2.5D, 1.25BD, 'Abc def', true, DATE '2024-02-29'),
+      (TIMESTAMP '1969-12-31 23:59:59.999999Z', -7, 9007199254740993L, -0.5D, -12.75BD, '', false, DATE '1969-07-20'),
+      (TIMESTAMP '2026-12-31 00:00:00Z', NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+    AS t(ts, i, b, d, m, s, f, day)
+"""
+EXPRESSIONS = [
+    "i + 1", "i - b", "i * d", "i / 2", "i % 3", "i div 2", "-i", "m + 1", "m * m", "m / 3", "m % 1", "d + i",
+    "i = 7", "i <> 7", "i < b", "i <= 7", "i > 1", "i >= 7", "i <=> NULL", "i IS NULL", "i IS NOT NULL",
+    "f AND i > 1", "f OR i > 1", "NOT f", "f IS TRUE", "i IN (7, 8)", "i NOT IN (7, 8)", "i BETWEEN 1 AND 7",
+    "s LIKE 'A%'", "s ILIKE 'a_c%'", "s RLIKE '^A.*f$'", "CASE WHEN i > 0 THEN 'p' WHEN i < 0 THEN 'n' END",
+    "CASE i WHEN 7 THEN 1 ELSE 2.5 END", "IF(i > 0, i, b)", "COALESCE(i, b, 0)", "NULLIF(i, 7)", "NVL(s, 'none')",
+    "CAST(i AS STRING)", "CAST(d AS INT)", "CAST(m AS DOUBLE)", "CAST(b AS DECIMAL(20,2))", "CAST(ts AS DATE)",
+    "abs(i)", "abs(m)", "round(d)", "round(m, 1)", "floor(d)", "ceil(m)", "sqrt(abs(d))", "exp(d)", "ln(b)",
+    "log10(b)", "pow(d, 2)", "sign(d)", "greatest(i, b)", "least(i, d)", "isnan(d)", "upper(s)", "lower(s)",
+    "length(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "substring(s, 2, 3)", "substring(s, 2)", "concat(s, 'x')",
+    "s || s", "replace(s, 'b', 'x')", "left(s, 2)", "right(s, 2)", "startswith(s, 'A')", "endswith(s, 'f')",
+    "contains(s, 'c d')", "year(ts)", "month(day)", "day(ts)", "hour(ts)", "minute(ts)", "second(ts)",
+    "dayofweek(day)", "date_trunc('month', ts)", "to_date(ts)", "unix_seconds(ts)", "unix_millis(ts)",
+    "unix_micros(ts)", "i & 3", "i | 8", "i ^ 1", "shiftright(i, 1)", "shiftleft(b, 2)", "ts > '2026-01-01'",
+    "day < DATE '2000-01-01'", "EXTRACT(HOUR FROM ts)", "b = 9007199254740992", "d = -0.5", "s = 'Abc def'",
+]  # fmt: skip
+FAILING = [
+    "i / 0",
+    "i % 0",
+    "i div 0",
+    "2147483647 + i",
+    "b * 9007199254740993",
+    "CAST(s AS INT)",
+    "CAST(b AS INT)",
+]
+INTERNAL = {"floor_div"}
+"""Functions that only windows such as GROUP BY time/300 make."""
+
+
+def expression_of(text: str, stream: StreamDef) -> Call:
+    """Return a bound expression."""
+    query = parse_select(f"SELECT count(*) AS n FROM t [RANGE '1 day'] GROUP BY {text} AS k", name="q")
+    expression = bind(query, Catalog(streams=(stream,))).keys[0].expression
+    assert isinstance(expression, Call)
+    return expression
+
+
+@pytest.fixture
+def stream(spark: SparkSession) -> StreamDef:
+    rows = spark.sql(ROWS)
+    rows.createOrReplaceTempView("t")
+    return StreamDef(name="t", columns=column_defs(rows.schema), time="ts")
+
+
+def test_expressions_give_sparks_values_and_types(spark: SparkSession, stream: StreamDef) -> None:
+    translate = Translator()
+    bound = [expression_of(text, stream) for text in EXPRESSIONS]
+    found = spark.table("t").select(*(translate(one).alias(f"c{place}") for place, one in enumerate(bound)))
+    wanted = spark.table("t").selectExpr(*(f"{text} AS c{place}" for place, text in enumerate(EXPRESSIONS)))
+    types = zip(column_defs(found.schema), column_defs(wanted.schema), bound, EXPRESSIONS, strict=True)
+    for ours, theirs, expression, text in types:
+        assert (text, str(ours.type)) == (text, str(theirs.type))
+        assert (text, str(expression.type)) == (text, str(theirs.type))
+    for ours, theirs in zip(found.collect(), wanted.collect(), strict=True):
+        for mine, right, text in zip(ours, theirs, EXPRESSIONS, strict=True):
+            assert (text, repr(mine)) == (text, repr(right))
+
+
+def test_the_samples_cover_the_language(stream: StreamDef) -> None:
+    used = {
+        node.function
+        for text in EXPRESSIONS
+        for node in walk(expression_of(text, stream))
+        if isinstance(node, Call)
+    }
+    assert set(FUNCTIONS) - used - INTERNAL == set()
+
+
+def test_what_fails_is_null_and_told(spark: SparkSession, stream: StreamDef) -> None:
+    translate = Translator()
+    bound = [expression_of(text, stream) for text in FAILING]
+    failures = [translate.failure(one) for one in bound]
+    assert all(one is not None for one in failures)
+    rows = spark.table("t").select(
+        *(translate(one).isNull() for one in bound), *(one for one in failures if one is not None)
+    )
+    for row in rows.collect():
+        for text, null, failed in zip(FAILING, row[: len(bound)], row[len(bound) :], strict=True):
+            assert not failed or null, text
+    totals = [sum(bool(row[len(bound) + place]) for row in rows.collect()) for place in range(len(bound))]
+    assert dict(zip(FAILING, totals, strict=True)) == {
+        "i / 0": 2, "i % 0": 2, "i div 0": 2, "2147483647 + i": 1, "b * 9007199254740993": 1, "CAST(s AS INT)": 2,
+        "CAST(b AS INT)": 1,
+    }  # fmt: skip
+
+
+def test_a_branch_that_is_not_taken_does_not_fail(spark: SparkSession, stream: StreamDef) -> None:
+    failed = Translator().failure(expression_of("CASE WHEN i > 0 THEN i / 0 ELSE i END", stream))
+    assert failed is not None
+    assert [bool(row[0]) for row in spark.table("t").select(failed).collect()] == [True, False, False]

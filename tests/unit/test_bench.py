@@ -1,0 +1,184 @@
+"""Benches without Spark: queries, turns, comparison of rows, and results as tables, JSON and pictures."""
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from weft.bench.equality import Check, Comparison, difference
+from weft.bench.measure import alternate
+from weft.bench.memory import MemoryResult
+from weft.bench.memory_run import Observed
+from weft.bench.operations import Run, count_all
+from weft.bench.report import save, show_memory, show_slices, show_windows
+from weft.bench.slices import SlicesResult
+from weft.bench.windows import Size, WindowsResult
+from weft.bench.workloads import paper_queries, scotty_queries
+from weft.query import parse_select
+from weft.window import Window
+
+FIELDS = (
+    "workload queries rows weft_s one_query_s unshared_s scan_s ratio_to_one_query speedup_vs_unshared "
+    "partial_ops final_ops"
+).split()
+
+
+def console() -> Console:
+    return Console(file=io.StringIO(), width=120)
+
+
+def printed(shown: Console) -> str:
+    assert isinstance(shown.file, io.StringIO)
+    return shown.file.getvalue()
+
+
+def test_the_papers_queries_lie_in_its_ranges() -> None:
+    queries = paper_queries(256)
+    assert len({query.name for query in queries}) == 256
+    for query in queries:
+        assert 600_000 <= query.window.range_ms <= 900_000
+        assert 300_000 <= query.window.slide_ms <= 600_000
+        assert query.window.range_ms % 1000 == query.window.slide_ms % 1000 == 0
+    assert paper_queries(16) == queries[:16]
+    assert paper_queries(16, seed=2) != queries[:16]
+
+
+def test_scottys_windows_tumble_and_last_1_to_20_s() -> None:
+    for query in scotty_queries(1000):
+        assert query.window.range_ms == query.window.slide_ms
+        assert 1_000 <= query.window.range_ms < 20_000
+
+
+@pytest.mark.parametrize("query", [*paper_queries(20), *scotty_queries(20)])
+def test_the_text_says_the_window(query: object) -> None:
+    assert parse_select(query.sql, name="q").name == "q"  # type: ignore[attr-defined]
+
+
+def test_things_take_turns_and_warm_ups_do_not_count() -> None:
+    order: list[str] = []
+    ticks: Iterator[float] = iter(range(100))
+
+    def thing(name: str) -> float:
+        order.append(name)
+        return next(ticks)
+
+    things = {name: (lambda name=name: thing(name)) for name in "ab"}
+    taken = alternate(things, repeats=3, warmups=1, console=console())
+    assert order == list("abababab")
+    assert taken["a"].runs == (2, 4, 6)
+    assert (taken["b"].median, taken["b"].best) == (5, 3)
+
+
+def test_no_counted_round_is_refused() -> None:
+    with pytest.raises(ValueError, match="repeats"):
+        alternate({}, repeats=0, warmups=1, console=console())
+
+
+def rows(*values: tuple[int, int, float]) -> pa.Table:
+    start, end, value = zip(*values, strict=True)
+    moments = [pa.array(times).cast(pa.timestamp("us", "UTC")) for times in (start, end)]
+    return pa.table([*moments, pa.array(value)], names=["window_start", "window_end", "value"])
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (rows((5, 9, 2.0), (0, 4, 1.0 + 1e-12)), None),
+        (rows((0, 4, 1.0)), "1 rows where plain Spark has 2"),
+        (rows((0, 4, 1.0), (0, 4, 1.0), (5, 9, 2.0)), "3 rows"),
+        (rows((0, 4, 1.0), (0, 4, 1.0)), "window_start differs"),
+        (rows((0, 4, 1.0), (5, 8, 2.0)), "window_end differs"),
+        (rows((0, 4, 1.0), (5, 9, 2.0 + 1e-8)), "2.00000001"),
+        (rows((0, 4, 1.0), (5, 9, float("nan"))), "nan"),
+    ],
+)
+def test_a_difference_is_seen(found: pa.Table, said: str | None) -> None:
+    differences = difference("q", found, rows((0, 4, 1.0), (5, 9, 2.0)))
+    assert (said is None) == (differences == [])
+    assert said is None or said in differences[0]
+
+
+def test_what_is_checked() -> None:
+    queries = paper_queries(256)
+    assert [len(check.choose(queries)) for check in Check] == [256, 16, 0]
+    assert Comparison().equal is None
+    assert Comparison(queries=1).equal is True
+    assert Comparison(queries=1, differences=("q: no",)).equal is False
+
+
+@pytest.fixture
+def slices() -> SlicesResult:
+    counted = [
+        one
+        for size in (16, 256)
+        for one in count_all([Window(range_ms=3, slide_ms=2)] * size, Run(begin_ms=0, end_ms=9, rows=5))
+    ]
+    return SlicesResult(
+        queries=256, rows=5, weft_s=2.0, one_query_s=2.5, unshared_s=640.0, scan_s=1.0, partial_ops=5,
+        final_ops=9, measured_queries=5, repeats=3, batches=8, windows=11, cores=2, pyspark="4.3.0",
+        register_s=0.1, stages_s={"spark": 1.0}, runs_s={"Weft": (2.0,)}, rows_equal=True,
+        compared_queries=256, compared_rows=11, differences=(), fixed_cost_ms=80.0, empty_batch_ms=50.0,
+        operations=tuple(counted),
+    )  # fmt: skip
+
+
+def test_slices_as_json(slices: SlicesResult, tmp_path: Path) -> None:
+    save([slices.as_json()], tmp_path / "deep" / "slices.json", console())
+    told = json.loads((tmp_path / "deep" / "slices.json").read_text())
+    assert set(FIELDS) <= set(told)
+    assert (told["ratio_to_one_query"], told["speedup_vs_unshared"]) == (0.8, 320)
+    assert told["operations"][0]["strategy"] == "unshared paned"
+
+
+def test_slices_as_tables(slices: SlicesResult) -> None:
+    shown = console()
+    show_slices(slices, shown)
+    text = printed(shown)
+    assert "5 measured, scaled" in text
+    assert "1,462,391" in text
+    assert "rows equal plain Spark's: 11 rows of 256 queries" in text
+    assert "fixed_cost_ms 80" in text
+
+
+@pytest.fixture
+def windows() -> WindowsResult:
+    sizes = tuple(
+        Size(
+            queries=count, rows_per_s=speed, seconds=1.0, runs_s=(1.0,), windows=9, slices=3, register_s=0.1,
+            stages_s={},
+        )
+        for count, speed in ((1, 100.0), (1000, 95.0))
+    )  # fmt: skip
+    return WindowsResult(rows=100, rate=50, batches=8, repeats=1, cores=2, pyspark="4.3.0", sizes=sizes)
+
+
+def test_windows_as_table_and_json(windows: WindowsResult) -> None:
+    shown = console()
+    show_windows(windows, shown)
+    assert "0.95" in printed(shown)
+    assert windows.as_json()["ratio"] == 0.95
+
+
+def test_memory_as_table_and_json() -> None:
+    one = Observed(
+        rows=10, hours=1, batches=2, seconds=1.0, windows=4, most_retained=100, last_retained=90,
+        heap_limit_mb=2048, jvm_live_mb=60, jvm_rss_mb=900, python_rss_mb=200,
+    )  # fmt: skip
+    result = MemoryResult(queries=256, heap="2g", large=one, short=one, long=one)
+    shown = console()
+    show_memory(result, shown)
+    assert "retained partials × 1.00" in printed(shown)
+    assert result.as_json()["rss_ratio"] == 1.0
+
+
+def test_pictures(slices: SlicesResult, windows: WindowsResult, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from weft.bench.plot import plot_slices, plot_windows
+
+    plot_slices(slices, tmp_path / "slices.png")
+    plot_windows(windows, tmp_path / "windows.png")
+    assert {path.name for path in tmp_path.iterdir()} == {"slices.png", "windows.png"}

@@ -1,0 +1,50 @@
+"""Windows to draw from, and the arithmetic of edges spelled out in the slowest way."""
+
+from collections.abc import Iterable
+
+from hypothesis import strategies as st
+
+from weft.optimizer.slices import Slicing
+from weft.window import Window
+
+SLIDES = (1, 2, 3, 4, 5, 6, 9, 10, 12, 15, 20, 30, 36, 45, 60)
+"""Slides whose common period is at most 180, so that whole periods can be spelled out."""
+
+
+def windows(*, offsets: bool = True) -> st.SearchStrategy[Window]:
+    """Draw windows of all shapes: hopping, tumbling, overlapping, range a multiple of slide or not."""
+    return st.sampled_from(SLIDES).flatmap(lambda slide: _with_slide(slide, offsets))
+
+
+def _with_slide(slide: int, offsets: bool) -> st.SearchStrategy[Window]:
+    return st.builds(
+        Window,
+        range_ms=st.integers(1, 100),
+        slide_ms=st.just(slide),
+        offset_ms=st.integers(0, slide - 1) if offsets else st.just(0),
+    )
+
+
+def is_edge(time: int, window: Window, slicing: Slicing = Slicing.PAIRED) -> bool:
+    """Say whether a window cuts time here, from the definitions in section 3.1 alone.
+
+    >>> [time for time in range(1, 31) if is_edge(time, Window(range_ms=18, slide_ms=15))]
+    [12, 15, 27, 30]
+    """
+    since = (time - window.offset_ms) % window.slide_ms
+    if slicing is Slicing.PAIRED:
+        return since == 0 or (time - window.offset_ms + window.range_ms) % window.slide_ms == 0
+    return since % _divisor(window.range_ms, window.slide_ms) == 0
+
+
+def _divisor(left: int, right: int) -> int:
+    return max(size for size in range(1, right + 1) if left % size == 0 and right % size == 0)
+
+
+def edges_between(
+    windows: Iterable[Window], after: int, until: int, slicing: Slicing = Slicing.PAIRED
+) -> list[int]:
+    """Return the edges in `(after, until]`."""
+    several = tuple(windows)
+    times = range(after + 1, until + 1)
+    return [time for time in times if any(is_edge(time, window, slicing) for window in several)]
