@@ -94,8 +94,8 @@ def test_a_scan_reads(spark: SparkSession, trades: Dataset) -> None:
 def test_a_small_bench_of_slices(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     shown = Console(file=io.StringIO(), width=120)
     (result,) = run_slices(
-        console=shown, queries=(4,), rows=4_000, batches=3, measured=1, repeats=1, warmups=0, data=folder,
-        json=tmp_path / "slices.json", plot=tmp_path / "slices.png",
+        console=shown, queries=(4,), rows=4_000, batches=3, measured=1, repeats=1, warmups=0, tiny_batches=2,
+        data=folder, json=tmp_path / "slices.json", plot=tmp_path / "slices.png",
     )  # fmt: skip
     assert result.rows_equal is True
     assert (result.compared_queries, result.compared_rows) == (4, result.windows)

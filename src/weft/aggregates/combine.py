@@ -47,7 +47,8 @@ def _add(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
         # Prefix sums are exact for integers: whatever wraps around in the running sum wraps back.
         running = np.concatenate(([0], np.cumsum(values)))
         return (running[hi] - running[lo],)
-    return (_reduce(np.add, values, lo, hi),)
+    with np.errstate(all="ignore"):
+        return (_reduce(np.add, values, lo, hi),)
 
 
 def _extreme(ufunc: np.ufunc, last: bool) -> Callable[[Partial, Rows, Rows], tuple[Objects, ...]]:
@@ -72,26 +73,55 @@ def _filler(dtype: npt.DTypeLike, last: bool) -> float | int:
 
 
 def _moments(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
-    """Merge (count, mean, variance) in two passes: the mean first, then deviations from it (Chan et al.)."""
+    """Merge (count, mean, variance): the mean first, then deviations from it (Chan et al.)."""
     count, mean, variance = partial.fields
     total = np.concatenate(([0], np.cumsum(count)))
     counts = total[hi] - total[lo]
-    divisor = np.where(counts == 0, 1, counts)
+    means, squares = np.empty(len(lo)), np.empty(len(lo))
+    pivots = mean[_first_counted(count, lo)]
     with np.errstate(all="ignore"):
-        means = _reduce(np.add, count / 1.0 * mean, lo, hi) / divisor
-        squares = np.empty(len(lo))
         for some in _chunks(hi - lo):
-            squares[some] = _squares(count, mean, variance, means[some], lo[some], hi[some])
-        return counts, means, squares / divisor
+            rows, starts = _spelled_out(lo[some], hi[some])
+            counted = counts[some] / 1.0, pivots[some]
+            means[some], squares[some] = _deviations(
+                count[rows], mean[rows], variance[rows], starts, *counted
+            )
+        return counts, means, squares / np.where(counts == 0, 1, counts)
 
 
-def _squares(count: Objects, mean: Objects, variance: Objects, means: Objects, lo: Rows, hi: Rows) -> Objects:
+def _first_counted(count: Objects, lo: Rows) -> Rows:
+    """Return, for each range, its first row that counts anything (any row, where none does)."""
+    places = np.where(count > 0, np.arange(len(count)), len(count) - 1)
+    first: Rows = np.minimum.accumulate(places[::-1])[::-1][lo]
+    return first
+
+
+def _spelled_out(lo: Rows, hi: Rows) -> tuple[Rows, Rows]:
+    """Return the rows of all ranges one after the other, and where each range begins among them."""
     lengths = hi - lo
     starts = np.cumsum(lengths) - lengths
-    rows = np.arange(lengths.sum()) + np.repeat(lo - starts, lengths)
-    deviation = mean[rows] - np.repeat(means, lengths)
-    terms = np.where(count[rows] > 0, count[rows] * (variance[rows] + deviation * deviation), 0.0)
-    added: Objects = np.add.reduceat(terms, starts)
+    return np.arange(lengths.sum()) + np.repeat(lo - starts, lengths), starts
+
+
+def _deviations(
+    count: Objects, mean: Objects, variance: Objects, starts: Rows, total: Objects, pivot: Objects
+) -> tuple[Objects, Objects]:
+    """Return the mean of each range and the sum of squared deviations from it.
+
+    Means are added up as distances from one of them, so that a constant has no variance at all; what error
+    the mean still has is taken out of the squares.
+    """
+    lengths = np.diff(np.append(starts, len(count)))
+    total = np.where(total == 0, 1, total)
+    means = pivot + _weighed(mean - np.repeat(pivot, lengths), count, starts) / total
+    deviation = mean - np.repeat(means, lengths)
+    squares = _weighed(variance + deviation * deviation, count, starts)
+    slip = _weighed(deviation, count, starts)
+    return means, np.maximum(squares - slip * slip / total, 0.0)
+
+
+def _weighed(values: Objects, count: Objects, starts: Rows) -> Objects:
+    added: Objects = np.add.reduceat(np.where(count > 0, count * values, 0.0), starts)
     return added
 
 

@@ -53,7 +53,7 @@ def concatenate(parts: Sequence[Partial]) -> Partial:
 
 def empty(primitive: Primitive, rows: int) -> Partial:
     """Return partials of no input at all: counts are 0, everything else is NULL."""
-    fields = tuple(np.zeros(rows, dtype=_dtype(type)) for type in primitive.types)
+    fields = tuple(np.full(rows, _filler(type), dtype=_dtype(type)) for type in primitive.types)
     valid = None if primitive.lifts == ("count",) else np.zeros(rows, dtype=bool)
     return Partial(fields, valid, primitive.types)
 
@@ -72,7 +72,7 @@ def decode(column: pa.ChunkedArray, type: DataType) -> Objects:
     if type.kind is Kind.DECIMAL:
         return _objects([_unscaled(value, type.scale) for value in column.to_pylist()])
     if type.kind in (Kind.STRING, Kind.BINARY):
-        filler: str | bytes = "" if type.kind is Kind.STRING else b""
+        filler = _filler(type)
         return _objects([filler if value is None else value for value in column.to_pylist()])
     if type.is_time:
         column = column.cast(pa.int32() if type.kind is Kind.DATE else pa.int64())
@@ -128,6 +128,11 @@ def _dtype(type: DataType) -> npt.DTypeLike:
     if type.is_fractional:
         return np.float64
     return object if type.kind in (Kind.DECIMAL, Kind.STRING, Kind.BINARY) else np.int64
+
+
+def _filler(type: DataType) -> int | str | bytes:
+    """Return what stands for NULL: a value that compares with the type's others."""
+    return {Kind.STRING: "", Kind.BINARY: b""}.get(type.kind, 0)
 
 
 def _objects(values: list[Any]) -> Objects:

@@ -12,7 +12,6 @@ from weft.bench.runs import Input, run_empty, run_weft
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
 
-_BATCHES = 20
 _ROWS_IN_BATCH = 50
 
 
@@ -32,15 +31,22 @@ class FixedCost:
 
 
 def fixed_cost(
-    spark: SparkSession, data: Path, queries: Sequence[BenchQuery], *, repeats: int, console: Console
+    spark: SparkSession,
+    data: Path,
+    queries: Sequence[BenchQuery],
+    *,
+    batches: int,
+    repeats: int,
+    warmups: int,
+    console: Console,
 ) -> FixedCost:
     """Run many tiny batches through Weft and through an empty loop."""
-    tiny = make_trades(spark, data, rows=_BATCHES * _ROWS_IN_BATCH, files=_BATCHES)
+    tiny = make_trades(spark, data, rows=batches * _ROWS_IN_BATCH, files=batches)
     given = Input(spark=spark, dataset=tiny, files_per_trigger=1)
     things = {
         "tiny batches": lambda: run_weft(given, queries).stream_s,
         "empty batches": lambda: run_empty(given),
     }
-    taken = alternate(things, repeats=repeats, warmups=1, console=console)
-    weft, bare = (1000 * taken[name].median / _BATCHES for name in things)
-    return FixedCost(batches=_BATCHES, weft_ms=weft, empty_ms=bare)
+    taken = alternate(things, repeats=repeats, warmups=warmups, console=console)
+    weft, bare = (1000 * taken[name].median / batches for name in things)
+    return FixedCost(batches=batches, weft_ms=weft, empty_ms=bare)

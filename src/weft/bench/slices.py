@@ -95,6 +95,7 @@ def run_slices(
     measured: int = 5,
     repeats: int = 3,
     warmups: int = 1,
+    tiny_batches: int = 20,
     check: Check | str = Check.ALL,
     data: Path = DEFAULT_DATA,
     cores: int | None = None,
@@ -116,7 +117,9 @@ def run_slices(
             bench = _Bench(given, workload, Path(scratch), console)
             bench.measure(measured=min(measured, count), repeats=repeats, warmups=warmups)
             compared = compare(given, Check(check).choose(workload), bench.out, console)
-        fixed = fixed_cost(spark, data, workload, repeats=repeats, console=console)
+        fixed = fixed_cost(
+            spark, data, workload, batches=tiny_batches, repeats=repeats, warmups=warmups, console=console
+        )
         result = bench.result(compared, fixed, counts((*PAPER_SIZES, count), given.dataset, seed))
         results.append(result)
         show_slices(result, console)

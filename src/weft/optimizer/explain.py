@@ -25,12 +25,10 @@ def explain(stream: StreamDef, plan: SharedPlan, *, rows_per_second: float | Non
 
 
 def _headline(stream: StreamDef, plan: SharedPlan) -> str:
-    inputs = {relation.joins for relation in plan.relations}
-    jobs = f"{max(1, len(inputs))} Spark job{'s' if len(inputs) > 1 else ''} a batch"
     return (
         f"stream {stream.name}: event time {stream.time}, delay {duration(stream.delay_ms)}\n"
         f"{_count(len(plan.answers), 'query', 'queries')} over "
-        f"{_count(len(plan.relations), 'relation', 'relations')}, {jobs}, read once"
+        f"{_count(len(plan.relations), 'relation', 'relations')}, read once, one Spark job a batch"
     )
 
 

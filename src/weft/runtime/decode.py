@@ -6,7 +6,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.aggregates import Partial, Primitive, from_arrow
-from weft.optimizer.plan import Relation
 from weft.optimizer.slice_starts import slice_starts
 from weft.runtime.clock import RowCounts, Seen
 from weft.runtime.state import Block
@@ -58,8 +57,9 @@ def failures(job: BatchJob, result: pa.Table) -> dict[str, int]:
     return found
 
 
-def block(job: BatchJob, index: int, relation: Relation, result: pa.Table) -> Block:
+def block(job: BatchJob, index: int, result: pa.Table) -> Block:
     """Return the block of the job's relation with that index."""
+    relation = job.relations[index]
     chosen = pc.is_valid(result[SLICE])
     if job.repeats_rows:
         chosen = pc.and_(chosen, pc.equal(result[RELATION], index))

@@ -3,6 +3,7 @@
 Everything here is the state between batches; nothing here knows how batches come or where results go.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter, time
@@ -87,7 +88,7 @@ class Pipeline:
         self.queries: dict[str, LiveQuery] = {}
         self.states: dict[object, RelationState] = {}
         self.plan: SharedPlan = optimize((), slicing)
-        self._jobs: tuple[BatchJob, ...] | None = None
+        self._job: BatchJob | None = None
         self._programs: Mapping[Program, Sequence[Answer]] = {}
         self._windows = np.empty((0, 3), dtype=np.int64)
         self._span = 0
@@ -97,12 +98,12 @@ class Pipeline:
         # Its first window is the first that begins after all data already aggregated.
         newest = self.clock.newest
         self.queries[query.name] = LiveQuery(query=query, first_start=None if newest is None else newest + 1)
-        self._jobs = None
+        self._job = None
 
     def remove(self, name: str) -> None:
         """Let a query leave before the next batch."""
         del self.queries[name]
-        self._jobs = None
+        self._job = None
 
     def process(self, batch: DataFrame) -> BatchReport:
         """Aggregate a batch and answer the windows that are due after it."""
@@ -111,28 +112,28 @@ class Pipeline:
 
     def _process(self, batch: DataFrame) -> BatchReport:
         began = perf_counter()
-        jobs = self._compiled()
+        job = self._compiled()
         planned = perf_counter()
         before = self.clock
-        results = self._run(jobs, batch)
+        result = job.run(batch, self._bounds())
         ran = perf_counter()
-        seen = decode.seen(jobs[0], results[0])
-        after = before.after(seen, self.stream)
-        blocks = self._blocks(jobs, results)
-        self._span = self._expected_span(before, after)
-        self.clock = after
-        report = self._answer(batch.sparkSession, after.advance_from(before))
-        failed = dict(report.failures)
-        for job, result in zip(jobs, results, strict=True):
-            for name, count in decode.failures(job, result).items():
-                failed[name] = failed.get(name, 0) + count
-        seconds = {"plan": planned - began, "spark": ran - planned, "finals": perf_counter() - ran}
+        seen = decode.seen(job, result)
+        blocks = self._blocks(job, result)
+        self.clock = before.after(seen, self.stream)
+        self._span = self._expected_span(before)
+        report = self._answer(batch.sparkSession, self.clock.advance_from(before))
         return replace(
-            report, counts=seen.counts, seconds=seconds, failures=failed, blocks=blocks,
+            report,
+            counts=seen.counts,
+            seconds={"plan": planned - began, "spark": ran - planned, "finals": perf_counter() - ran},
+            failures=Counter(report.failures) + Counter(decode.failures(job, result)),
+            blocks=blocks,
             partial_ops=sum(block.rows for block in blocks.values()),
-            unshared_ops=sum(blocks[one.grouping].rows * len(self.plan.answers_of(number))
-                             for number, one in enumerate(self.plan.relations)),
-        )  # fmt: skip
+            unshared_ops=sum(
+                blocks[relation.grouping].rows * len(self.plan.answers_of(number))
+                for number, relation in enumerate(self.plan.relations)
+            ),
+        )
 
     def finish(self, spark: SparkSession) -> BatchReport:
         """Close every window: the input has ended."""
@@ -151,60 +152,43 @@ class Pipeline:
         with utc(spark):
             return self._answer(spark, self.clock.advance_from(before))
 
-    def _compiled(self) -> tuple[BatchJob, ...]:
-        """Return the jobs of the current plan, made anew only when queries came or went."""
-        if self._jobs is None:
+    def _compiled(self) -> BatchJob:
+        """Return the job of the current plan, made anew only when queries came or went."""
+        if self._job is None:
             self.plan = optimize([live.query for live in self.queries.values()], self.slicing)
-            self._jobs = tuple(self._make_jobs())
+            self._job = BatchJob(self.plan, self.stream, self.tables, self.functions)
             self._programs = programs(self.plan)
-            groupings = {relation.grouping: relation for relation in self.plan.relations}
             self.states = {
-                grouping: self.states.get(grouping)
+                relation.grouping: self.states.get(relation.grouping)
                 or RelationState([arrow_type(key.type) for key in relation.keys])
-                for grouping, relation in groupings.items()
+                for relation in self.plan.relations
             }
             windows = {window for relation in self.plan.relations for window in relation.windows}
             shapes = [(window.range_ms, window.slide_ms, window.offset_ms) for window in windows]
             self._windows = np.array(shapes, dtype=np.int64).reshape(-1, 3)
-        return self._jobs
+        return self._job
 
-    def _make_jobs(self) -> Iterable[BatchJob]:
-        inputs: dict[object, list[int]] = {}
-        for index, relation in enumerate(self.plan.relations):
-            inputs.setdefault(relation.joins, []).append(index)
-        for relations in inputs.values() or [[]]:
-            yield BatchJob(self.plan, relations, self.stream, self.tables, self.functions)
-
-    def _run(self, jobs: Sequence[BatchJob], batch: DataFrame) -> list[pa.Table]:
+    def _bounds(self) -> Bounds:
         skew = self.stream.skew_ms
         future = None if skew is None else int(time() * 1_000_000) + skew * _US
-        bounds = Bounds(watermark=self.clock.watermark, future=future, span=self._span)
-        if len(jobs) == 1:
-            return [jobs[0].run(batch, bounds)]
-        # Queries over different joins are different jobs; the batch is still read once.
-        kept = batch.persist()
-        try:
-            return [job.run(kept, bounds) for job in jobs]
-        finally:
-            kept.unpersist()
+        return Bounds(watermark=self.clock.watermark, future=future, span=self._span)
 
-    def _blocks(self, jobs: Sequence[BatchJob], results: Sequence[pa.Table]) -> dict[object, Block]:
+    def _blocks(self, job: BatchJob, result: pa.Table) -> dict[object, Block]:
         added: dict[object, Block] = {}
-        for job, result in zip(jobs, results, strict=True):
-            for index, number in enumerate(job.relations):
-                relation = self.plan.relations[number]
-                block = decode.block(job, index, relation, result)
-                self.states[relation.grouping].add(block)
-                added[relation.grouping] = block
+        for index, relation in enumerate(self.plan.relations):
+            block = decode.block(job, index, result)
+            self.states[relation.grouping].add(block)
+            added[relation.grouping] = block
         return added
 
-    def _expected_span(self, before: Clock, after: Clock) -> int:
+    def _expected_span(self, before: Clock) -> int:
         """Return how far past the watermark the next batch is expected to reach: twice as far as this one."""
-        if after.newest is None or after.watermark is None:
+        newest, oldest = self.clock.newest, self.clock.oldest
+        if newest is None or oldest is None:
             return 0
         if before.watermark is None:
-            return 2 * (after.newest - (after.oldest or 0))
-        return max(self._span // 2, 2 * (after.newest - before.watermark))
+            return 2 * (newest - oldest)
+        return max(self._span // 2, 2 * (newest - before.watermark))
 
     def _answer(self, spark: SparkSession, advance: Advance) -> BatchReport:
         tables: dict[str, list[pa.Table]] = {}
@@ -276,5 +260,5 @@ class Pipeline:
         for name, live in self.queries.items():
             joins_late = None if clock.newest is None else clock.newest + 1
             self.queries[name] = replace(live, first_start=first_starts.get(name, joins_late))
-        self._jobs = None
+        self._job = None
         self._compiled()

@@ -14,16 +14,15 @@ from weft.spark.columns import Translator
 class Failures:
     """The ways in which the queries of a job can fail, each a column that is not NULL where it happened."""
 
-    def __init__(self, queries: Sequence[LogicalQuery], translate: Translator, good: Column) -> None:
-        self._translate = translate
+    def __init__(self, queries: Sequence[tuple[LogicalQuery, Translator]], good: Column) -> None:
         self.columns: dict[str, Column] = {}
         self.queries: dict[str, tuple[str, ...]] = {}
         """For each column, the queries that it concerns."""
-        alike: dict[tuple[Expression | None, tuple[Expression, ...]], list[str]] = {}
-        for query in queries:
-            alike.setdefault((query.predicate, _arguments(query)), []).append(query.name)
-        for (predicate, arguments), names in alike.items():
-            failed = self._failed(predicate, arguments)
+        alike: dict[tuple[Translator, Expression | None, tuple[Expression, ...]], list[str]] = {}
+        for query, translate in queries:
+            alike.setdefault((translate, query.predicate, _arguments(query)), []).append(query.name)
+        for (translate, predicate, arguments), names in alike.items():
+            failed = _failed(translate, predicate, arguments)
             if failed is not None:
                 name = f"failed{len(self.columns)}"
                 self.columns[name] = F.when(good & failed, F.lit(1)).alias(name)
@@ -37,16 +36,19 @@ class Failures:
         """Return the columns; they are NULL in copies of a row that must not count again."""
         return [F.when(counted, column).alias(name) for name, column in self.columns.items()]
 
-    def _failed(self, predicate: Expression | None, arguments: Sequence[Expression]) -> Column | None:
-        """A row fails in its predicate, or passes it and fails in what is aggregated or grouped by."""
-        found = [part for part in map(self._translate.failure, arguments) if part is not None]
-        inside = [reduce(Column.__or__, found)] if found else []
-        if predicate is None:
-            return inside[0] if inside else None
-        outside = self._translate.failure(predicate)
-        parts = [self._translate(predicate) & part for part in inside]
-        parts += [] if outside is None else [outside]
-        return reduce(Column.__or__, parts) if parts else None
+
+def _failed(
+    translate: Translator, predicate: Expression | None, arguments: Sequence[Expression]
+) -> Column | None:
+    """A row fails in its predicate, or passes it and fails in what is aggregated or grouped by."""
+    found = [part for part in map(translate.failure, arguments) if part is not None]
+    inside = [reduce(Column.__or__, found)] if found else []
+    if predicate is None:
+        return inside[0] if inside else None
+    outside = translate.failure(predicate)
+    parts = [translate(predicate) & part for part in inside]
+    parts += [] if outside is None else [outside]
+    return reduce(Column.__or__, parts) if parts else None
 
 
 def _arguments(query: LogicalQuery) -> tuple[Expression, ...]:

@@ -16,12 +16,12 @@ from pyspark.sql import functions as F
 from weft.expression import columns
 from weft.optimizer.plan import Relation, SharedPlan
 from weft.query.logical import StreamDef
-from weft.spark.columns import Translator, Udf
+from weft.spark.columns import Udf
 from weft.spark.constants import Constants
 from weft.spark.failures import Failures
 from weft.spark.layout import ROWS, Layout, Slot, lay_out
 from weft.spark.slicing import SliceCoder
-from weft.spark.tables import StaticTable, first_copy, join_tables, matched, numbered
+from weft.spark.tables import Joins, StaticTable
 from weft.spark.times import event_time
 
 TIME = "__weft_time"
@@ -62,31 +62,29 @@ class _Steps:
 
 
 class BatchJob:
-    """The job of a plan's relations that read the same joined rows; built once per plan."""
+    """The job of a plan; built once per plan."""
 
     def __init__(
         self,
         plan: SharedPlan,
-        relations: Sequence[int],
         stream: StreamDef,
         tables: Mapping[str, StaticTable],
         functions: Mapping[str, Udf],
     ) -> None:
-        self.relations = tuple(relations)
-        self._chosen: tuple[Relation, ...] = tuple(plan.relations[index] for index in relations)
-        self.layout: Layout = lay_out(self._chosen)
+        self.relations = plan.relations
+        self.layout: Layout = lay_out(self.relations)
         self.coders = tuple(
             SliceCoder(relation, plan.slicing, f"slices{index}")
-            for index, relation in enumerate(self._chosen)
+            for index, relation in enumerate(self.relations)
         )
-        self._joins = self._chosen[0].joins if self._chosen else ()
         self._stream = stream
-        self._translate = Translator(functions)
-        self._tables = [numbered(join, tables[join.table], self._translate) for join in self._joins]
+        self._joins = Joins(self.relations, tables, functions)
         self._constants = Constants(TIME)
         self._built: tuple[tuple[int, ...], _Steps] | None = None
-        queries = [answer.query for answer in plan.answers if answer.relation in self.relations]
-        self._failures = Failures(queries, self._translate, F.col(STATUS) == GOOD)
+        alike = [
+            (answer.query, self._joins.translator(plan.relations[answer.relation])) for answer in plan.answers
+        ]
+        self._failures = Failures(alike, F.col(STATUS) == GOOD)
         self.failures = self._failures.queries
 
     def run(self, batch: DataFrame, bounds: Bounds) -> pa.Table:
@@ -94,24 +92,26 @@ class BatchJob:
         self._prepare(bounds)
         steps = self._steps()
         rows = batch.select(*steps.inputs, *self._constants.literals())
-        rows = join_tables(rows, self._joins, self._tables, self._translate)
         rows = (
-            rows.withColumn(STATUS, steps.status).withColumn(RELATION, steps.relation).select(*steps.fields)
+            self._joins.apply(rows)
+            .withColumn(STATUS, steps.status)
+            .withColumn(RELATION, steps.relation)
+            .select(*steps.fields)
         )
         return rows.groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
 
     @property
     def repeats_rows(self) -> bool:
         """Whether a row is told once for every relation it takes part in, and once more to be counted."""
-        return len(self._chosen) != 1
+        return len(self.relations) != 1
 
     def _steps(self) -> _Steps:
         """Return the columns of each step: built once, and again only if a slice table grew deeper."""
         depths = tuple(coder.depth for coder in self.coders)
         if self._built is None or self._built[0] != depths:
             steps = _Steps(
-                inputs=self._inputs(), status=self._status(), relation=self._relation(), fields=self._fields(),
-                grouping=self._grouping(), aggregates=self._aggregates(),
+                inputs=self._inputs(), status=self._status(), relation=self._relation(),
+                fields=self._fields(), grouping=self._grouping(), aggregates=self._aggregates(),
             )  # fmt: skip
             self._built = depths, steps
         return self._built[1]
@@ -125,8 +125,7 @@ class BatchJob:
 
     def _inputs(self) -> list[Column]:
         """Return the event time and the columns that anyone needs."""
-        needed = {name for relation in self._chosen for name in _reads(relation)}
-        needed |= {name for join in self._joins for left, _ in join.on for name in columns(left)}
+        needed = frozenset().union(*map(_reads, self.relations))
         kept = [F.col(f"`{column.name}`") for column in self._stream.columns if column.name in needed]
         return [event_time(self._stream).alias(TIME), *kept]
 
@@ -141,16 +140,16 @@ class BatchJob:
 
     def _relation(self) -> Column:
         """Return the number of the relation that a row takes part in; with several, the row is repeated."""
-        numbers = [F.when(self._takes_part(index), F.lit(index)) for index in range(len(self._chosen))]
+        numbers = [F.when(self._takes_part(index), F.lit(index)) for index in range(len(self.relations))]
         if not self.repeats_rows:
             return numbers[0]
         return F.explode(F.array_compact(F.array(F.lit(EVERY_ROW), *numbers)))
 
     def _takes_part(self, index: int) -> Column:
-        relation = self._chosen[index]
-        parts = [F.col(STATUS) == GOOD, *matched(relation.joins)]
+        relation = self.relations[index]
+        parts = [F.col(STATUS) == GOOD, *self._joins.taken(relation)]
         if relation.predicate is not None:
-            parts.append(self._translate(relation.predicate))
+            parts.append(self._joins.translator(relation)(relation.predicate))
         return reduce(Column.__and__, parts)
 
     def _fields(self) -> list[Column]:
@@ -162,7 +161,7 @@ class BatchJob:
             (coder.shape, coder.column(F.col(TIME), self._constants), index)
             for index, coder in enumerate(self.coders)
         ]
-        fields = [F.col(TIME), F.col(STATUS), first_copy(self._joins).alias(READ), F.col(RELATION)]
+        fields = [F.col(TIME), F.col(STATUS), self._joins.first_copy().alias(READ), F.col(RELATION)]
         fields.append(self._of_relation(slices).cast("bigint").alias(SLICE))
         for slot in self.layout.key_slots():
             fields.append(self._of_relation(self._uses(slot)).cast(str(slot.type)).alias(slot.name))
@@ -177,12 +176,14 @@ class BatchJob:
     def _uses(self, slot: Slot) -> list[tuple[Hashable, Column, int]]:
         """Return the expressions that relations keep in a slot, each with the relation's number."""
         found: list[tuple[Hashable, Column, int]] = []
-        for index, relation in enumerate(self._chosen):
+        for index, relation in enumerate(self.relations):
             arguments = [primitive.argument for primitive in relation.primitives]
             places = (*self.layout.keys[index], *self.layout.primitives[index])
             for place, expression in zip(places, (*relation.keys, *arguments), strict=True):
                 if place == slot and expression is not None:
-                    found.append((expression, self._translate(expression), index))
+                    # Equal expressions over different joins read different columns.
+                    key = (expression, relation.joins if self._joins else ())
+                    found.append((key, self._joins.translator(relation)(expression), index))
         return found
 
     def _of_relation(self, uses: Sequence[tuple[Hashable, Column, int]]) -> Column:
@@ -194,7 +195,7 @@ class BatchJob:
             columns[key] = column
         chosen = F.lit(None)
         for key, members in numbers.items():
-            everyone = len(members) == len(self._chosen)
+            everyone = len(members) == len(self.relations)
             mine = F.col(RELATION) > EVERY_ROW if everyone else F.col(RELATION).isin(members)
             chosen = F.when(mine, columns[key]).otherwise(chosen)
         return chosen
@@ -217,4 +218,5 @@ class BatchJob:
 def _reads(relation: Relation) -> frozenset[str]:
     arguments = [one.argument for one in relation.primitives if one.argument is not None]
     predicates = [] if relation.predicate is None else [relation.predicate]
-    return frozenset().union(*map(columns, (*relation.keys, *predicates, *arguments)))
+    partners = [left for join in relation.joins for left, _ in join.on]
+    return frozenset().union(*map(columns, (*relation.keys, *predicates, *arguments, *partners)))

@@ -1,14 +1,21 @@
-"""Static tables, joined to the stream once for all queries."""
+"""Static tables, joined to the stream once for all queries.
 
-from collections.abc import Sequence
+Every table is joined from the left, so no row of the stream is lost, and its rows of equal key are numbered.
+A relation that joins a table takes the rows with a partner (or all, for LEFT JOIN); one that does not takes
+the first copy of each row. So relations with different joins still read the same rows in the same job.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from weft.expression import columns
+from weft.optimizer.plan import Relation
 from weft.query.logical import Join, JoinKind
-from weft.spark.columns import Translator
+from weft.spark.columns import Translator, Udf
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,39 +25,94 @@ class StaticTable:
     frame: DataFrame
 
 
-def join_tables(
-    rows: DataFrame, joins: Sequence[Join], tables: Sequence[DataFrame], translate: Translator
-) -> DataFrame:
-    """Join numbered tables so that no row of the stream is lost: those without a partner fail `matched`."""
-    for join, table in zip(joins, tables, strict=True):
-        rows = rows.join(F.broadcast(table), _condition(join, translate), "left")
-    return rows
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """A table joined under a number, whatever its kind of join in each query."""
+
+    table: str
+    alias: str
+    on: tuple[tuple[object, object], ...]
+    before: tuple[int, ...]
+    """The joins that its condition reads."""
 
 
-def numbered(join: Join, table: StaticTable, translate: Translator) -> DataFrame:
-    """Return the table under its alias, its rows of equal key numbered from 0."""
-    frame = table.frame
-    renamed = frame.select(*(F.col(f"`{name}`").alias(f"{join.alias}.{name}") for name in frame.columns))
-    keys = [translate(right) for _, right in join.on]
-    number = F.row_number().over(Window.partitionBy(*keys).orderBy(F.lit(0))) - 1
-    return renamed.withColumn(_copy(join), number).persist()
+class Joins:
+    """The tables that relations join, each once."""
+
+    def __init__(
+        self, relations: Sequence[Relation], tables: Mapping[str, StaticTable], functions: Mapping[str, Udf]
+    ) -> None:
+        self._functions = functions
+        self._numbers: dict[_Joined, int] = {}
+        self._tables: list[tuple[DataFrame, Column]] = []
+        self._places: dict[tuple[Join, ...], dict[str, int]] = {(): {}}
+        self._translators: dict[tuple[Join, ...], Translator] = {}
+        for relation in relations:
+            if relation.joins not in self._places:
+                self._places[relation.joins] = self._add(relation.joins, tables)
+
+    def translator(self, relation: Relation) -> Translator:
+        """Return what turns a relation's expressions into columns of the joined rows."""
+        if relation.joins not in self._translators:
+            self._translators[relation.joins] = self._translator(self._places[relation.joins])
+        return self._translators[relation.joins]
+
+    def apply(self, rows: DataFrame) -> DataFrame:
+        """Return the stream's rows with the tables' columns."""
+        for table, condition in self._tables:
+            rows = rows.join(F.broadcast(table), condition, "left")
+        return rows
+
+    def taken(self, relation: Relation) -> list[Column]:
+        """Return the conditions under which a joined row is one of the relation's."""
+        places = self._places[relation.joins]
+        inner = {places[join.alias] for join in relation.joins if join.kind is JoinKind.INNER}
+        partners = [F.col(_copy(number)).isNotNull() for number in sorted(inner)]
+        return [*partners, *self._firsts(set(range(len(self._tables))) - set(places.values()))]
+
+    def first_copy(self) -> Column:
+        """Return whether a joined row is the first of its stream row, so that rows read can be counted."""
+        return reduce(Column.__and__, self._firsts(set(range(len(self._tables)))), F.lit(True))
+
+    def __bool__(self) -> bool:
+        return bool(self._tables)
+
+    def _firsts(self, numbers: set[int]) -> list[Column]:
+        return [F.coalesce(F.col(_copy(number)), F.lit(0)) == 0 for number in sorted(numbers)]
+
+    def _add(self, joins: Sequence[Join], tables: Mapping[str, StaticTable]) -> dict[str, int]:
+        places: dict[str, int] = {}
+        for join in joins:
+            read = {name.split(".")[0] for left, _ in join.on for name in columns(left)} & set(places)
+            before = tuple(sorted(places[alias] for alias in read))
+            joined = _Joined(join.table, join.alias, join.on, before)
+            fresh = joined not in self._numbers
+            places[join.alias] = self._numbers.setdefault(joined, len(self._numbers))
+            if fresh:
+                self._tables.append(self._numbered(join, places, tables[join.table]))
+        return places
+
+    def _numbered(self, join: Join, places: dict[str, int], table: StaticTable) -> tuple[DataFrame, Column]:
+        """Return the table with its rows of equal key numbered from 0, and the condition that joins it."""
+        number, translate = places[join.alias], self._translator(dict(places))
+        names = [(name, _column(number, name)) for name in table.frame.columns]
+        renamed = table.frame.select(*(F.col(f"`{name}`").alias(new) for name, new in names))
+        keys = [translate(right) for _, right in join.on]
+        copy = F.row_number().over(Window.partitionBy(*keys).orderBy(F.lit(0))) - 1
+        pairs = [translate(left) == translate(right) for left, right in join.on]
+        return renamed.withColumn(_copy(number), copy).persist(), reduce(Column.__and__, pairs)
+
+    def _translator(self, places: Mapping[str, int]) -> Translator:
+        def column(name: str) -> Column:
+            alias, dot, rest = name.partition(".")
+            return F.col(f"`{_column(places[alias], rest)}`" if dot and alias in places else f"`{name}`")
+
+        return Translator(self._functions, column=column)
 
 
-def _condition(join: Join, translate: Translator) -> Column:
-    pairs = [translate(left) == translate(right) for left, right in join.on]
-    return reduce(Column.__and__, pairs)
+def _column(number: int, name: str) -> str:
+    return f"__weft_table{number}_{name}"
 
 
-def _copy(join: Join) -> str:
-    return f"__weft_copy_{join.alias}"
-
-
-def matched(joins: Sequence[Join]) -> list[Column]:
-    """Return the conditions under which a row has all the partners that its inner joins ask for."""
-    return [F.col(f"`{_copy(join)}`").isNotNull() for join in joins if join.kind is JoinKind.INNER]
-
-
-def first_copy(joins: Sequence[Join]) -> Column:
-    """Return whether a joined row is the first of its stream row, so that rows read can be counted."""
-    copies = [F.coalesce(F.col(f"`{_copy(join)}`"), F.lit(0)) == 0 for join in joins]
-    return reduce(Column.__and__, copies) if copies else F.lit(True)
+def _copy(number: int) -> str:
+    return f"__weft_copy{number}"

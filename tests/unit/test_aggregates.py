@@ -1,0 +1,298 @@
+"""Aggregates: lift, combine and lower give what the definition says, however rows are cut into slices."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from math import inf, isnan, nan
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.aggregate_samples import (
+    BINARY,
+    FLOAT,
+    NUMBERS,
+    TYPES,
+    answer,
+    decimal_type,
+    expected,
+    lifted,
+    values,
+)
+from tests.unit.language_samples import CATALOG, TRADES
+from weft.aggregates import (
+    AGGREGATES,
+    Aggregate,
+    Combine,
+    Partial,
+    Primitive,
+    aggregate,
+    count_of,
+    empty,
+    functions,
+    to_arrow,
+)
+from weft.aggregates.functions import SYNONYMS
+from weft.expression import Column, Expression
+from weft.optimizer.rules import optimize
+from weft.query import bind, parse_select
+from weft.query.logical import LogicalQuery
+from weft.runtime.finals import Windows, finals
+from weft.runtime.programs import programs
+from weft.runtime.state import Block, RelationState
+from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
+
+MOMENTS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
+OTHER = DataType(Kind.OTHER)
+
+
+def cut(rows: Sequence[Any], places: set[int]) -> list[Sequence[Any]]:
+    """Cut rows into slices at the given places."""
+    bounds = [0, *sorted(place for place in places if 0 < place < len(rows)), len(rows)]
+    return [rows[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+
+
+def agrees(found: Any, wanted: Any, rows: Sequence[Any]) -> bool:
+    """Compare exactly; doubles to within 1e-9 of the largest row."""
+    if not isinstance(wanted, float):
+        return bool(found == wanted)
+    if isnan(wanted):
+        return isnan(found)
+    sizes = [abs(float(row)) for row in rows if row is not None and abs(row) < inf]
+    return bool(found == wanted or abs(found - wanted) <= 1e-9 * max(sizes))
+
+
+@settings(max_examples=250)
+@given(st.data(), st.sampled_from(("count", "sum", "avg", "min", "max")), st.sets(st.integers(1, 11)))
+def test_every_cut_gives_what_the_definition_says(data: st.DataObject, name: str, places: set[int]) -> None:
+    type = data.draw(st.sampled_from(NUMBERS if name in ("sum", "avg") else TYPES))
+    rows = data.draw(st.lists(values(type), min_size=1, max_size=12))
+    wanted = expected(name, type, rows)
+    assert agrees(answer(name, type, cut(rows, places)), wanted, rows), wanted
+
+
+@settings(max_examples=100)
+@given(
+    st.sampled_from(MOMENTS),
+    st.lists(st.none() | st.integers(-1000, 1000), min_size=1, max_size=12),
+    st.sets(st.integers(1, 11)),
+)
+def test_every_cut_gives_the_variance(name: str, rows: list[int | None], places: set[int]) -> None:
+    for type in (INT, decimal_type(10, 2), DOUBLE):
+        typed = [None if row is None else _as(type, row) for row in rows]
+        found, wanted = answer(name, type, cut(typed, places)), expected(name, type, typed)
+        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12) if wanted is not None else found is None
+
+
+def _as(type: DataType, value: int) -> Any:
+    return Decimal(value).scaleb(-2) if type.kind is Kind.DECIMAL else float(value) if type == DOUBLE else value
+
+
+@pytest.mark.parametrize("name", [one.name for one in AGGREGATES])
+def test_no_value_at_all(name: str) -> None:
+    assert answer(name, DOUBLE, [[None], [None, None]]) == (0 if name == "count" else None)
+
+
+@pytest.mark.parametrize("one", AGGREGATES, ids=lambda one: one.name)
+@pytest.mark.parametrize("type", TYPES, ids=str)
+def test_an_empty_window_lowers_to_nothing(one: Aggregate, type: DataType) -> None:
+    result = one.result(type)
+    if result is not None:
+        partials = [empty(primitive, 2) for primitive in one.lift(Column("x", type))]
+        lowered = one.lower(partials, result)
+        assert lowered.to_pylist() == ([0, 0] if one.name == "count" else [None, None])
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("var_samp", None), ("stddev_samp", None), ("var_pop", 0.0)])
+def test_one_value_has_no_sample_variance(name: str, wanted: float | None) -> None:
+    assert answer(name, DOUBLE, [[None], [5.0]]) == wanted
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.parametrize("odd", [nan, inf, -inf])
+def test_what_is_no_number_has_no_variance(name: str, odd: float) -> None:
+    assert isnan(answer(name, DOUBLE, [[1.0], [odd, 2.0], [3.0]]))
+
+
+# Exact types.
+
+
+def test_an_integer_sum_beyond_64_bits_is_null() -> None:
+    most, least = 2**63 - 1, -(2**63)
+    assert answer("sum", BIGINT, [[most], [1]]) is None
+    assert answer("sum", BIGINT, [[least], [-1]]) is None
+    assert answer("sum", BIGINT, [[most, most], [most]]) is None
+
+
+def test_an_integer_sum_that_comes_back_is_exact() -> None:
+    most, least = 2**63 - 1, -(2**63)
+    assert answer("sum", BIGINT, [[most], [1], [-1]]) == most
+    assert answer("sum", BIGINT, [[most, most], [least, least], [2, 7]]) == 7
+    assert answer("sum", BIGINT, [[least], [most, 1]]) == 0
+
+
+def test_an_average_of_integers_is_right_though_their_sum_is_not_64_bits() -> None:
+    assert answer("avg", BIGINT, [[2**63 - 1] * 3, [2**63 - 1]]) == float(2**63 - 1)
+    assert answer("avg", BIGINT, [[2**53 + 1], [-(2**53)]]) == 0.5
+
+
+def test_decimals_of_38_digits() -> None:
+    type = decimal_type(38, 0)
+    most, least = Decimal(10**38 - 1), Decimal(1 - 10**38)
+    assert answer("sum", type, [[most], [Decimal(1)]]) is None
+    assert answer("sum", type, [[most], [Decimal(1)], [Decimal(-1)]]) == most
+    assert answer("sum", type, [[least], [most]]) == 0
+    assert answer("min", type, [[most], [least]]) == least
+    # The sum has 39 digits; the average, four more behind the point than the type has room for.
+    assert answer("avg", type, [[most], [most]]) is None
+    assert answer("avg", type, [[Decimal(10**33)], [Decimal(10**33) + 1]]) == Decimal(10**33) + Decimal("0.5")
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        # decimal(4,0) averages to decimal(8,4): halves of the last digit go away from zero.
+        (["1"] + ["0"] * 15, "0.0625"),
+        (["1"] + ["0"] * 31, "0.0313"),  # 0.03125
+        (["-1"] + ["0"] * 31, "-0.0313"),
+        (["3"] + ["0"] * 31, "0.0938"),  # 0.09375
+        (["1", "0", "0"], "0.3333"),
+        (["2", "0", "0"], "0.6667"),
+    ],
+)
+def test_averages_of_decimals_round_half_up(rows: list[str], wanted: str) -> None:
+    found = answer("avg", decimal_type(4, 0), [[Decimal(row)] for row in rows])
+    assert (found, str(found)) == (Decimal(wanted), wanted)
+
+
+def test_strings_and_times_are_themselves() -> None:
+    assert answer("min", STRING, [["b", None], ["Z"], ["", "a"]]) == ""
+    assert answer("max", STRING, [["b"], ["é"], ["\U0001f600"], ["z"]]) == "\U0001f600"
+    assert answer("min", BINARY, [[b"\xff"], [b"\x00\x01"], [b"\x00"]]) == b"\x00"
+    moment = datetime(1883, 11, 18, 12, 3, 58, 1, tzinfo=UTC)
+    assert answer("min", TIMESTAMP, [[moment], [datetime(2024, 1, 1, tzinfo=UTC)]]) == moment
+
+
+def test_nan_is_the_greatest_double() -> None:
+    assert isnan(answer("max", DOUBLE, [[1.0], [nan], [inf]]))
+    assert answer("min", DOUBLE, [[nan], [inf], [None]]) == inf
+    assert isnan(answer("min", DOUBLE, [[nan], [None]]))
+    assert answer("max", DOUBLE, [[-inf], [None]]) == -inf
+
+
+# What aggregates declare.
+
+
+def test_result_types() -> None:
+    found = {(one.name, type): one.result(type) for one in AGGREGATES for type in (*TYPES, OTHER)}
+    assert {found["count", type] for type in (*TYPES, OTHER)} == {BIGINT}
+    assert found["sum", INT] == found["sum", BIGINT] == BIGINT
+    assert found["sum", FLOAT] == found["avg", INT] == found["var_pop", decimal_type(10, 2)] == DOUBLE
+    assert found["sum", decimal_type(10, 2)] == decimal_type(20, 2)
+    assert found["sum", decimal_type(38, 10)] == decimal_type(38, 10)
+    assert found["avg", decimal_type(10, 2)] == decimal_type(14, 6)
+    assert found["avg", decimal_type(38, 38)] == decimal_type(38, 38)
+    assert all(found["max", type] == type for type in TYPES)
+    for name in ("sum", "avg", *MOMENTS):
+        assert not any(found[name, type] for type in (STRING, BINARY, BOOLEAN, DATE, TIMESTAMP, OTHER))
+    assert found["min", OTHER] is None
+
+
+def test_only_sums_can_be_taken_back() -> None:
+    assert [how for how in Combine if how.invertible] == [Combine.ADD]
+
+
+def test_only_sums_of_doubles_depend_on_their_order() -> None:
+    column = Column("x", DOUBLE)
+    ordered = {
+        str(one)
+        for function in AGGREGATES
+        for argument in (column, Column("n", BIGINT), Column("d", decimal_type(38, 2)))
+        for one in function.lift(argument)
+        if not one.order_free
+    }
+    assert ordered == {
+        "sum(x)", "moments(x)", "moments(cast(n as double))", "moments(cast(d as double))",
+    }  # fmt: skip
+
+
+def test_aggregates_share_primitives() -> None:
+    column = Column("x", DOUBLE)
+
+    def primitives(*names: str) -> set[Primitive]:
+        found = (aggregate(name) for name in names)
+        return {primitive for one in found if one is not None for primitive in one.lift(column)}
+
+    assert primitives("avg", "sum", "count") == primitives("avg")
+    assert primitives(*MOMENTS) == primitives("var_pop")
+    assert len(primitives(*(one.name for one in AGGREGATES))) == 5  # count, sum, min, max, moments
+
+
+def test_names_are_found_in_any_case_and_by_synonym() -> None:
+    assert aggregate("SuM") is aggregate("sum")
+    assert all(aggregate(other) is aggregate(name) for other, name in SYNONYMS.items())
+    assert aggregate("median") is None
+
+
+def test_limbs_of_a_64_bit_integer_never_overflow() -> None:
+    function = aggregate("sum")
+    assert function is not None
+    for one in function.lift(Column("x", BIGINT)):
+        for value in (2**63 - 1, -(2**63), -1):
+            (limb,) = lifted(one, [[value]]).fields[0].tolist()
+            assert abs(limb) <= 2**32  # 2^31 of them stay within 64 bits
+
+
+# Adding an aggregate touches one file: here, one value in the table of aggregates.
+
+
+def _result(argument: DataType) -> DataType | None:
+    return DOUBLE if argument.is_numeric else None
+
+
+def _lift(argument: Expression | None) -> tuple[Primitive, ...]:
+    assert argument is not None
+    ends = (("min", Combine.LEAST), ("max", Combine.GREATEST))
+    return tuple(Primitive((lift,), argument, how, (argument.type,)) for lift, how in ends)
+
+
+def _lower(partials: Sequence[Partial], type: DataType) -> pa.Array:
+    least, greatest = partials
+    return to_arrow(greatest.fields[0] - least.fields[0], least.valid_mask(), type)
+
+
+RANGE_OF = Aggregate(name="range_of", result=_result, lift=_lift, lower=_lower, takes="a number")
+
+
+def _bound(text: str, name: str) -> LogicalQuery:
+    return bind(parse_select(text, name=name), CATALOG)
+
+
+def test_adding_an_aggregate_takes_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(functions._BY_NAME, "range_of", RANGE_OF)
+    window = f"FROM {TRADES.name} [RANGE '10 ms']"
+    plan = optimize([
+        _bound(f"SELECT range_of(price) AS r, max(price) AS top {window}", "spread"),
+        _bound(f"SELECT min(price) AS low {window}", "low"),
+    ])  # fmt: skip
+    (relation,) = plan.relations
+    assert [str(one) for one in relation.primitives] == ["min(price)", "max(price)"]
+
+    state = RelationState([])
+    slices = [[3.0, None, 8.0], [5.5], [None]]
+    partials = {one: lifted(one, slices) for one in relation.primitives}
+    starts = np.array([0, 5_000, 10_000])
+    state.add(Block(starts=starts, keys=pa.table({"n": [0] * 3}).select([]), partials=partials))
+    due = Windows(query=np.zeros(2, np.int32), start=np.array([0, 10_000]), end=np.array([10_000, 20_000]))
+    program = next(iter(programs(plan)))
+    (found,) = finals(state, relation.primitives, program, due)
+    assert found.table["aggregate0"].to_pylist() == [5.0, None]
+    assert found.table["aggregate1"].to_pylist() == [8.0, None]
+
+
+def test_count_of_rows_counts_nulls_too() -> None:
+    assert lifted(count_of(None), [[None, 1], []]).fields[0].tolist() == [2, 0]

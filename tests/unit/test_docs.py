@@ -1,0 +1,232 @@
+"""The documents are true: their Python runs, their plans are real, and all that they name exists."""
+
+import ast
+import doctest
+import inspect
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import typer.main
+
+from weft.aggregates import functions
+from weft.engine import Engine, Query
+from weft.optimizer.explain import explain
+from weft.optimizer.rules import optimize
+from weft.query import CreateQuery, CreateStream, bind, parse
+from weft.query.logical import Catalog
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "weft"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(name: str, language: str) -> list[str]:
+    """Return the fenced blocks of a page that are marked with a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page(name), re.DOTALL | re.MULTILINE)
+
+
+def is_session(block: str) -> bool:
+    return block.startswith(">>>")
+
+
+def run_sessions(name: str, known: dict[str, object]) -> None:
+    """Run the examples of a page, one after the other, as one session."""
+    # The fences stay out: each would be read as the output expected of the line above it.
+    text = "\n".join(block for block in blocks(name, "python") if is_session(block))
+    assert text, f"{name} has no examples"
+    test = doctest.DocTestParser().get_doctest(text, known, name, name, 0)
+    told: list[str] = []
+    options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    doctest.DocTestRunner(optionflags=options).run(test, out=told.append)
+    assert not told, "".join(told)
+
+
+# README
+
+
+def readme_plan(rate: float) -> str:
+    """Plan README's workload and explain it, as `weft explain` does, without Spark."""
+    [workload] = blocks("README.md", "sql")
+    statements = parse(workload)
+    [stream] = [one.definition for one in statements if isinstance(one, CreateStream)]
+    catalog = Catalog(streams=(stream,))
+    queries = [bind(one, catalog) for one in statements if isinstance(one, CreateQuery)]
+    return explain(stream, optimize(queries), rows_per_second=rate)
+
+
+def test_readme_shows_the_plan_of_its_workload() -> None:
+    [rate] = re.findall(r"`weft explain workload\.sql --rate (\d+)`", page("README.md"))
+    [shown] = blocks("README.md", "text")
+    assert shown.rstrip("\n") == readme_plan(float(rate))
+
+
+def test_readmes_queries_share() -> None:
+    assert re.search(r"3 queries over 2 relations, 1 Spark job", readme_plan(1.0))
+
+
+OWNERS: dict[str, type] = {"engine": Engine, "turnover": Query, "largest": Query}
+"""What the variables of README's Python hold."""
+
+
+def uses_of_the_api() -> Iterator[ast.Attribute | ast.Call]:
+    for block in blocks("README.md", "python"):
+        for node in ast.walk(ast.parse(block)):
+            target = node.func if isinstance(node, ast.Call) else node
+            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+                assert isinstance(node, ast.Attribute | ast.Call)
+                yield node
+
+
+@pytest.mark.parametrize("node", list(uses_of_the_api()), ids=ast.unparse)
+def test_readmes_python_calls_what_there_is(node: ast.Attribute | ast.Call) -> None:
+    target = node.func if isinstance(node, ast.Call) else node
+    assert isinstance(target, ast.Attribute)
+    assert isinstance(target.value, ast.Name)
+    if target.value.id == "weft":
+        assert target.attr == "Engine"
+        return
+    member = getattr(OWNERS[target.value.id], target.attr)
+    if isinstance(node, ast.Call):
+        named = {keyword.arg: None for keyword in node.keywords if keyword.arg is not None}
+        inspect.signature(member).bind(None, *node.args, **named)
+
+
+# The command line
+
+
+def commands() -> dict[str, set[str]]:
+    """Return the options of every command, by its words: {"weft run": {"--out", …}, …}."""
+    from weft.cli.app import app
+
+    found: dict[str, set[str]] = {}
+    # Typer brings a Click of its own in some versions, so its types have no one name.
+    pending: list[tuple[str, Any]] = [("weft", typer.main.get_command(app))]
+    while pending:
+        words, command = pending.pop()
+        found[words] = {"--help", *(word for one in command.params for word in one.opts if word[0] == "-")}
+        pending += [(f"{words} {name}", one) for name, one in getattr(command, "commands", {}).items()]
+    return found
+
+
+def shown_commands() -> list[str]:
+    """Return every `weft …` of the pages, in code spans and at the start of a line of a block."""
+    texts = [path.read_text(encoding="utf-8") for path in PAGES]
+    return [one for text in texts for one in re.findall(r"(?:^|`)(weft(?: [^`#\n]+)?)(?:`|#|$)", text, re.M)]
+
+
+@pytest.mark.parametrize("shown", sorted(set(shown_commands())))
+def test_a_command_that_the_docs_show_exists(shown: str) -> None:
+    known = commands()
+    words = [word for word in shown.split() if not word.startswith("-")]
+    longest = max((name for name in known if words[: len(name.split())] == name.split()), key=len)
+    if len(words) > 1:
+        assert longest != "weft", f"no command {words[1]}"
+    assert set(re.findall(r"(?<!\S)--?[a-z-]+", shown)) <= known[longest]
+
+
+def section(command: str) -> str:
+    """Return what README says of a command."""
+    found = re.search(rf"^### `{command}`\n(.*?)(?=^##)", page("README.md"), re.DOTALL | re.MULTILINE)
+    assert found, f"README.md has no section on {command}"
+    return found[1]
+
+
+@pytest.mark.parametrize("command", ["weft run", "weft explain"])
+def test_readme_tells_all_options(command: str) -> None:
+    told = re.findall(r"^\| `(--[a-z]+)` \|", section(command), re.MULTILINE)
+    assert {*told, "--help"} == commands()[command]
+    assert max(Counter(told).values()) == 1
+
+
+def test_readme_names_only_options_that_all_benches_have() -> None:
+    told = set(re.findall(r"`(--[a-z]+)`", section("weft bench")))
+    benches = [options for name, options in commands().items() if name.startswith("weft bench ")]
+    assert benches
+    assert all(told <= options for options in benches)
+    assert set(re.findall(r"`(--[a-z]+)`", section("weft demo"))) <= commands()["weft demo"]
+
+
+def test_make_targets_exist_and_say_what_they_do() -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*## ", page("Makefile"), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", page("README.md"), re.MULTILINE))
+    assert {"demo", "test"} <= named <= targets
+
+
+# The code map
+
+
+def mapped() -> list[str]:
+    """Return the files that ARCHITECTURE.md describes, in its order."""
+    return re.findall(r"^- `([\w/]+\.py)`: \S", page("ARCHITECTURE.md"), re.MULTILINE)
+
+
+def test_the_code_map_has_every_module_once() -> None:
+    modules = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")}
+    modules = {name for name in modules if not name.endswith("__init__.py")}
+    assert Counter(mapped()) == Counter(modules)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_file_that_a_page_names_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    named = re.findall(r"`((?:src|tests|docs)/[\w/.-]+)`", text)
+    inside = re.findall(r"`((?:query|aggregates|optimizer|spark|runtime|cli|bench)/[\w/.]*)`", text)
+    missing = [link for link in links if not (path.parent / link).exists()]
+    missing += [name for name in named if not (ROOT / name).exists()]
+    missing += [name for name in inside if not (PACKAGE / name).exists()]
+    assert missing == []
+
+
+# The glossary
+
+
+TERMS = re.findall(r"^\*\*(.+?)\*\* \((.+?)\)\. [A-Z]", page("docs/glossary.md"), re.MULTILINE)
+
+
+def test_a_term_is_defined_once() -> None:
+    assert [term for term, times in Counter(term.casefold() for term, _ in TERMS).items() if times > 1] == []
+
+
+def test_every_entry_of_the_glossary_is_well_formed() -> None:
+    assert len(re.findall(r"^\*\*", page("docs/glossary.md"), re.MULTILINE)) == len(TERMS)
+    origin = re.compile(r"(?:STS|SDF|SDS|SYNC|ACQ|SMAP|Weft)(?: \d(?:\.\d)*)?(?:, planned)?")
+    assert [term for term, named in TERMS if not origin.fullmatch(named)] == []
+
+
+def test_the_words_of_the_design_are_defined() -> None:
+    wanted = "slice edge fragment signature shard relation phantom primitive partial block final".split()
+    assert set(wanted) <= {term for term, _ in TERMS}
+
+
+# Pages that run
+
+
+def test_the_lifecycle_of_a_query_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_sessions("docs/lifecycle.md", {})
+
+
+def test_the_worked_example_of_an_aggregate_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    [source] = [block for block in blocks("docs/adding-an-aggregate.md", "python") if not is_session(block)]
+    written = ModuleType("written")
+    vars(written).update(vars(functions))
+    # The page says that the file imports all that the example uses.
+    exec(compile(source, "adding-an-aggregate.md", "exec"), vars(written))
+    added: functions.Aggregate = vars(written)["RANGE_OF"]
+    monkeypatch.setitem(functions._BY_NAME, added.name, added)
+    run_sessions("docs/adding-an-aggregate.md", {"RANGE_OF": added})
+
+
+def test_a_page_with_python_is_run_here() -> None:
+    run = {"README.md", "lifecycle.md", "adding-an-aggregate.md"}
+    assert {path.name for path in PAGES if "```python" in path.read_text(encoding="utf-8")} <= run
