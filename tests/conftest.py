@@ -14,6 +14,17 @@ settings.register_profile("weft", deadline=None, derandomize="CI" in os.environ,
 settings.load_profile("weft")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let plan goldens be written anew."""
+    parser.addoption("--update-goldens", action="store_true", help="write tests/goldens/*.txt anew")
+
+
+@pytest.fixture
+def update_goldens(request: pytest.FixtureRequest) -> bool:
+    """Whether goldens are to be written rather than compared."""
+    return bool(request.config.getoption("--update-goldens"))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test that uses the session, so that `-m spark` and `-m "not spark"` are always right."""

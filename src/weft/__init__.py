@@ -1,6 +1,7 @@
 """Weft runs hundreds of sliding-window aggregate queries over one stream as one Spark pipeline."""
 
-from weft.engine import Engine, Query
+from typing import TYPE_CHECKING, Any
+
 from weft.errors import (
     EngineError,
     InternalError,
@@ -11,6 +12,9 @@ from weft.errors import (
 )
 from weft.optimizer.slices import Slicing
 from weft.window import Window
+
+if TYPE_CHECKING:
+    from weft.engine import Engine, Query
 
 __version__ = "0.1.0"
 
@@ -27,3 +31,16 @@ __all__ = [
     "Window",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the engine when first asked for, so that planning works without Spark."""
+    if name not in ("Engine", "Query"):
+        raise AttributeError(f"module 'weft' has no attribute '{name}'")
+    try:
+        from weft import engine
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("pyspark"):
+            raise
+        raise EngineError("running queries needs Spark: pip install 'weft[spark]'") from error
+    return getattr(engine, name)

@@ -1,6 +1,6 @@
 """The engine: streams, tables and queries by name, and the loops that answer them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +63,18 @@ class _Stream:
     loop: Loop | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """How the engine was started."""
+
+    out: Path | None
+    checkpoint: Path | None
+    sinks: tuple[Sink, ...]
+    on_batch: OnBatch | None
+    trigger: Trigger
+    idle_seconds: float | None
+
+
 class Query:
     """A query of an engine."""
 
@@ -117,7 +129,8 @@ class Engine:
         self._function_defs: dict[str, FunctionDef] = {}
         self._queries: dict[str, Query] = {}
         self._subscribers: dict[str, list[Callable[[pa.Table], None]]] = {}
-        self._memory = MemorySink()
+        self._memory: MemorySink | None = MemorySink()
+        self._running: _Running | None = None
         self.failures: dict[str, int] = {}
 
     @property
@@ -230,13 +243,14 @@ class Engine:
         flush: bool | None = None,
         sinks: Iterable[Sink] = (),
         on_batch: OnBatch | None = None,
+        keep: bool = True,
     ) -> None:
         """Process all data there is and stop.
 
         Without a checkpoint every window is closed at the end; with one, open windows wait for the next run
         unless `flush` is set.
         """
-        self.start(out=out, checkpoint=checkpoint, sinks=sinks, on_batch=on_batch, follow=False)
+        self.start(out=out, checkpoint=checkpoint, sinks=sinks, on_batch=on_batch, keep=keep, follow=False)
         ended = False
         try:
             ended = self.wait()
@@ -250,30 +264,47 @@ class Engine:
         checkpoint: str | Path | None = None,
         sinks: Iterable[Sink] = (),
         on_batch: OnBatch | None = None,
+        keep: bool = True,
         follow: bool = True,
         interval: str = "0 seconds",
         idle: str | None = None,
     ) -> None:
-        """Begin to answer, and return at once; `idle` closes windows when no row has come for so long."""
-        if any(loop.active for loop in self._loops()):
+        """Begin to answer, and return at once.
+
+        `keep` holds all results in memory for `Query.results()`; `idle` closes windows when no row has come
+        for so long.
+        """
+        if self._running is not None:
             raise EngineError("the engine is running already; stop it first")
-        extra = tuple(sinks)
+        self._memory = MemorySink() if keep else None
+        self._running = _Running(
+            out=None if out is None else Path(out),
+            checkpoint=None if checkpoint is None else Path(checkpoint),
+            sinks=tuple(sinks),
+            on_batch=on_batch,
+            trigger=Trigger(follow=follow, interval=interval),
+            idle_seconds=None if idle is None else parse_duration(idle) / 1000,
+        )
         for name in dict.fromkeys(query.logical.stream for query in self._queries.values()):
-            stream = self._streams[name]
-            stored = None if checkpoint is None else Checkpoint(Path(checkpoint) / name)
-            stream.pipeline = self._pipeline(stream.definition)
-            for query in self._queries.values():
-                if query.logical.stream == name:
-                    stream.pipeline.add(query.logical)
-            stream.loop = Loop(
-                stream.pipeline,
-                self._frame(stream),
-                sinks=[*self._own_sinks(), *extra, *_parquet(out, stored)],
-                checkpoint=stored,
-                on_batch=self._observer(name, on_batch),
-                idle_seconds=None if idle is None else parse_duration(idle) / 1000,
-            )
-            stream.loop.start(Trigger(follow=follow, interval=interval))
+            self._start_stream(name, self._running)
+
+    def _start_stream(self, name: str, running: _Running) -> None:
+        stream = self._streams[name]
+        stored = None if running.checkpoint is None else Checkpoint(running.checkpoint / name)
+        frame = self._frame(stream)
+        stream.pipeline = self._pipeline(stream.definition)
+        queries = [query.logical for query in self._queries.values() if query.logical.stream == name]
+        for query in queries:
+            stream.pipeline.add(query)
+        stream.loop = Loop(
+            stream.pipeline,
+            frame,
+            sinks=[*self._own_sinks(), *running.sinks, *_parquet(running.out, queries, stored)],
+            checkpoint=stored,
+            on_batch=self._observer(name, running.on_batch),
+            idle_seconds=running.idle_seconds,
+        )
+        stream.loop.start(running.trigger)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""
@@ -291,6 +322,7 @@ class Engine:
             if stream.loop is not None:
                 stream.loop.stop(flush=flush)
                 stream.loop = None
+        self._running = None
 
     def run_plain(self, name: str) -> pa.Table:
         """Run a query as ordinary Spark, on its own, over all data there is."""
@@ -305,11 +337,10 @@ class Engine:
 
     def results(self, name: str) -> pa.Table:
         """Return all results of a query so far."""
-        query = self._queries.get(name)
+        if self._memory is None:
+            raise EngineError("results are not kept in memory; start the engine with keep=True")
         found = self._memory.results(name)
-        if found is None:
-            return result_schema((query or self._known(name)).logical).empty_table()
-        return found
+        return result_schema(self._known(name).logical).empty_table() if found is None else found
 
     def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results of a query."""
@@ -352,6 +383,8 @@ class Engine:
             with stream.loop.lock:
                 stream.pipeline.add(logical)
         self._queries[logical.name] = query
+        if self._running is not None and stream.loop is None:
+            self._start_stream(logical.stream, self._running)
         return query
 
     def _catalog(self) -> Catalog:
@@ -370,7 +403,8 @@ class Engine:
         return [stream.loop for stream in self._streams.values() if stream.loop is not None]
 
     def _own_sinks(self) -> list[Sink]:
-        return [self._memory, CallbackSink(self._tell)]
+        kept: list[Sink] = [] if self._memory is None else [self._memory]
+        return [*kept, CallbackSink(self._tell)]
 
     def _tell(self, name: str, rows: pa.Table) -> None:
         for call in self._subscribers.get(name, ()):
@@ -386,10 +420,11 @@ class Engine:
         return observe
 
 
-def _parquet(out: str | Path | None, stored: Checkpoint | None) -> list[Sink]:
+def _parquet(out: Path | None, queries: Sequence[LogicalQuery], stored: Checkpoint | None) -> list[Sink]:
     if out is None:
         return []
-    return [ParquetSink(Path(out), resume_after=-1 if stored is None else stored.delivered)]
+    delivered = -1 if stored is None else stored.delivered
+    return [ParquetSink(out, queries=[query.name for query in queries], resume_after=delivered)]
 
 
 def _measured_rate(pipeline: Pipeline | None) -> float | None:

@@ -23,6 +23,10 @@ Span = tuple[int, int]
 """Start and end offsets (end exclusive) in a query's text."""
 
 
+_SHOWN_CHARACTERS = 140
+"""How much of a line a caret is shown under."""
+
+
 class WeftError(Exception):
     """Anything Weft raises on purpose."""
 
@@ -113,9 +117,9 @@ def caret(text: str, span: Span | None) -> str:
     column = begin - line_start
     width = max(1, min(end, line_start + len(line)) - begin)
     # A long line is shown in part, so that the caret stays on the screen.
-    shown_from = max(0, column - 60)
-    shown = line[shown_from : column + width + 60].replace("\t", " ")
-    return f"\n  {shown}\n  {' ' * (column - shown_from)}{'^' * min(width, 120)}"
+    shown_from = max(0, column - 60) if len(line) > _SHOWN_CHARACTERS else 0
+    shown = line[shown_from : shown_from + _SHOWN_CHARACTERS].replace("\t", " ")
+    return f"\n  {shown}\n  {' ' * (column - shown_from)}{'^' * min(width, _SHOWN_CHARACTERS - 60)}"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -55,5 +55,7 @@ def duration(milliseconds: int) -> str:
     >>> duration(720_000), duration(90_000), duration(1_500)
     ('12 min', '90 s', '1500 ms')
     """
+    if not milliseconds:
+        return "0 s"
     size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
     return f"{milliseconds // size} {unit}"

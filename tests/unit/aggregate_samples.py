@@ -158,7 +158,7 @@ def answer(name: str, type: DataType, slices: Sequence[Values]) -> Any:
     assert result is not None
     whole = np.array([0]), np.array([len(slices)])
     primitives = function.lift(Column("x", type))
-    partials = [combine(one.combine, lifted(one, slices), *whole) for one in primitives]
+    partials = [combine(one, lifted(one, slices), *whole) for one in primitives]
     return function.lower(partials, result).to_pylist()[0]
 
 

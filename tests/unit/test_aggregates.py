@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.unit.aggregate_samples import (
     BINARY,
     FLOAT,
@@ -24,6 +23,7 @@ from tests.unit.aggregate_samples import (
     values,
 )
 from tests.unit.language_samples import CATALOG, TRADES
+
 from weft.aggregates import (
     AGGREGATES,
     Aggregate,
@@ -89,7 +89,9 @@ def test_every_cut_gives_the_variance(name: str, rows: list[int | None], places:
 
 
 def _as(type: DataType, value: int) -> Any:
-    return Decimal(value).scaleb(-2) if type.kind is Kind.DECIMAL else float(value) if type == DOUBLE else value
+    return (
+        Decimal(value).scaleb(-2) if type.kind is Kind.DECIMAL else float(value) if type == DOUBLE else value
+    )
 
 
 @pytest.mark.parametrize("name", [one.name for one in AGGREGATES])

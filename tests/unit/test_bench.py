@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -66,8 +67,8 @@ def test_things_take_turns_and_warm_ups_do_not_count() -> None:
         order.append(name)
         return next(ticks)
 
-    things = {name: (lambda name=name: thing(name)) for name in "ab"}
-    taken = alternate(things, repeats=3, warmups=1, console=console())
+    turns = [(name, partial(thing, name)) for name in "ab"]
+    taken = alternate(turns, repeats=3, warmups=1, console=console())
     assert order == list("abababab")
     assert taken["a"].runs == (2, 4, 6)
     assert (taken["b"].median, taken["b"].best) == (5, 3)
@@ -75,7 +76,7 @@ def test_things_take_turns_and_warm_ups_do_not_count() -> None:
 
 def test_no_counted_round_is_refused() -> None:
     with pytest.raises(ValueError, match="repeats"):
-        alternate({}, repeats=0, warmups=1, console=console())
+        alternate([], repeats=0, warmups=1, console=console())
 
 
 def rows(*values: tuple[int, int, float]) -> pa.Table:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.unit.aggregate_samples import BINARY, FLOAT, decimal_type, lifted, values
+
 from weft.aggregates import Combine, Partial, Primitive, combine, concatenate, count_of, empty
 from weft.expression import Column
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, DataType
@@ -55,7 +55,7 @@ def read(partial: Partial, row: int = 0) -> tuple[Any, ...] | None:
     """Return one partial as plain values, None where it saw no value."""
     if not partial.valid_mask()[row]:
         return None
-    fields = [field[row] for field in partial.fields]
+    fields = [field[row : row + 1].tolist()[0] for field in partial.fields]
     if len(fields) == 3 and not abs(fields[1]) < inf:
         # No variance follows from a mean that is not a number: which it is does not matter.
         fields[1] = fields[2] = nan
@@ -77,7 +77,7 @@ def _same(left: Any, right: Any, scale: float) -> bool:
 
 def merge(one: Primitive, *partials: Partial) -> Partial:
     """Combine partials of one row each into one."""
-    return combine(one.combine, concatenate(partials), np.array([0]), np.array([len(partials)]))
+    return combine(one, concatenate(partials), np.array([0]), np.array([len(partials)]))
 
 
 def scale_of(one: Primitive, rows: Sequence[Any]) -> float:
@@ -130,7 +130,7 @@ def test_ranges_combine_as_their_rows_do_one_by_one(one: Primitive, data: st.Dat
     chosen = data.draw(ranges(len(rows)))
     lo, hi = (np.array(bound) for bound in zip(*chosen, strict=True))
     partial = lifted(one, [[row] for row in rows])
-    found = combine(one.combine, partial, lo, hi)
+    found = combine(one, partial, lo, hi)
     for place, (begin, end) in enumerate(chosen):
         slow = reduce(_slow[one.combine], (read(partial, row) for row in range(begin, end)))
         assert same(read(found, place), slow, scale=scale_of(one, rows[begin:end]))
@@ -186,7 +186,7 @@ def test_whole_numbers_add_up_though_the_running_sum_wraps(rows: list[int], data
     chosen = data.draw(ranges(len(rows)))
     lo, hi = (np.array(bound) for bound in zip(*chosen, strict=True))
     partial = Partial((np.array(rows, dtype=np.int64),), None, (BIGINT,))
-    found = combine(Combine.ADD, partial, lo, hi).fields[0].tolist()
+    found = combine(primitive(Combine.ADD, BIGINT), partial, lo, hi).fields[0].tolist()
     totals = [0, *accumulate(rows)]
     for sum_, (begin, end) in zip(found, chosen, strict=True):
         exact = totals[end] - totals[begin]
@@ -198,7 +198,7 @@ def test_whole_numbers_add_up_though_the_running_sum_wraps(rows: list[int], data
 def test_no_ranges_give_no_partials() -> None:
     for one in (*EXACT, *ROUNDING):
         nothing = np.empty(0, dtype=np.intp)
-        assert len(combine(one.combine, lifted(one, [[None], [None]]), nothing, nothing)) == 0
+        assert len(combine(one, lifted(one, [[None], [None]]), nothing, nothing)) == 0
 
 
 def test_adding_infinities_is_no_cause_for_warnings() -> None:
@@ -218,7 +218,7 @@ def exact_variance(rows: Sequence[float]) -> float:
 
 def combined_variance(slices: Sequence[Sequence[float]]) -> float:
     one = primitive(Combine.MOMENTS, DOUBLE)
-    merged = combine(one.combine, lifted(one, slices), np.array([0]), np.array([len(slices)]))
+    merged = combine(one, lifted(one, slices), np.array([0]), np.array([len(slices)]))
     return float(merged.fields[2][0])
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.unit.window_samples import edges_between, windows
+
 from weft.optimizer.cost import (
     Operations,
     break_even_rate,
@@ -182,7 +182,9 @@ def test_overlap_is_the_number_of_windows_that_hold_a_moment_on_average(chosen: 
     held = 0
     for window in chosen:
         ends = [end for end in range(period + 101) if (end - window.offset_ms) % window.slide_ms == 0]
-        held += sum(min(end, period) - max(end - window.range_ms, 0) for end in ends if end - window.range_ms < period)
+        held += sum(
+            min(end, period) - max(end - window.range_ms, 0) for end in ends if end - window.range_ms < period
+        )
     assert overlap(chosen) == pytest.approx(held / period)
 
 

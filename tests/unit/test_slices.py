@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.unit.window_samples import edges_between, is_edge, windows
+
 from weft.optimizer.slice_manager import SliceManager
 from weft.optimizer.slice_starts import slice_starts
 from weft.optimizer.slices import (

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-
 from tests.unit.test_oracle_cases import CASES
+
 from weft.optimizer.slice_starts import slice_starts
 from weft.optimizer.slices import Slicing, edge_classes
 from weft.runtime.due import Advance, due_ends

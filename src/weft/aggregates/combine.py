@@ -11,18 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates.partial import Mask, Objects, Partial
-from weft.aggregates.primitive import Combine
+from weft.aggregates.primitive import Combine, Primitive
 
 Rows = npt.NDArray[np.intp]
 _EXPANDED_ROWS = 4_000_000
 """How many (window, row) pairs are spelled out at a time where no running form exists."""
 
 
-def combine(how: Combine, partial: Partial, lo: Rows, hi: Rows) -> Partial:
+def combine(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
     """Return one combined partial per range."""
     if len(lo) == 0:
         return partial.take(lo)
-    fields = _COMBINERS[how](partial, lo, hi)
+    # What can be taken out of a total again without rounding needs no look at the rows of each range.
+    running = primitive.combine.invertible and primitive.order_free
+    fields = (_difference if running else _COMBINERS[primitive.combine])(partial, lo, hi)
     valid = None if partial.valid is None else _any_valid(partial.valid, lo, hi)
     return Partial(fields, valid, partial.types)
 
@@ -41,14 +43,15 @@ def _reduce(ufunc: np.ufunc, values: Objects, lo: Rows, hi: Rows) -> Objects:
     return reduced
 
 
+def _difference(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
+    """Subtract running totals; whatever wraps around in a running total of integers wraps back."""
+    running = np.concatenate(([0], np.cumsum(partial.fields[0])))
+    return (running[hi] - running[lo],)
+
+
 def _add(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
-    values = partial.fields[0]
-    if values.dtype == np.int64:
-        # Prefix sums are exact for integers: whatever wraps around in the running sum wraps back.
-        running = np.concatenate(([0], np.cumsum(values)))
-        return (running[hi] - running[lo],)
     with np.errstate(all="ignore"):
-        return (_reduce(np.add, values, lo, hi),)
+        return (_reduce(np.add, partial.fields[0], lo, hi),)
 
 
 def _extreme(ufunc: np.ufunc, last: bool) -> Callable[[Partial, Rows, Rows], tuple[Objects, ...]]:

@@ -19,7 +19,7 @@ from weft.bench.measure import progress
 from weft.bench.runs import Input, spark_window
 from weft.bench.workloads import BenchQuery
 
-_TOGETHER = 8
+_TOGETHER = 16
 """How many plain queries are one Spark job; each is still a GROUP BY of its own."""
 _SAMPLED = 16
 _TOLERANCE = 1e-9

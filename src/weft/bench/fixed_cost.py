@@ -43,10 +43,10 @@ def fixed_cost(
     """Run many tiny batches through Weft and through an empty loop."""
     tiny = make_trades(spark, data, rows=batches * _ROWS_IN_BATCH, files=batches)
     given = Input(spark=spark, dataset=tiny, files_per_trigger=1)
-    things = {
-        "tiny batches": lambda: run_weft(given, queries).stream_s,
-        "empty batches": lambda: run_empty(given),
-    }
-    taken = alternate(things, repeats=repeats, warmups=warmups, console=console)
-    weft, bare = (1000 * taken[name].median / batches for name in things)
+    turns = [
+        ("tiny batches", lambda: run_weft(given, queries).stream_s),
+        ("empty batches", lambda: run_empty(given)),
+    ]
+    taken = alternate(turns, repeats=repeats, warmups=warmups, console=console)
+    weft, bare = (1000 * taken[name].median / batches for name, _ in turns)
     return FixedCost(batches=batches, weft_ms=weft, empty_ms=bare)

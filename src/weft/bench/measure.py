@@ -1,6 +1,6 @@
 """Many runs by turns, so that whatever else the machine does falls on all of them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
@@ -30,17 +30,20 @@ class Seconds:
 
 
 def alternate(
-    things: Mapping[str, Timed], *, repeats: int, warmups: int, console: Console
+    turns: Sequence[tuple[str, Timed]], *, repeats: int, warmups: int, console: Console
 ) -> dict[str, Seconds]:
-    """Run each thing in turn, round after round; the first rounds warm up and are not counted."""
+    """Take all turns, round after round; the first rounds warm up and are not counted.
+
+    A name may have several turns in a round.
+    """
     if repeats < 1 or warmups < 0:
         raise ValueError(f"repeats must be 1 or more and warm-ups 0 or more, got {repeats} and {warmups}")
-    taken: dict[str, list[float]] = {name: [] for name in things}
+    taken: dict[str, list[float]] = {name: [] for name, _ in turns}
     with progress(console) as bar:
-        task = bar.add_task("", total=len(things) * (repeats + warmups))
+        task = bar.add_task("", total=len(turns) * (repeats + warmups))
         for number in range(1 - warmups, repeats + 1):
             label = f"round {number} of {repeats}" if number > 0 else "warm-up"
-            for name, run in things.items():
+            for name, run in turns:
                 bar.update(task, description=f"{label}: {name}")
                 seconds = run()
                 bar.advance(task)

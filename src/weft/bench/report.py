@@ -55,10 +55,10 @@ def _seconds(result: "SlicesResult") -> Table:
         table.add_row(name, f"{seconds:,.2f}", f"{seconds / result.one_query_s:,.2f}")
     stages = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in result.stages_s.items())
     table.caption = (
-        f"Medians of {result.repeats} alternating runs after a warm-up round that is not counted; "
-        f"{result.batches} micro-batches, {result.cores} cores, pyspark {result.pyspark}. "
-        "An ordinary query is withWatermark, groupBy(window), append mode, and throws its results "
-        "away, which favours Spark. "
+        f"Medians of {result.repeats} rounds by turns, Weft before each ordinary query, after a warm-up "
+        f"round that is not counted; {result.batches} micro-batches, {result.cores} cores, "
+        f"pyspark {result.pyspark}. An ordinary query is withWatermark, groupBy(window), append mode; it "
+        "throws its results away, which favours Spark. "
         f"Weft's time includes its queries' text, finals and results in Parquet (in batches: {stages})."
     )
     table.caption_justify = "left"

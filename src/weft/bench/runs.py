@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -58,7 +59,8 @@ class WeftRun:
         self.windows += report.windows
         self.partial_ops += report.partial_ops
         self.final_ops += report.final_ops
-        self.slices = max(self.slices, sum(map(len, report.blocks.values())))
+        slices = sum(len(np.unique(block.starts)) for block in report.blocks.values())
+        self.slices = max(self.slices, slices)
         for stage, seconds in report.seconds.items():
             self.stages[stage] = self.stages.get(stage, 0.0) + seconds
         # The windows closed at the end of input come as a report that read nothing.

@@ -169,9 +169,11 @@ class _Bench:
         """Run Weft, some of the queries as ordinary Spark, and a scan, by turns."""
         step = len(self._queries) / measured
         self._chosen = [self._queries[int(place * step)] for place in range(measured)]
-        things: dict[str, Timed] = {_WEFT: self._weft, _SCAN: partial(run_scan, self._given, _READ)}
-        things |= {f"ordinary {one.name}": partial(run_query, self._given, one) for one in self._chosen}
-        self._taken = alternate(things, repeats=repeats, warmups=warmups, console=self._console)
+        turns: list[tuple[str, Timed]] = [(_SCAN, partial(run_scan, self._given, _READ))]
+        # Weft runs as often as they do: neither has more rounds to warm up in.
+        for one in self._chosen:
+            turns += [(_WEFT, self._weft), (f"ordinary {one.name}", partial(run_query, self._given, one))]
+        self._taken = alternate(turns, repeats=repeats, warmups=warmups, console=self._console)
 
     def _weft(self) -> float:
         self._runs.append(run_weft(self._given, self._queries, out=self._scratch / str(len(self._runs) + 1)))
@@ -191,7 +193,7 @@ class _Bench:
             partial_ops=last.partial_ops,
             final_ops=last.final_ops,
             measured_queries=len(ordinary),
-            repeats=len(self._taken[_WEFT].runs),
+            repeats=len(self._taken[_SCAN].runs),
             batches=last.batches,
             windows=last.windows,
             cores=self._given.spark.sparkContext.defaultParallelism,

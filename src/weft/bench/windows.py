@@ -83,8 +83,8 @@ def run_windows(
     dataset = make_events(spark, data, rows=rows, rate=rate, files=batches * cores, seed=seed)
     given = Input(spark=spark, dataset=dataset, files_per_trigger=cores)
     last: dict[int, WeftRun] = {}
-    things = {f"{count:,} windows": partial(_run, given, count, seed, last) for count in sorted(queries)}
-    taken = alternate(things, repeats=repeats, warmups=warmups, console=console)
+    turns = [(f"{count:,} windows", partial(_run, given, count, seed, last)) for count in sorted(queries)]
+    taken = alternate(turns, repeats=repeats, warmups=warmups, console=console)
     sizes = zip(sorted(queries), taken.values(), strict=True)
     result = WindowsResult(
         rows=rows,

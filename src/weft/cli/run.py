@@ -71,7 +71,9 @@ def run(
         _follow(console, engine, out, checkpoint, flush=flush, interval=interval, idle=idle)
     else:
         with LiveView(console, engine) as observe:
-            engine.run(out=out, checkpoint=checkpoint, flush=flush or None, on_batch=observe)
+            engine.run(
+                out=out, checkpoint=checkpoint, flush=flush or None, on_batch=observe, keep=out is None
+            )
         _show(engine, out)
 
 
@@ -89,8 +91,9 @@ def _follow(
     sinks = [ConsoleSink()] if out is None else []
     with LiveView(console, engine) as observe:
         engine.start(
-            out=out, checkpoint=checkpoint, sinks=sinks, on_batch=observe, interval=interval, idle=idle
-        )
+            out=out, checkpoint=checkpoint, sinks=sinks, on_batch=observe, keep=False,
+            interval=interval, idle=idle,
+        )  # fmt: skip
         try:
             while not stopped.is_set() and not engine.wait(1):
                 pass

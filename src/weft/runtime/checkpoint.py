@@ -83,9 +83,12 @@ class Checkpoint:
         """Make a commit visible, whole or not at all."""
         final = self._commits / f"{commit.number:09d}"
         unfinished = self._commits / f".{final.name}"
+        shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
         for grouping, block in blocks.items():
-            write_block(unfinished / f"block-{fingerprint(grouping)}.arrow", block)
+            path = unfinished / f"block-{fingerprint(grouping)}.arrow"
+            write_block(path, block)
+            _sync(path)
         for number, table in enumerate(_by_schema(results)):
             _write_table(unfinished / f"results-{number}.arrow", table)
         record = {"format": _FORMAT, **asdict(commit)}

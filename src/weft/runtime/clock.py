@@ -70,13 +70,15 @@ class Clock:
 
     def idle(self) -> "Clock":
         """Return the clock of a stream that is taken to have said all it had to say so far."""
-        return self if self.newest is None else replace(self, watermark=self.newest + 1)
+        return self if self.newest is None else self._reaching(self.newest + 1)
 
     def ended(self, longest_range_ms: int) -> "Clock":
         """Return the clock after every window was closed: no row may open one of them again."""
-        if self.newest is None:
-            return self
-        return replace(self, watermark=self.newest + longest_range_ms * _US)
+        return self if self.newest is None else self._reaching(self.newest + longest_range_ms * _US)
+
+    def _reaching(self, time: int) -> "Clock":
+        """Return the clock whose watermark has come to a time, or was further already."""
+        return replace(self, watermark=time if self.watermark is None else max(self.watermark, time))
 
     def advance_from(self, before: "Clock") -> Advance:
         """Return the move of the watermark since an earlier clock."""

@@ -92,7 +92,7 @@ def _lowered(
     combined: dict[int, Partial] = {}
     for place in {place for _, places, _ in program.aggregates for place in places}:
         primitive = primitives[place]
-        combined[place] = combine(primitive.combine, state.partials[primitive], lo, hi)
+        combined[place] = combine(primitive, state.partials[primitive], lo, hi)
     keys = state.groups.values(group) if program.keys else None
     columns = [] if keys is None else [keys.column(place).combine_chunks() for place in program.keys]
     return _finished(program, due, columns, combined, int((hi - lo).sum()))

@@ -220,7 +220,8 @@ class Loop:
         assert self._idle_seconds is not None
         while self.active and not self._stopping.wait(self._idle_seconds / 4):
             with self.lock:
-                if monotonic() - self._last_batch_at >= self._idle_seconds:
+                silent = monotonic() - self._last_batch_at >= self._idle_seconds
+                if silent and self._pipeline.clock.idle() != self._pipeline.clock:
                     self._commit_and_deliver(self._pipeline.idle(self.spark))
                     self._last_batch_at = monotonic()
 

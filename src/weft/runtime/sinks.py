@@ -1,7 +1,9 @@
 """Where results go. A sink takes the results of commits in order, and says through which one it is done."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Protocol
 
 import pyarrow as pa
@@ -13,6 +15,9 @@ Results = Mapping[str, pa.Table]
 """New results by query."""
 _BUFFERED_BYTES = 64 << 20
 """How much waits in memory before files are written: many batches, few files."""
+_BUFFERED_SECONDS = 60.0
+"""How long results of a stream that goes on wait at most."""
+_OWN_FILE = re.compile(r"weft-\d{9}-(\d{9})\.parquet")
 _SHOWN_ROWS = 5
 
 
@@ -58,38 +63,49 @@ class MemorySink:
 class ParquetSink:
     """Write one Parquet dataset per query, in few files however many batches there were."""
 
-    def __init__(self, folder: Path, *, resume_after: int = -1) -> None:
+    def __init__(self, folder: Path, *, queries: Iterable[str] = (), resume_after: int = -1) -> None:
         self._folder = folder
+        self._resume_after = resume_after
         self._buffer: dict[str, list[pa.Table]] = {}
-        self._first = self._last = resume_after
-        self.done = resume_after
-        self._remove_unfinished(resume_after)
+        self._buffered_bytes = 0
+        self._first = self._last = self.done = resume_after
+        self._flushed_at = monotonic()
+        self._cleared: set[str] = set()
+        for name in queries:
+            self._clear(name)
 
     def deliver(self, commit: int, results: Results) -> None:
-        """Keep results until there is enough for a file."""
+        """Keep results until there is enough for a file, or a minute has passed."""
         if not self._buffer:
             self._first = commit
         self._last = commit
         for name, table in results.items():
             self._buffer.setdefault(name, []).append(table)
-        if sum(table.nbytes for parts in self._buffer.values() for table in parts) > _BUFFERED_BYTES:
+            self._buffered_bytes += table.nbytes
+        if self._buffered_bytes > _BUFFERED_BYTES or monotonic() - self._flushed_at > _BUFFERED_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         """Write a file for each query that has new results."""
         for name, parts in self._buffer.items():
-            path = self._folder / name / f"part-{self._first:09d}-{self._last:09d}.parquet"
+            self._clear(name)
+            path = self._folder / name / f"weft-{self._first:09d}-{self._last:09d}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
             unfinished = path.with_name(f".{path.name}.tmp")
             pq.write_table(pa.concat_tables(parts), unfinished)
             unfinished.rename(path)
-        self._buffer = {}
+        self._buffer, self._buffered_bytes = {}, 0
+        self._flushed_at = monotonic()
         self.done = self._last
 
-    def _remove_unfinished(self, resume_after: int) -> None:
-        """Remove files of commits that will be delivered again."""
-        for path in self._folder.glob("*/part-*.parquet"):
-            if int(path.name.split("-")[1]) > resume_after:
+    def _clear(self, name: str) -> None:
+        """Remove the query's files of commits that are delivered again, and nothing else."""
+        if name in self._cleared:
+            return
+        self._cleared.add(name)
+        for path in (self._folder / name).glob("weft-*.parquet"):
+            written = _OWN_FILE.fullmatch(path.name)
+            if written is not None and int(written[1]) > self._resume_after:
                 path.unlink()
 
 

@@ -89,7 +89,7 @@ class RelationState:
         hi = np.append(lo[1:], len(order))
         for primitive, partial in self.partials.items():
             ordered = partial.take(order)
-            merged = ordered if len(lo) == len(order) else combine(primitive.combine, ordered, lo, hi)
+            merged = ordered if len(lo) == len(order) else combine(primitive, ordered, lo, hi)
             self.partials[primitive] = merged
         self.group, self.start = group[lo], start[lo]
 

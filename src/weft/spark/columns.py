@@ -14,6 +14,12 @@ from weft.errors import InternalError
 from weft.expression import Call, Column, Expression, Literal, Slot
 from weft.types import DataType, Kind
 
+
+def named(name: str) -> SparkColumn:
+    """Return the column of that name, whatever characters are in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
 Builder = Callable[..., SparkColumn]
 Udf = Callable[..., SparkColumn]
 
@@ -29,7 +35,7 @@ class Translator:
         slot: Callable[[Slot], SparkColumn] | None = None,
     ) -> None:
         self._functions = functions or {}
-        self._column = column or (lambda name: F.col(f"`{name}`"))
+        self._column = column or named
         self._slot = slot
         self._built: dict[Expression, SparkColumn] = {}
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from weft.expression import columns
 from weft.optimizer.plan import Relation, SharedPlan
 from weft.query.logical import StreamDef
-from weft.spark.columns import Udf
+from weft.spark.columns import Udf, named
 from weft.spark.constants import Constants
 from weft.spark.failures import Failures
 from weft.spark.layout import ROWS, Layout, Slot, lay_out
@@ -54,8 +54,7 @@ class _Steps:
     """The columns of a job's steps."""
 
     inputs: list[Column]
-    status: Column
-    relation: Column
+    relation: Column | None
     fields: list[Column]
     grouping: list[str]
     aggregates: list[Column]
@@ -80,11 +79,12 @@ class BatchJob:
         self._stream = stream
         self._joins = Joins(self.relations, tables, functions)
         self._constants = Constants(TIME)
+        self._judge_by(Bounds(watermark=None, future=None))
         self._built: tuple[tuple[int, ...], _Steps] | None = None
         alike = [
             (answer.query, self._joins.translator(plan.relations[answer.relation])) for answer in plan.answers
         ]
-        self._failures = Failures(alike, F.col(STATUS) == GOOD)
+        self._failures = Failures(alike, self._good())
         self.failures = self._failures.queries
 
     def run(self, batch: DataFrame, bounds: Bounds) -> pa.Table:
@@ -92,13 +92,10 @@ class BatchJob:
         self._prepare(bounds)
         steps = self._steps()
         rows = batch.select(*steps.inputs, *self._constants.literals())
-        rows = (
-            self._joins.apply(rows)
-            .withColumn(STATUS, steps.status)
-            .withColumn(RELATION, steps.relation)
-            .select(*steps.fields)
-        )
-        return rows.groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
+        rows = self._joins.apply(rows)
+        if steps.relation is not None:
+            rows = rows.withColumn(RELATION, steps.relation)
+        return rows.select(*steps.fields).groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
 
     @property
     def repeats_rows(self) -> bool:
@@ -110,23 +107,26 @@ class BatchJob:
         depths = tuple(coder.depth for coder in self.coders)
         if self._built is None or self._built[0] != depths:
             steps = _Steps(
-                inputs=self._inputs(), status=self._status(), relation=self._relation(),
+                inputs=self._inputs(), relation=self._relation() if self.repeats_rows else None,
                 fields=self._fields(), grouping=self._grouping(), aggregates=self._aggregates(),
             )  # fmt: skip
             self._built = depths, steps
         return self._built[1]
 
     def _prepare(self, bounds: Bounds) -> None:
+        self._judge_by(bounds)
+        for coder in self.coders:
+            coder.prepare(self._constants, begin_us=bounds.watermark, span_us=bounds.span)
+
+    def _judge_by(self, bounds: Bounds) -> None:
         watermark, future = bounds.watermark, bounds.future
         self._constants.number("watermark", _NEVER_LATE if watermark is None else watermark)
         self._constants.number("future", _NEVER_FUTURE if future is None else future)
-        for coder in self.coders:
-            coder.prepare(self._constants, begin_us=watermark, span_us=bounds.span)
 
     def _inputs(self) -> list[Column]:
         """Return the event time and the columns that anyone needs."""
         needed = frozenset().union(*map(_reads, self.relations))
-        kept = [F.col(f"`{column.name}`") for column in self._stream.columns if column.name in needed]
+        kept = [named(column.name) for column in self._stream.columns if column.name in needed]
         return [event_time(self._stream).alias(TIME), *kept]
 
     def _status(self) -> Column:
@@ -138,16 +138,19 @@ class BatchJob:
             .otherwise(F.lit(GOOD))
         )
 
+    def _good(self) -> Column:
+        """Return whether a row is neither late nor set aside; NULL for one without a time."""
+        time = F.col(TIME)
+        return (time >= self._constants.read("watermark")) & (time <= self._constants.read("future"))
+
     def _relation(self) -> Column:
-        """Return the number of the relation that a row takes part in; with several, the row is repeated."""
+        """Return the numbers of the relations that a row takes part in: it is repeated for each."""
         numbers = [F.when(self._takes_part(index), F.lit(index)) for index in range(len(self.relations))]
-        if not self.repeats_rows:
-            return numbers[0]
         return F.explode(F.array_compact(F.array(F.lit(EVERY_ROW), *numbers)))
 
     def _takes_part(self, index: int) -> Column:
         relation = self.relations[index]
-        parts = [F.col(STATUS) == GOOD, *self._joins.taken(relation)]
+        parts = [self._good(), *self._joins.taken(relation)]
         if relation.predicate is not None:
             parts.append(self._joins.translator(relation)(relation.predicate))
         return reduce(Column.__and__, parts)
@@ -161,7 +164,8 @@ class BatchJob:
             (coder.shape, coder.column(F.col(TIME), self._constants), index)
             for index, coder in enumerate(self.coders)
         ]
-        fields = [F.col(TIME), F.col(STATUS), self._joins.first_copy().alias(READ), F.col(RELATION)]
+        told = [F.col(RELATION)] if self.repeats_rows else []
+        fields = [F.col(TIME), self._status().alias(STATUS), self._joins.first_copy().alias(READ), *told]
         fields.append(self._of_relation(slices).cast("bigint").alias(SLICE))
         for slot in self.layout.key_slots():
             fields.append(self._of_relation(self._uses(slot)).cast(str(slot.type)).alias(slot.name))
@@ -195,10 +199,14 @@ class BatchJob:
             columns[key] = column
         chosen = F.lit(None)
         for key, members in numbers.items():
-            everyone = len(members) == len(self.relations)
-            mine = F.col(RELATION) > EVERY_ROW if everyone else F.col(RELATION).isin(members)
-            chosen = F.when(mine, columns[key]).otherwise(chosen)
+            chosen = F.when(self._is_one_of(members), columns[key]).otherwise(chosen)
         return chosen
+
+    def _is_one_of(self, members: Sequence[int]) -> Column:
+        if not self.repeats_rows:
+            return self._takes_part(0)
+        everyone = len(members) == len(self.relations)
+        return F.col(RELATION) > EVERY_ROW if everyone else F.col(RELATION).isin(*members)
 
     def _grouping(self) -> list[str]:
         several = [RELATION] if self.repeats_rows else []

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from weft.errors import EngineError
 from weft.expression import Slot
 from weft.query.logical import AggregateCall, Join, JoinKind, LogicalQuery, StreamDef
-from weft.spark.columns import Translator, Udf
+from weft.spark.columns import Translator, Udf, named
 from weft.spark.tables import StaticTable
 from weft.spark.times import event_time
 from weft.types import Kind
@@ -63,7 +63,7 @@ def _joined(
     rows: DataFrame, join: Join, tables: Mapping[str, StaticTable], translate: Translator
 ) -> DataFrame:
     table = tables[join.table].frame
-    renamed = table.select(*(F.col(f"`{name}`").alias(f"{join.alias}.{name}") for name in table.columns))
+    renamed = table.select(*(named(name).alias(f"{join.alias}.{name}") for name in table.columns))
     pairs = [translate(left) == translate(right) for left, right in join.on]
     how = "inner" if join.kind is JoinKind.INNER else "left"
     return rows.join(renamed, reduce(Column.__and__, pairs), how)

@@ -27,4 +27,4 @@ def _data_type(type: T.DataType) -> DataType:
 
 def ddl(columns: tuple[ColumnDef, ...]) -> str:
     """Write columns as the schema text that Spark's readers take."""
-    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
+    return ", ".join(f"`{column.name.replace('`', '``')}` {column.type}" for column in columns)

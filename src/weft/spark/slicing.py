@@ -106,11 +106,13 @@ class SliceCoder:
 
 
 def build_table(manager: SliceManager, classes: frozenset[EdgeClass], begin_us: int, span_us: int) -> Table:
-    """Return the edges from `begin_us` on, over at most the given span."""
-    begin_ms = begin_us // MICROSECONDS
+    """Return the edges from `begin_us` on, over about the given span."""
+    # In whole milliseconds, as edges are: no edge may lie in a part of one that the table ends in.
+    begin_ms, span_ms = begin_us // MICROSECONDS, max(1, -(-span_us // MICROSECONDS))
+    span_us = span_ms * MICROSECONDS
     manager.seek(begin_ms)
     edges: list[int] = []
-    for edge in manager.until(begin_ms + max(1, span_us // MICROSECONDS)):
+    for edge in manager.until(begin_ms + span_ms):
         edges.append(edge)
         if len(edges) == _MAX_EDGES:
             break

@@ -37,7 +37,21 @@ def open_stream(
         frame = reader.options(**options).load()
     except PySparkException as error:
         raise SourceError(_unreadable(f"stream {stream.name}", source, error)) from error
+    _check_declared(stream, frame)
     return typed_stream(stream, frame), frame
+
+
+def _check_declared(stream: StreamDef, frame: DataFrame) -> None:
+    """Refuse declared columns that a source with a schema of its own does not have."""
+    real = {column.name: column.type for column in column_defs(frame.schema)}
+    for column in stream.columns:
+        if real.get(column.name) != column.type:
+            found = f"is {real[column.name]}" if column.name in real else "is not there"
+            known = ", ".join(f"{name} {type}" for name, type in real.items())
+            raise SourceError(
+                f'stream {stream.name} declares column "{column.name}" as {column.type}, '
+                f"but in the source it {found}; the source has {known}"
+            )
 
 
 def open_static(

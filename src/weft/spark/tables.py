@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from weft.expression import columns
 from weft.optimizer.plan import Relation
 from weft.query.logical import Join, JoinKind
-from weft.spark.columns import Translator, Udf
+from weft.spark.columns import Translator, Udf, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Joins:
         """Return the table with its rows of equal key numbered from 0, and the condition that joins it."""
         number, translate = places[join.alias], self._translator(dict(places))
         names = [(name, _column(number, name)) for name in table.frame.columns]
-        renamed = table.frame.select(*(F.col(f"`{name}`").alias(new) for name, new in names))
+        renamed = table.frame.select(*(named(name).alias(new) for name, new in names))
         keys = [translate(right) for _, right in join.on]
         copy = F.row_number().over(Window.partitionBy(*keys).orderBy(F.lit(0))) - 1
         pairs = [translate(left) == translate(right) for left, right in join.on]
@@ -105,7 +105,7 @@ class Joins:
     def _translator(self, places: Mapping[str, int]) -> Translator:
         def column(name: str) -> Column:
             alias, dot, rest = name.partition(".")
-            return F.col(f"`{_column(places[alias], rest)}`" if dot and alias in places else f"`{name}`")
+            return named(_column(places[alias], rest) if dot and alias in places else name)
 
         return Translator(self._functions, column=column)
 

@@ -4,6 +4,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from weft.query.logical import StreamDef, TimeUnit
+from weft.spark.columns import named
 from weft.types import DataType, Kind
 
 _DAY_US = 86_400_000_000
@@ -14,7 +15,7 @@ LIMIT_US = 1 << 62
 
 def event_time(stream: StreamDef) -> Column:
     """Return the stream's event time; NULL where there is none that can be used."""
-    column = F.col(f"`{stream.time}`")
+    column = named(stream.time)
     type = next(column.type for column in stream.columns if column.name == stream.time)
     micros = _micros(column, type, stream.time_unit)
     return F.when((micros > -LIMIT_US) & (micros < LIMIT_US), micros)

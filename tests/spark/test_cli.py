@@ -1,0 +1,157 @@
+"""The command line, driven as a person would."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from weft.cli.app import app
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+WORKLOAD = """
+CREATE STREAM trades (time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT)
+  USING parquet OPTIONS (path 'trades/', maxFilesPerTrigger '1') EVENT TIME time DELAY '2 seconds';
+CREATE TABLE close USING csv OPTIONS (path 'close.csv', header 'true');
+CREATE QUERY big AS
+  SELECT sum(price * vol) AS value FROM trades [RANGE '12 s' SLIDE '5 s'] WHERE vol > 2;
+CREATE QUERY by_symbol AS
+  SELECT symbol, avg(price) AS p FROM trades GROUP BY symbol, window(time, '10 seconds', '5 seconds')
+  HAVING count(*) > 1;
+CREATE QUERY moved AS
+  SELECT max(abs(price - cp) / cp) AS move FROM trades T [RANGE '10 s'], close C WHERE T.symbol = C.symbol;
+CREATE QUERY gone AS SELECT count(*) AS n FROM trades [RANGE '10 s'];
+DROP QUERY gone;
+"""
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Path:
+    """Write a workload, its trades in four files, and its table."""
+    (tmp_path / "trades").mkdir()
+    for number in range(4):
+        rows = [
+            (START + timedelta(seconds=number * 9 + step), "ab"[step % 2], 10.0 + step, step)
+            for step in range(6)
+        ]
+        table = pa.table(dict(zip(("time", "symbol", "price", "vol"), zip(*rows, strict=True), strict=True)))
+        pq.write_table(table, tmp_path / "trades" / f"{number}.parquet")
+        os.utime(tmp_path / "trades" / f"{number}.parquet", (1_700_000_000 + number,) * 2)
+    (tmp_path / "close.csv").write_text("symbol,cp\na,8.0\nb,9.0\n")
+    path = tmp_path / "workload.sql"
+    path.write_text(WORKLOAD)
+    return path
+
+
+def run(*arguments: object) -> str:
+    """Run a command that must succeed, and return what it printed."""
+    result = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def rows(folder: Path, name: str) -> list[dict[str, object]]:
+    """Return a query's results, in an order of their own."""
+    return sorted(pq.read_table(folder / name).to_pylist(), key=repr)
+
+
+def test_shared_and_ordinary_runs_write_the_same_rows(
+    spark: SparkSession, workload: Path, tmp_path: Path
+) -> None:
+    run("run", workload, "--out", tmp_path / "shared")
+    run("run", workload, "--out", tmp_path / "paned", "--slicing", "paned")
+    run("run", workload, "--out", tmp_path / "plain", "--sharing", "none")
+    assert {path.name for path in (tmp_path / "shared").iterdir()} == {"big", "by_symbol", "moved"}
+    for name in ("big", "by_symbol", "moved"):
+        assert (
+            rows(tmp_path / "shared", name)
+            == rows(tmp_path / "plain", name)
+            == rows(tmp_path / "paned", name)
+        )
+        # However many batches there were, a query's results are in few files.
+        assert len(list((tmp_path / "shared" / name).iterdir())) == 1
+    schema = pq.read_schema(next((tmp_path / "shared" / "by_symbol").iterdir()))
+    assert schema.names == ["window_start", "window_end", "symbol", "p"]
+    assert schema.field("window_start").type == pa.timestamp("us", "UTC")
+
+
+def test_the_same_file_and_data_give_the_same_rows_again(
+    spark: SparkSession, workload: Path, tmp_path: Path
+) -> None:
+    run("run", workload, "--out", tmp_path / "out")
+    before = rows(tmp_path / "out", "by_symbol")
+    run("run", workload, "--out", tmp_path / "out")
+    assert rows(tmp_path / "out", "by_symbol") == before
+
+
+def test_a_resumable_run_leaves_windows_open_until_flushed(
+    spark: SparkSession, workload: Path, tmp_path: Path
+) -> None:
+    run("run", workload, "--out", tmp_path / "whole")
+    arguments = ("run", workload, "--out", tmp_path / "parts", "--checkpoint", tmp_path / "checkpoint")
+    run(*arguments)
+    whole, open_ones = rows(tmp_path / "whole", "big"), rows(tmp_path / "parts", "big")
+    assert len(open_ones) < len(whole)
+    assert [row for row in whole if row in open_ones] == open_ones
+    run(*arguments, "--flush")
+    assert rows(tmp_path / "parts", "big") == whole
+
+
+def test_results_are_shown_when_no_folder_is_named(spark: SparkSession, workload: Path) -> None:
+    shown = run("run", workload)
+    assert "by_symbol" in shown
+    assert "window_start" in shown
+
+
+def test_explain_shows_what_is_shared(spark: SparkSession, workload: Path) -> None:
+    shown = run("explain", workload, "--rate", "100")
+    assert "3 queries over 3 relations, read once, one Spark job a batch" in shown
+    assert "rows where (vol > 2)" in shown
+
+
+def weft(*arguments: object) -> list[str]:
+    """Return a command line of its own process."""
+    return [sys.executable, "-c", "from weft.cli import main; main()", *map(str, arguments)]
+
+
+def test_mistakes_are_messages_not_tracebacks(tmp_path: Path) -> None:
+    path = tmp_path / "bad.sql"
+    path.write_text(WORKLOAD.replace("CREATE TABLE", "--").replace("price * vol", "prise * vol"))
+    failed = subprocess.run(weft("explain", path), capture_output=True, text=True, check=False)
+    assert failed.returncode == 1
+    assert failed.stderr == (
+        'error: query big: unknown column "prise" in stream trades; did you mean "price"?\n'
+        "  SELECT sum(prise * vol) AS value FROM trades [RANGE '12 s' SLIDE '5 s'] WHERE vol > 2\n"
+        "             ^^^^^\n"
+    )
+    missing = subprocess.run(weft("run", tmp_path / "no.sql"), capture_output=True, text=True, check=False)
+    assert (missing.returncode, missing.stderr) == (1, f"error: no workload file {tmp_path / 'no.sql'}\n")
+
+
+def test_following_stops_cleanly_when_asked(workload: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = weft("run", workload, "--out", out, "--checkpoint", tmp_path / "checkpoint", "--follow")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    commits = tmp_path / "checkpoint" / "trades" / "commits"
+    while process.poll() is None and (not commits.exists() or len(list(commits.glob("[0-9]*"))) < 4):
+        os.sched_yield()
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    # Results that were committed are there, though nothing was flushed before.
+    assert rows(out, "big")
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "explain", "demo", "bench slices", "bench windows", "bench memory"]
+)
+def test_every_command_has_an_example(command: str) -> None:
+    shown = run(*command.split(), "--help")
+    assert "Example: weft " + command in " ".join(shown.split())

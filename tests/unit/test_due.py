@@ -1,0 +1,148 @@
+"""Which windows are due, against all windows spelled out; and the clock that makes them so."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.language_samples import TRADES
+from tests.unit.window_samples import windows
+
+from weft.runtime import due
+from weft.runtime.clock import Clock, RowCounts, Seen
+from weft.runtime.due import Advance, due_ends, every_end, oldest_needed
+from weft.window import Window
+
+Times = npt.NDArray[np.int64]
+YEAR_US = 365 * 86_400_000_000
+moments = st.integers(-300_000, 300_000)
+"""Microseconds; windows are up to 100 ms long."""
+
+
+def all_ends(window: Window, after: int, until: int) -> list[int]:
+    """Return the window ends in `(after, until]`, looking at each millisecond."""
+    milliseconds = range(after // 1000, until // 1000 + 1)
+    ends = [ms * 1000 for ms in milliseconds if ms % window.slide_ms == window.offset_ms % window.slide_ms]
+    return [end for end in ends if after < end <= until]
+
+
+def holds(window: Window, end: int, starts: list[int]) -> bool:
+    return any(end - window.range_ms * 1000 <= start < end for start in starts)
+
+
+@settings(max_examples=200)
+@given(windows(), st.lists(moments, max_size=6), st.none() | moments, st.none() | moments)
+def test_due_windows_are_those_that_hold_a_slice_and_were_reached(
+    window: Window, starts: list[int], before: int | None, now: int | None
+) -> None:
+    #     slices   |--|--|--|      |--|            W before        W now
+    #     windows  [-----) [-----)   [-----)          |               |
+    found = due_ends(window, Advance(before=before, now=now), np.unique(np.array(starts, dtype=np.int64)))
+    after = -500_000 if before is None else before
+    until = 500_000 if now is None else now
+    assert found.tolist() == [end for end in all_ends(window, after, until) if holds(window, end, starts)]
+
+
+@given(windows(), st.lists(moments, min_size=1, max_size=4), st.lists(moments, max_size=6))
+def test_every_window_is_due_once_wherever_the_watermark_stops(
+    window: Window, starts: list[int], stops: list[int]
+) -> None:
+    slices = np.unique(np.array(starts, dtype=np.int64))
+    marks: list[int | None] = [None, *sorted(stops), None]
+    moves = [Advance(before=a, now=b) for a, b in zip(marks, marks[1:], strict=False)]
+    in_steps = [end for move in moves for end in due_ends(window, move, slices).tolist()]
+    assert in_steps == due_ends(window, Advance(before=None, now=None), slices).tolist()
+
+
+def test_years_without_rows_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("all ends of the years between were spelled out")
+
+    monkeypatch.setattr(due, "_holds", never)
+    window = Window(range_ms=5, slide_ms=1)
+    starts = np.array([-20 * YEAR_US, 0, 30 * YEAR_US])
+    found = due_ends(window, Advance(before=None, now=None), starts)
+    assert found.tolist() == [start + after for start in starts for after in range(1000, 6000, 1000)]
+    hopping = Window(range_ms=1, slide_ms=3_600_000)
+    assert due_ends(hopping, Advance(before=None, now=None), starts).tolist() == []
+    late = due_ends(window, Advance(before=0, now=29 * YEAR_US), starts)
+    assert late.tolist() == [1000, 2000, 3000, 4000, 5000]
+
+
+def test_a_small_step_of_the_watermark_looks_at_few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = []
+    real = due._holds
+
+    def counted(ends: Times, range_us: int, starts: Times) -> npt.NDArray[np.bool_]:
+        looked_at.append(len(ends))
+        return real(ends, range_us, starts)
+
+    monkeypatch.setattr(due, "_holds", counted)
+    day = Window(range_ms=86_400_000, slide_ms=1)
+    starts = np.arange(0, 86_400_000_000, 1_000_000)
+    found = due_ends(day, Advance(before=86_400_000_000, now=86_400_010_000), starts)
+    assert len(found) == sum(looked_at) == 10
+
+
+def test_nothing_is_due_without_slices_or_a_move() -> None:
+    window = Window(range_ms=10, slide_ms=5)
+    none = np.empty(0, dtype=np.int64)
+    assert len(due_ends(window, Advance(before=None, now=None), none)) == 0
+    assert len(due_ends(window, Advance(before=20_000, now=20_000), np.array([0, 15_000]))) == 0
+    # A watermark that is not beyond the end of any window.
+    assert len(due_ends(window, Advance(before=None, now=4_999), np.array([0]))) == 0
+
+
+@given(windows(), moments, moments)
+def test_every_end_is_every_end(window: Window, after: int, until: int) -> None:
+    found = every_end(window, after_us=after, until_us=until)
+    assert found.tolist() == all_ends(window, after, until)
+
+
+@given(st.lists(windows(), min_size=1, max_size=5), moments)
+def test_the_oldest_needed_slice_is_where_the_oldest_open_window_begins(
+    several: list[Window], watermark: int
+) -> None:
+    shapes = np.array([(one.range_ms, one.slide_ms, one.offset_ms) for one in several])
+    oldest = oldest_needed(shapes, watermark)
+    begins = [
+        end - one.range_ms * 1000 for one in several for end in all_ends(one, watermark, watermark + 200_000)
+    ]
+    assert oldest == min(begins)
+
+
+# The clock.
+
+
+def seen(newest: int | None, **counts: int) -> Seen:
+    return Seen(counts=RowCounts(**counts), oldest=newest, newest=newest)
+
+
+def test_the_watermark_is_the_newest_row_less_the_delay() -> None:
+    stream = replace(TRADES, delay_ms=10)
+    clock = Clock().after(seen(50_000, good=3), stream)
+    assert (clock.watermark, clock.newest, clock.counts.read) == (40_000, 50_000, 3)
+    # Older rows move neither; a batch of rows that are all late leaves only its counts.
+    assert clock.after(seen(45_000, good=1), stream).watermark == 40_000
+    later = clock.after(seen(None, late=2), stream)
+    assert (later.watermark, later.counts.late, later.counts.read) == (40_000, 2, 5)
+    assert later.advance_from(clock) == Advance(before=40_000, now=40_000)
+
+
+@given(st.lists(st.sampled_from(("batch", "idle", "end")) | moments, max_size=8))
+def test_the_watermark_never_goes_back(steps: list[str | int]) -> None:
+    stream = replace(TRADES, delay_ms=10)
+    clock = Clock()
+    for step in steps:
+        before = clock
+        if step == "idle":
+            clock = clock.idle()
+        elif step == "end":
+            clock = clock.ended(20)
+        else:
+            clock = clock.after(seen(step if isinstance(step, int) else None), stream)
+        if before.watermark is not None:
+            assert clock.watermark is not None
+            assert clock.watermark >= before.watermark
