@@ -88,8 +88,8 @@ class Query:
         return self.logical.name
 
     def results(self) -> pa.Table:
-        """Return all results so far."""
-        return self._engine.results(self.name)
+        """Return all results so far, also after the query was removed."""
+        return self._engine._results(self.logical)
 
     def subscribe(self, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results."""
@@ -337,10 +337,13 @@ class Engine:
 
     def results(self, name: str) -> pa.Table:
         """Return all results of a query so far."""
+        return self._known(name).results()
+
+    def _results(self, query: LogicalQuery) -> pa.Table:
         if self._memory is None:
             raise EngineError("results are not kept in memory; start the engine with keep=True")
-        found = self._memory.results(name)
-        return result_schema(self._known(name).logical).empty_table() if found is None else found
+        found = self._memory.results(query.name)
+        return result_schema(query).empty_table() if found is None else found
 
     def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results of a query."""
@@ -424,7 +427,11 @@ def _parquet(out: Path | None, queries: Sequence[LogicalQuery], stored: Checkpoi
     if out is None:
         return []
     delivered = -1 if stored is None else stored.delivered
-    return [ParquetSink(out, queries=[query.name for query in queries], resume_after=delivered)]
+    return [
+        ParquetSink(
+            out, queries={query.name: result_schema(query) for query in queries}, resume_after=delivered
+        )
+    ]
 
 
 def _measured_rate(pipeline: Pipeline | None) -> float | None:

@@ -1,4 +1,4 @@
-"""The slice that Spark gives a row is the slice manager's, on the grid and by table, wherever the row lies."""
+"""The slice that Spark gives a row is the slice manager's, on the grid and by table, wherever it lies."""
 
 import json
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ def random_window(chance: Random, *, longest: int) -> Window:
 
 
 def random_coding(seed: int) -> Coding:
-    """Draw windows that have few panes or many, a watermark of any sign, and times in and out of the table."""
+    """Draw windows with few panes or many, a watermark of any sign, and times in and out of the table."""
     chance = Random(seed)
     how = Slicing.PANED if seed % 6 == 5 else Slicing.PAIRED
     longest = chance.choice((50, 1_000, 600_000 if how is Slicing.PAIRED else 200))

@@ -183,7 +183,7 @@ def expected(name: str, type: DataType, rows: Values) -> Any:
 def _sum(present: Values, type: DataType) -> Any:
     if type.is_fractional:
         return sum(map(float, present))
-    total = sum(map(Fraction, present))
+    total = sum(map(Fraction, present), Fraction(0))
     if type.is_integer:
         return int(total) if -(2**63) <= total < 2**63 else None
     precision = min(type.precision + 10, 38)
@@ -193,7 +193,7 @@ def _sum(present: Values, type: DataType) -> Any:
 def _avg(present: Values, type: DataType) -> Any:
     if type.is_fractional:
         return sum(map(float, present)) / len(present)
-    exact = sum(map(Fraction, present)) / len(present)
+    exact = sum(map(Fraction, present), Fraction(0)) / len(present)
     if type.is_integer:
         return float(exact)
     precision, scale = min(type.precision + 4, 38), min(type.scale + 4, 38)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import pairwise
 from math import inf, isnan, nan
 from typing import Any
 
@@ -53,7 +54,7 @@ OTHER = DataType(Kind.OTHER)
 def cut(rows: Sequence[Any], places: set[int]) -> list[Sequence[Any]]:
     """Cut rows into slices at the given places."""
     bounds = [0, *sorted(place for place in places if 0 < place < len(rows)), len(rows)]
-    return [rows[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+    return [rows[begin:end] for begin, end in pairwise(bounds)]
 
 
 def agrees(found: Any, wanted: Any, rows: Sequence[Any]) -> bool:
@@ -285,7 +286,7 @@ def test_adding_an_aggregate_takes_one_value(monkeypatch: pytest.MonkeyPatch) ->
     assert [str(one) for one in relation.primitives] == ["min(price)", "max(price)"]
 
     state = RelationState([])
-    slices = [[3.0, None, 8.0], [5.5], [None]]
+    slices: list[list[float | None]] = [[3.0, None, 8.0], [5.5], [None]]
     partials = {one: lifted(one, slices) for one in relation.primitives}
     starts = np.array([0, 5_000, 10_000])
     state.add(Block(starts=starts, keys=pa.table({"n": [0] * 3}).select([]), partials=partials))

@@ -3,11 +3,13 @@
 import json
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from tests.unit.aggregate_samples import lifted
 from tests.unit.state_samples import (
     COUNT,
     EXACT,
@@ -33,6 +35,7 @@ from weft.runtime.state import Block
 from weft.types import BIGINT, BOOLEAN, DataType, Kind
 
 ALL = (*EXACT, SPREAD)
+COUNTS = RowCounts(good=3, late=1, no_time=2, future=4)
 GROUPING = ((), (Column("symbol", BIGINT),), None)
 
 
@@ -40,10 +43,13 @@ def commit(number: int, newest_slice: int | None = None) -> Commit:
     return Commit(
         number=number,
         batch=number + 10,
-        clock=Clock(watermark=5, oldest=None, newest=-7, counts=RowCounts(good=3, late=1, no_time=2, future=4)),
-        queries=(StoredQuery(name="big", text="SELECT 'ü'", first_start=None), StoredQuery(name="b", text="", first_start=4)),
+        clock=Clock(watermark=5, oldest=None, newest=-7, counts=COUNTS),
+        queries=(
+            StoredQuery(name="big", text="SELECT 'ü'", first_start=None),
+            StoredQuery(name="b", text="", first_start=4),
+        ),
         newest_slice=newest_slice,
-    )  # fmt: skip
+    )
 
 
 def numbers(checkpoint: Checkpoint) -> list[int]:
@@ -53,7 +59,7 @@ def numbers(checkpoint: Checkpoint) -> list[int]:
 # Blocks.
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(several=rows)
 def test_a_block_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, several: list[Row]) -> None:
     path = tmp_path_factory.mktemp("blocks") / "block.arrow"
@@ -85,9 +91,7 @@ def test_binary_and_boolean_partials_come_back(tmp_path: Path) -> None:
         Primitive(("min",), Column("raw", raw), Combine.LEAST, (raw,)),
         Primitive(("max",), Column("ok", flag), Combine.GREATEST, (flag,)),
     )
-    from tests.unit.aggregate_samples import lifted
-
-    slices = [[b"\xff\x00"], [b""], [None]], [[True], [False], [None]]
+    slices: tuple[list[list[Any]], ...] = [[b"\xff\x00"], [b""], [None]], [[True], [False], [None]]
     before = Block(
         starts=np.arange(3),
         keys=pa.table({"x": [0, 0, 0]}).select([]),
@@ -183,9 +187,11 @@ def test_an_unfinished_commit_was_never_made(tmp_path: Path) -> None:
 
 def test_a_write_that_failed_can_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = Checkpoint(tmp_path)
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
+    blocks: dict[object, Block] = {GROUPING: block([Row(0, None, None, None, None)])}
+    with monkeypatch.context() as patch:
         patch.setattr(checkpoint_module, "write_block", _disk_full)
-        checkpoint.write(commit(0), {GROUPING: block([Row(0, None, None, None, None)])}, {})
+        with pytest.raises(OSError, match="full"):
+            checkpoint.write(commit(0), blocks, {})
     assert numbers(checkpoint) == []
     checkpoint.write(commit(0), {}, {})
     assert numbers(checkpoint) == [0]

@@ -85,13 +85,13 @@ def scale_of(one: Primitive, rows: Sequence[Any]) -> float:
     if one not in ROUNDING:
         return 0.0
     sizes = [abs(row) for row in rows if row is not None and abs(row) < inf]
-    return max([1.0, *sizes]) ** 2
+    return float(max([1.0, *sizes]) ** 2)
 
 
 # The laws.
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(one=any_primitive, data=st.data())
 def test_combining_is_associative_and_commutative(one: Primitive, data: st.DataObject) -> None:
     rows = [data.draw(tame(one)) for _ in range(3)]
@@ -101,7 +101,7 @@ def test_combining_is_associative_and_commutative(one: Primitive, data: st.DataO
     assert same(read(merge(one, a, b, c)), read(merge(one, c, a, b)), scale=scale)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(one=any_primitive, data=st.data())
 def test_a_partial_of_no_input_changes_nothing(one: Primitive, data: st.DataObject) -> None:
     row = data.draw(tame(one))
@@ -123,7 +123,7 @@ def ranges(draw: st.DrawFn, rows: int) -> list[Range]:
     return [(lo % rows, min(rows, lo % rows + length)) for lo, length in drawn]
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(one=any_primitive, data=st.data())
 def test_ranges_combine_as_their_rows_do_one_by_one(one: Primitive, data: st.DataObject) -> None:
     rows = data.draw(st.lists(tame(one), min_size=1, max_size=20))
@@ -224,13 +224,13 @@ def combined_variance(slices: Sequence[Sequence[float]]) -> float:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("count", [2, 10, 3_000])
-def test_variance_of_slices_of_one_row_is_right_to_1e_9(count: int, seed: int) -> None:
+def test_variance_of_slices_of_one_row_is_right_to_1e_12(count: int, seed: int) -> None:
     # Mean 1e9, deviation 1e-3. Each slice's mean is exact, and so is its distance from the window's mean
     # (two nearby doubles); the error that the window's mean has itself is taken out again. What is left is
-    # the rounding of sums of positive terms: count · 2^−53 at worst, which is 1e-12 here.
+    # the rounding of sums of positive terms: count · 2^−53 at worst, which is 4e-13 here.
     chance = Random(seed)
     rows = [chance.gauss(1e9, 1e-3) for _ in range(count)]
-    assert combined_variance([[row] for row in rows]) == pytest.approx(exact_variance(rows), rel=1e-9)
+    assert combined_variance([[row] for row in rows]) == pytest.approx(exact_variance(rows), rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -241,7 +241,7 @@ def test_variance_of_longer_slices_is_as_right_as_their_means(size: int, seed: i
     chance = Random(seed)
     slices = [[chance.gauss(1e9, 1e-3) for _ in range(size)] for _ in range(2_000 // size)]
     rows = [row for some in slices for row in some]
-    assert combined_variance(slices) == pytest.approx(exact_variance(rows), rel=2e-5)
+    assert combined_variance(slices) == pytest.approx(exact_variance(rows), rel=1e-5, abs=0)
 
 
 def test_a_constant_has_no_variance_however_large() -> None:

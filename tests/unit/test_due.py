@@ -1,6 +1,7 @@
 """Which windows are due, against all windows spelled out; and the clock that makes them so."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,7 @@ def holds(window: Window, end: int, starts: list[int]) -> bool:
     return any(end - window.range_ms * 1000 <= start < end for start in starts)
 
 
-@settings(max_examples=200)
+@settings(max_examples=150)
 @given(windows(), st.lists(moments, max_size=6), st.none() | moments, st.none() | moments)
 def test_due_windows_are_those_that_hold_a_slice_and_were_reached(
     window: Window, starts: list[int], before: int | None, now: int | None
@@ -45,13 +46,14 @@ def test_due_windows_are_those_that_hold_a_slice_and_were_reached(
     assert found.tolist() == [end for end in all_ends(window, after, until) if holds(window, end, starts)]
 
 
+@settings(max_examples=50)
 @given(windows(), st.lists(moments, min_size=1, max_size=4), st.lists(moments, max_size=6))
 def test_every_window_is_due_once_wherever_the_watermark_stops(
     window: Window, starts: list[int], stops: list[int]
 ) -> None:
     slices = np.unique(np.array(starts, dtype=np.int64))
     marks: list[int | None] = [None, *sorted(stops), None]
-    moves = [Advance(before=a, now=b) for a, b in zip(marks, marks[1:], strict=False)]
+    moves = [Advance(before=a, now=b) for a, b in pairwise(marks)]
     in_steps = [end for move in moves for end in due_ends(window, move, slices).tolist()]
     assert in_steps == due_ends(window, Advance(before=None, now=None), slices).tolist()
 
@@ -101,6 +103,7 @@ def test_every_end_is_every_end(window: Window, after: int, until: int) -> None:
     assert found.tolist() == all_ends(window, after, until)
 
 
+@settings(max_examples=50)
 @given(st.lists(windows(), min_size=1, max_size=5), moments)
 def test_the_oldest_needed_slice_is_where_the_oldest_open_window_begins(
     several: list[Window], watermark: int

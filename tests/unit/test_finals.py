@@ -1,5 +1,6 @@
 """Final aggregation of all due windows at once, against each window on its own."""
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def slow(
 
 
 @pytest.mark.parametrize("keyed", [True, False])
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(several=rows, due=bounds, emit_empty=st.booleans(), pairs=st.sampled_from((1, 7, 1000)))
 def test_all_windows_at_once_are_each_window_on_its_own(
     keyed: bool, several: list[Row], due: list[tuple[int, int]], emit_empty: bool, pairs: int
@@ -83,8 +84,6 @@ def test_operations_are_the_slices_that_windows_were_made_of() -> None:
 
 
 def test_results_that_do_not_fit_are_counted_for_their_query() -> None:
-    from decimal import Decimal
-
     most = Decimal(10**36 - 1)
     several = [Row(0, None, 1, None, most), Row(1000, None, 1, None, None)]
     several += [Row(2000, None, 1, None, most), Row(3000, None, 1, None, most)]

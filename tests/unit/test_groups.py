@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.runtime.groups import GroupIndex
@@ -35,6 +35,7 @@ def rows_of(found: pa.Table) -> list[tuple[Any, ...]]:
     return [canonical(tuple(row.values())) for row in found.to_pylist()]
 
 
+@settings(max_examples=50)
 @given(st.lists(st.lists(keys, max_size=8), max_size=4))
 def test_equal_keys_have_one_number_across_batches(batches: list[list[Key]]) -> None:
     index = GroupIndex(TYPES)
@@ -49,6 +50,7 @@ def test_equal_keys_have_one_number_across_batches(batches: list[list[Key]]) -> 
     assert found == list(numbers)
 
 
+@settings(max_examples=50)
 @given(st.lists(keys, min_size=1, max_size=12), st.data())
 def test_keeping_some_numbers_them_anew(rows: list[Key], data: st.DataObject) -> None:
     index = GroupIndex(TYPES)

@@ -48,8 +48,10 @@ def test_queries_that_differ_in_windows_share_one_relation() -> None:
     ("first", "second"),
     [
         ("SELECT count(*) AS c FROM trades {} WHERE vol > 5", "SELECT count(*) AS c FROM trades {}"),
-        ("SELECT count(*) AS c FROM trades {} WHERE vol > 5", "SELECT count(*) AS c FROM trades {} WHERE vol > 6"),
-        ("SELECT symbol, count(*) AS c FROM trades {} GROUP BY symbol", "SELECT count(*) AS c FROM trades {}"),
+        ("SELECT count(*) AS c FROM trades {} WHERE vol > 5",
+         "SELECT count(*) AS c FROM trades {} WHERE vol > 6"),
+        ("SELECT symbol, count(*) AS c FROM trades {} GROUP BY symbol",
+         "SELECT count(*) AS c FROM trades {}"),
         ("SELECT symbol, count(*) AS c FROM trades {} GROUP BY symbol",
          "SELECT day, count(*) AS c FROM trades {} GROUP BY day"),
         ("SELECT count(*) AS c FROM trades {}",
@@ -106,7 +108,8 @@ def test_each_primitive_is_kept_once() -> None:
 def test_a_filter_is_part_of_what_is_aggregated() -> None:
     plan = optimize(
         queries(
-            f"SELECT sum(price) FILTER (WHERE vol > 5) AS s, count(*) FILTER (WHERE ok) AS c FROM trades {FIVE}",
+            "SELECT sum(price) FILTER (WHERE vol > 5) AS s, count(*) FILTER (WHERE ok) AS c "
+            f"FROM trades {FIVE}",
             f"SELECT sum(price) AS s FROM trades {FIVE}",
         )
     )

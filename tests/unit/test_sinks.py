@@ -122,20 +122,36 @@ def test_an_unfinished_file_is_written_anew_and_other_files_are_left_alone(tmp_p
     folder.mkdir()
     (folder / ".weft-000000000-000000000.parquet.tmp").write_bytes(b"PAR1 cut off")
     (folder / "part-000000007-000000009.parquet").write_text("not ours")
-    sink = ParquetSink(tmp_path, queries=["a"])
+    sink = ParquetSink(tmp_path, queries={"a": result(1).schema})
     sink.deliver(0, {"a": result(1)})
     sink.flush()
     assert files(tmp_path) == ["part-000000007-000000009.parquet", "weft-000000000-000000000.parquet"]
 
 
+def test_a_query_without_results_has_a_dataset_without_rows(tmp_path: Path) -> None:
+    sink = ParquetSink(tmp_path, queries={"a": result(1).schema, "none": result(1).schema})
+    sink.deliver(0, {"a": result(1)})
+    sink.flush()
+    sink.deliver(1, {"a": result(2)})
+    sink.flush()
+    assert written(tmp_path, "a") == [1, 2]
+    assert written(tmp_path, "none") == []
+    assert len(list((tmp_path / "none").iterdir())) == 1
+
+
 def test_memory_keeps_all_results() -> None:
     sink = MemorySink()
-    assert sink.results("a") is None
+
+    def kept() -> list[int]:
+        table = sink.results("a")
+        return [] if table is None else table["x"].to_pylist()
+
+    assert kept() == []
     sink.deliver(0, {"a": result(1)})
     sink.deliver(1, {"a": result(2, 3)})
-    assert sink.results("a").to_pydict()["x"] == [1, 2, 3]
+    assert kept() == [1, 2, 3]
     sink.deliver(2, {"a": result(4)})
-    assert sink.results("a").to_pydict()["x"] == [1, 2, 3, 4]
+    assert kept() == [1, 2, 3, 4]
     assert sink.done == 2
 
 

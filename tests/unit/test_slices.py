@@ -96,6 +96,7 @@ def test_lemma_1_holds_for_panes_and_pairs(window: Window, slicing: Slicing) -> 
     assert meets_lemma_1(sliced, window)
 
 
+@settings(max_examples=60)
 @given(st.data(), windows(offsets=False))
 def test_lemma_1_says_just_which_slices_can_answer_a_window(data: st.DataObject, window: Window) -> None:
     sliced = between(data.draw(cuts(window)))
@@ -152,6 +153,7 @@ def test_a_composition_has_the_edges_of_all_and_no_others(several: list[Window],
     assert list(composed.edges) == edges_between(several, 0, composed.period, slicing)
 
 
+@settings(max_examples=60)
 @given(st.data(), st.lists(windows(offsets=False), min_size=1, max_size=5))
 def test_theorem_1_no_composition_has_fewer_slices_than_that_of_pairs(
     data: st.DataObject, several: list[Window]

@@ -1,6 +1,8 @@
 """A relation's state is that of all its rows, whatever batches they came in."""
 
-import numpy as np
+from itertools import pairwise
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,17 +23,17 @@ from tests.unit.state_samples import (
 from weft.runtime import state as state_module
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(rows, st.sets(st.integers(1, 14)), st.randoms(), st.booleans(), st.booleans())
 def test_any_order_and_any_cut_into_batches_gives_the_same_state(
-    several: list[Row], cuts: set[int], chance: np.random.Generator, keyed: bool, settling: bool
+    several: list[Row], cuts: set[int], chance: Random, keyed: bool, settling: bool
 ) -> None:
     whole = contents(state_of(block(several, keyed=keyed), keyed=keyed))
     shuffled = list(several)
-    chance.shuffle(shuffled)  # type: ignore[arg-type]
+    chance.shuffle(shuffled)
     bounds = [0, *sorted(cut for cut in cuts if cut < len(several)), len(several)]
     state = state_of(keyed=keyed)
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in pairwise(bounds):
         state.add(block(shuffled[begin:end], keyed=keyed))
         if settling:
             state.settle()
@@ -40,6 +42,7 @@ def test_any_order_and_any_cut_into_batches_gives_the_same_state(
     assert state.starts().tolist() == sorted({row.start for row in several})
 
 
+@settings(max_examples=30)
 @given(rows)
 def test_rows_are_sorted_by_group_and_slice(several: list[Row]) -> None:
     state = state_of(block(several[:7]), block(several[7:]))
@@ -48,7 +51,7 @@ def test_rows_are_sorted_by_group_and_slice(several: list[Row]) -> None:
     assert places == sorted(set(places))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(rows, rows, st.integers(-5, 9).map(lambda slice: slice * 1000), st.booleans())
 def test_forgetting_leaves_what_open_windows_hold(
     old: list[Row], new: list[Row], before: int, settled: bool

@@ -132,7 +132,9 @@ def _dtype(type: DataType) -> npt.DTypeLike:
 
 def _filler(type: DataType) -> int | str | bytes:
     """Return what stands for NULL: a value that compares with the type's others."""
-    return {Kind.STRING: "", Kind.BINARY: b""}.get(type.kind, 0)
+    if type.kind is Kind.STRING:
+        return ""
+    return b"" if type.kind is Kind.BINARY else 0
 
 
 def _objects(values: list[Any]) -> Objects:

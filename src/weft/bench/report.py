@@ -135,7 +135,7 @@ def show_memory(result: "MemoryResult", console: Console) -> None:
         "event time",
         "seconds",
         "retained partials",
-        "JVM heap",
+        "JVM live",
         "JVM RSS",
         "Python RSS",
     ):

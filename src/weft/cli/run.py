@@ -17,6 +17,7 @@ from weft.cli.workload import load
 from weft.engine import Engine
 from weft.errors import EngineError
 from weft.optimizer.slices import Slicing
+from weft.runtime.results import result_schema
 from weft.runtime.sinks import ConsoleSink, ParquetSink, as_table
 
 _SHOWN_QUERIES = 5
@@ -106,8 +107,9 @@ def _run_plain(engine: Engine, out: Path | None, *, follow: bool, checkpoint: Pa
         raise EngineError(
             "--sharing none runs over all data there is: it takes neither --follow nor --checkpoint"
         )
-    sink = None if out is None else ParquetSink(out)
     names = list(engine.queries)
+    schemas = {name: result_schema(query.logical) for name, query in engine.queries.items()}
+    sink = None if out is None else ParquetSink(out, queries=schemas)
     for name in track(names, description="ordinary Spark", console=Console(stderr=True)):
         rows = engine.run_plain(name)
         if sink is not None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.aggregates import arrow_type
-from weft.optimizer.plan import Answer, SharedPlan
+from weft.optimizer.plan import Answer, Relation, SharedPlan
 from weft.optimizer.rules import optimize
 from weft.optimizer.slices import Slicing
 from weft.query.logical import LogicalQuery, StreamDef
@@ -158,15 +158,19 @@ class Pipeline:
             self.plan = optimize([live.query for live in self.queries.values()], self.slicing)
             self._job = BatchJob(self.plan, self.stream, self.tables, self.functions)
             self._programs = programs(self.plan)
-            self.states = {
-                relation.grouping: self.states.get(relation.grouping)
-                or RelationState([arrow_type(key.type) for key in relation.keys])
-                for relation in self.plan.relations
-            }
+            self.states = {relation.grouping: self._state(relation) for relation in self.plan.relations}
             windows = {window for relation in self.plan.relations for window in relation.windows}
             shapes = [(window.range_ms, window.slide_ms, window.offset_ms) for window in windows]
             self._windows = np.array(shapes, dtype=np.int64).reshape(-1, 3)
         return self._job
+
+    def _state(self, relation: Relation) -> RelationState:
+        """Return a relation's partials so far, less those that nobody asks for any more."""
+        state = self.states.get(relation.grouping)
+        if state is None:
+            return RelationState([arrow_type(key.type) for key in relation.keys])
+        state.keep(relation.primitives)
+        return state
 
     def _bounds(self) -> Bounds:
         skew = self.stream.skew_ms

@@ -1,7 +1,7 @@
 """Where results go. A sink takes the results of commits in order, and says through which one it is done."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
@@ -63,7 +63,9 @@ class MemorySink:
 class ParquetSink:
     """Write one Parquet dataset per query, in few files however many batches there were."""
 
-    def __init__(self, folder: Path, *, queries: Iterable[str] = (), resume_after: int = -1) -> None:
+    def __init__(
+        self, folder: Path, *, queries: Mapping[str, pa.Schema] | None = None, resume_after: int = -1
+    ) -> None:
         self._folder = folder
         self._resume_after = resume_after
         self._buffer: dict[str, list[pa.Table]] = {}
@@ -71,7 +73,8 @@ class ParquetSink:
         self._first = self._last = self.done = resume_after
         self._flushed_at = monotonic()
         self._cleared: set[str] = set()
-        for name in queries:
+        self._queries = dict(queries or {})
+        for name in self._queries:
             self._clear(name)
 
     def deliver(self, commit: int, results: Results) -> None:
@@ -89,20 +92,30 @@ class ParquetSink:
         """Write a file for each query that has new results."""
         for name, parts in self._buffer.items():
             self._clear(name)
-            path = self._folder / name / f"weft-{self._first:09d}-{self._last:09d}.parquet"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_name(f".{path.name}.tmp")
-            pq.write_table(pa.concat_tables(parts), unfinished)
-            unfinished.rename(path)
+            self._write(name, pa.concat_tables(parts))
+        for name, schema in self._queries.items():
+            # A query without results has a dataset too, with no rows.
+            if not any((self._folder / name).glob("weft-*.parquet")):
+                self._write(name, schema.empty_table())
         self._buffer, self._buffered_bytes = {}, 0
         self._flushed_at = monotonic()
         self.done = self._last
+
+    def _write(self, name: str, rows: pa.Table) -> None:
+        first, last = max(self._first, 0), max(self._last, 0)
+        path = self._folder / name / f"weft-{first:09d}-{last:09d}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.tmp")
+        pq.write_table(rows, unfinished)
+        unfinished.rename(path)
 
     def _clear(self, name: str) -> None:
         """Remove the query's files of commits that are delivered again, and nothing else."""
         if name in self._cleared:
             return
         self._cleared.add(name)
+        for unfinished in (self._folder / name).glob(".weft-*.tmp"):
+            unfinished.unlink()
         for path in (self._folder / name).glob("weft-*.parquet"):
             written = _OWN_FILE.fullmatch(path.name)
             if written is not None and int(written[1]) > self._resume_after:

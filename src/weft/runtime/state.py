@@ -1,6 +1,6 @@
 """The partials of one relation, back to the oldest window still open."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,12 @@ class RelationState:
         """Take in a batch's partials."""
         if len(block):
             self._fresh.append(block)
+
+    def keep(self, primitives: Iterable[Primitive]) -> None:
+        """Forget the partials of all other primitives."""
+        self.settle()
+        wanted = set(primitives)
+        self.partials = {one: partial for one, partial in self.partials.items() if one in wanted}
 
     def starts(self) -> Times:
         """Return the distinct slice starts."""
