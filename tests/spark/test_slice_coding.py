@@ -13,11 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.unit.window_samples import due_ends
 from weft.optimizer.plan import Relation
 from weft.optimizer.slice_manager import SliceManager
 from weft.optimizer.slice_starts import Times, slice_starts
 from weft.optimizer.slices import Slicing, edge_classes
-from weft.runtime.due import Advance, due_ends
+from weft.runtime.due import Advance
 from weft.spark import slicing
 from weft.spark.constants import Constants
 from weft.spark.slicing import SliceCoder, Table, build_table
@@ -155,7 +156,13 @@ def codings() -> tuple[Coding, ...]:
     return (*(random_coding(seed) for seed in SEEDS), dense)
 
 
-def coded(spark: SparkSession, several: Sequence[Coding], times: Times) -> list[Times]:
+@pytest.fixture(autouse=True)
+def _tables_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have tables used wherever slices are coarser than panes, however short the batch."""
+    monkeypatch.setattr(slicing, "_MAX_PANES", 0)
+
+
+def coded(spark: SparkSession, several: Sequence[Coding], times: Times) -> list[tuple[SliceCoder, Times]]:
     """Return each case's code for each time, all by one job."""
     constants = Constants(TIME)
     columns = []
@@ -168,7 +175,7 @@ def coded(spark: SparkSession, several: Sequence[Coding], times: Times) -> list[
     found = rows.select(
         *(coder.column(F.col(TIME), constants).alias(name) for coder, name in columns)
     ).toArrow()
-    return [np.asarray(found[name]) for _, name in columns]
+    return [(coder, np.asarray(found[name])) for coder, name in columns]
 
 
 def test_spark_gives_the_slices_of_the_slice_manager(spark: SparkSession) -> None:
@@ -179,16 +186,16 @@ def test_spark_gives_the_slices_of_the_slice_manager(spark: SparkSession) -> Non
     times = np.array(sorted(everywhere.union(*(coding.times for coding in several))), dtype=np.int64)
     places = {int(time): place for place, time in enumerate(times)}
     modes = set()
-    for coding, codes in zip(several, coded(spark, several, times), strict=True):
+    for coding, (coder, codes) in zip(several, coded(spark, several, times), strict=True):
         classes = edge_classes(coding.windows, coding.slicing)
-        modes.add((coding.coder("x").uses_table, coding.begin_us is not None))
+        modes.add((coder.uses_table, coding.begin_us is not None))
         assert (codes <= times).all()
-        starts = slice_starts(codes, classes)
+        starts = coder.starts(codes)
         np.testing.assert_array_equal(starts, slice_starts(times, classes), err_msg=str(coding))
         for time in coding.times:
             assert starts[places[time]] == slow_start(coding.windows, coding.slicing, time), (coding, time)
-    # Both ways of coding, and both with and without a watermark, were among the cases.
-    assert modes == {(False, False), (False, True), (True, False), (True, True)}
+    # Both ways of coding, and a first batch without a watermark, were among the cases.
+    assert modes == {(False, False), (False, True), (True, True)}
 
 
 def test_spark_puts_published_times_into_the_published_windows(spark: SparkSession) -> None:
@@ -202,7 +209,8 @@ def test_spark_puts_published_times_into_the_published_windows(spark: SparkSessi
     for case in cases:
         shape = case["range_ms"], case["slide_ms"], case["offset_ms"]
         rows = np.isin(times, [time * 1000 for time in case["times_ms"]])
-        starts = np.unique(slice_starts(codes[shape][rows], edge_classes([windows[shape]])))
+        coder, coded_times = codes[shape]
+        starts = np.unique(coder.starts(coded_times[rows]))
         ends = due_ends(windows[shape], Advance(before=None, now=None), starts) // 1000
         found = {(end - case["range_ms"], end) for end in ends.tolist()}
         wanted = {(start, end) for start, end in case["windows_ms"]}
@@ -213,15 +221,14 @@ def test_columns_built_once_serve_later_batches(spark: SparkSession) -> None:
     # A plan builds its columns once; only the constants change with the watermark.
     windows = (Window(range_ms=1_500, slide_ms=997), Window(range_ms=3_000, slide_ms=1_009, offset_ms=5))
     coder = Coding(windows=windows).coder("slices")
-    assert coder.uses_table
     constants = Constants(TIME)
     times = np.array([step * 123_457 - 5_000_000 for step in range(100)])
     frame = spark.createDataFrame([(time,) for time in times.tolist()], f"{TIME} bigint").coalesce(1)
     column, depth = None, -1
     for watermark in (None, -2_000_001, 1_234_567, 3_000_000):
         coder.prepare(constants, begin_us=watermark, span_us=4_000_123)
+        assert coder.uses_table == (watermark is not None)
         if column is None or coder.depth != depth:
-            assert coder.depth > depth
             column, depth = coder.column(F.col(TIME), constants), coder.depth
         found = frame.select(TIME, *constants.literals()).select(column.alias("code")).toArrow()
         starts = slice_starts(np.asarray(found["code"]), edge_classes(windows))

@@ -121,9 +121,9 @@ def slices() -> SlicesResult:
     return SlicesResult(
         queries=256, rows=5, weft_s=2.0, one_query_s=2.5, unshared_s=640.0, scan_s=1.0, partial_ops=5,
         final_ops=9, measured_queries=5, repeats=3, batches=8, windows=11, cores=2, pyspark="4.3.0",
-        register_s=0.1, stages_s={"spark": 1.0}, runs_s={"Weft": (2.0,)}, rows_equal=True,
-        compared_queries=256, compared_rows=11, differences=(), fixed_cost_ms=80.0, empty_batch_ms=50.0,
-        operations=tuple(counted),
+        register_s=0.1, stages_s={"spark": 1.0}, runs_s={"Weft": (2.0,)}, ratio_by_pairs=0.8,
+        rows_equal=True, compared_queries=256, compared_rows=11, differences=(), fixed_cost_ms=80.0,
+        empty_batch_ms=50.0, operations=tuple(counted),
     )  # fmt: skip
 
 

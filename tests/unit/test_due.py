@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.language_samples import TRADES
-from tests.unit.window_samples import windows
+from tests.unit.window_samples import due_ends, windows
 
 from weft.runtime import due
 from weft.runtime.clock import Clock, RowCounts, Seen
-from weft.runtime.due import Advance, due_ends, every_end, oldest_needed
+from weft.runtime.due import Advance, due_windows, every_window, oldest_needed, shapes
 from weft.window import Window
 
 Times = npt.NDArray[np.int64]
@@ -58,11 +58,21 @@ def test_every_window_is_due_once_wherever_the_watermark_stops(
     assert in_steps == due_ends(window, Advance(before=None, now=None), slices).tolist()
 
 
-def test_years_without_rows_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object) -> None:
-        raise AssertionError("all ends of the years between were spelled out")
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many windows were looked at one by one, call by call."""
+    counts: list[int] = []
+    real = due._holds
 
-    monkeypatch.setattr(due, "_holds", never)
+    def counted(ends: Times, ranges: Times, starts: Times) -> npt.NDArray[np.bool_]:
+        counts.append(len(ends))
+        return real(ends, ranges, starts)
+
+    monkeypatch.setattr(due, "_holds", counted)
+    return counts
+
+
+def test_years_without_rows_cost_nothing(looked_at: list[int]) -> None:
     window = Window(range_ms=5, slide_ms=1)
     starts = np.array([-20 * YEAR_US, 0, 30 * YEAR_US])
     found = due_ends(window, Advance(before=None, now=None), starts)
@@ -71,17 +81,10 @@ def test_years_without_rows_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert due_ends(hopping, Advance(before=None, now=None), starts).tolist() == []
     late = due_ends(window, Advance(before=0, now=29 * YEAR_US), starts)
     assert late.tolist() == [1000, 2000, 3000, 4000, 5000]
+    assert sum(looked_at) == 0
 
 
-def test_a_small_step_of_the_watermark_looks_at_few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at = []
-    real = due._holds
-
-    def counted(ends: Times, range_us: int, starts: Times) -> npt.NDArray[np.bool_]:
-        looked_at.append(len(ends))
-        return real(ends, range_us, starts)
-
-    monkeypatch.setattr(due, "_holds", counted)
+def test_a_small_step_of_the_watermark_looks_at_few_windows(looked_at: list[int]) -> None:
     day = Window(range_ms=86_400_000, slide_ms=1)
     starts = np.arange(0, 86_400_000_000, 1_000_000)
     found = due_ends(day, Advance(before=86_400_000_000, now=86_400_010_000), starts)
@@ -99,8 +102,24 @@ def test_nothing_is_due_without_slices_or_a_move() -> None:
 
 @given(windows(), moments, moments)
 def test_every_end_is_every_end(window: Window, after: int, until: int) -> None:
-    found = every_end(window, after_us=after, until_us=until)
-    assert found.tolist() == all_ends(window, after, until)
+    newest = until - window.range_ms * 1000
+    shape, found = every_window(shapes([window, window]), after_us=after, newest_us=newest, now_us=None)
+    assert found[shape == 0].tolist() == found[shape == 1].tolist() == all_ends(window, after, until)
+    _, reached = every_window(shapes([window]), after_us=after, newest_us=newest, now_us=until - 5_000)
+    assert reached.tolist() == all_ends(window, after, until - 5_000)
+
+
+@given(
+    st.lists(windows(), min_size=1, max_size=6), st.lists(moments, min_size=1, max_size=9), moments, moments
+)
+def test_many_shapes_at_once_are_each_on_its_own(
+    several: list[Window], starts: list[int], before: int, now: int
+) -> None:
+    slices = np.unique(np.array(starts, dtype=np.int64))
+    advance = Advance(before=min(before, now), now=max(before, now))
+    shape, ends = due_windows(shapes(several), advance, slices)
+    for place, window in enumerate(several):
+        assert sorted(ends[shape == place].tolist()) == due_ends(window, advance, slices).tolist()
 
 
 @settings(max_examples=50)

@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.unit.test_oracle_cases import CASES
+from tests.unit.window_samples import due_ends
 
 from weft.optimizer.slice_starts import slice_starts
 from weft.optimizer.slices import Slicing, edge_classes
-from weft.runtime.due import Advance, due_ends
+from weft.runtime.due import Advance
 from weft.window import Window
 
 Case = dict[str, Any]

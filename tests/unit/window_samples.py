@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from hypothesis import strategies as st
 
 from weft.optimizer.slices import Slicing
+from weft.runtime.due import Advance, Times, due_windows, shapes
 from weft.window import Window
 
 SLIDES = (1, 2, 3, 4, 5, 6, 9, 10, 12, 15, 20, 30, 36, 45, 60)
@@ -48,3 +49,10 @@ def edges_between(
     several = tuple(windows)
     times = range(after + 1, until + 1)
     return [time for time in times if any(is_edge(time, window, slicing) for window in several)]
+
+
+def due_ends(window: Window, advance: Advance, starts: Times) -> Times:
+    """Return the ends of one window's due windows, in order."""
+    shape, ends = due_windows(shapes([window]), advance, starts)
+    assert not shape.any()
+    return ends

@@ -36,7 +36,8 @@ def show_slices(result: "SlicesResult", console: Console) -> None:
     console.print(
         f"fixed_cost_ms {result.fixed_cost_ms:.0f} per micro-batch, over Spark's own "
         f"{result.empty_batch_ms:.0f} ms\n"
-        f"ratio_to_one_query {result.ratio_to_one_query:.2f}\n"
+        f"ratio_to_one_query {result.ratio_to_one_query:.2f} "
+        f"({result.ratio_by_pairs:.2f} by pairs of consecutive runs)\n"
         f"speedup_vs_unshared {result.speedup_vs_unshared:,.0f}"
     )
 

@@ -57,6 +57,8 @@ class SlicesResult:
     """Weft's seconds within batches, in its last run."""
     runs_s: dict[str, tuple[float, ...]]
     """Every counted run."""
+    ratio_by_pairs: float
+    """The median of each run of Weft over the ordinary query run right after it: steady on a busy machine."""
     rows_equal: bool | None
     compared_queries: int
     compared_rows: int
@@ -179,6 +181,11 @@ class _Bench:
         self._runs.append(run_weft(self._given, self._queries, out=self._scratch / str(len(self._runs) + 1)))
         return self._runs[-1].seconds
 
+    def _ratio_by_pairs(self) -> float:
+        rounds = zip(*(self._taken[f"ordinary {one.name}"].runs for one in self._chosen), strict=True)
+        after: list[float] = [seconds for several in rounds for seconds in several]
+        return median(weft / one for weft, one in zip(self._taken[_WEFT].runs, after, strict=True))
+
     def result(self, compared: Comparison, fixed: FixedCost, operations: tuple[Counted, ...]) -> SlicesResult:
         """Return what was measured."""
         last = self._runs[-1]
@@ -201,6 +208,7 @@ class _Bench:
             register_s=last.register_s,
             stages_s=dict(last.stages),
             runs_s={name: seconds.runs for name, seconds in self._taken.items()},
+            ratio_by_pairs=self._ratio_by_pairs(),
             rows_equal=compared.equal,
             compared_queries=compared.queries,
             compared_rows=compared.rows,

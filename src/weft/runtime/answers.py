@@ -34,7 +34,10 @@ def by_query(rows: pa.Table, answers: Sequence[Answer]) -> Iterator[tuple[str, p
     rows = rows.drop_columns(["query"])
     if (np.diff(number) < 0).any():
         rows = rows.take(pa.array(order))
+    renamed: dict[tuple[str, ...], pa.Table] = {}
     present, starts = np.unique(number[order], return_index=True)
     for query, begin, end in zip(present, starts, [*starts[1:], len(number)], strict=True):
-        names = [output.name for output in answers[query].query.outputs]
-        yield answers[query].query.name, rows.slice(begin, end - begin).rename_columns([*_WINDOW, *names])
+        names = tuple(output.name for output in answers[query].query.outputs)
+        if names not in renamed:
+            renamed[names] = rows.rename_columns([*_WINDOW, *names])
+        yield answers[query].query.name, renamed[names].slice(begin, end - begin)

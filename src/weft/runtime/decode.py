@@ -6,7 +6,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.aggregates import Partial, Primitive, from_arrow
-from weft.optimizer.slice_starts import slice_starts
 from weft.runtime.clock import RowCounts, Seen
 from weft.runtime.state import Block
 from weft.spark.job import (
@@ -67,7 +66,7 @@ def block(job: BatchJob, index: int, result: pa.Table) -> Block:
     names = [slot.name for slot in job.layout.keys[index]]
     slots = zip(relation.primitives, job.layout.primitives[index], strict=True)
     return Block(
-        starts=slice_starts(np.asarray(rows[SLICE]), job.coders[index].classes),
+        starts=job.coders[index].starts(np.asarray(rows[SLICE])),
         keys=rows.select(names),
         partials={primitive: _partial(primitive, slot, rows) for primitive, slot in slots},
         rows=pc.sum(rows[ROWS]).as_py() or 0,

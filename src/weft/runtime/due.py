@@ -1,5 +1,6 @@
 """Which windows are due when the watermark moves."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,48 +22,69 @@ class Advance:
     """None at the end of input."""
 
 
-def due_ends(window: Window, advance: Advance, starts: Times) -> Times:
-    """Return the ends of windows that hold a slice and that the watermark has now reached.
+def due_windows(windows: Times, advance: Advance, starts: Times) -> tuple[npt.NDArray[np.intp], Times]:
+    """Return the windows that hold a slice and whose end the watermark has now reached, of many shapes.
 
-    `starts` are the distinct starts of the slices at hand, in order. A gap of years costs nothing: windows
-    are looked for where slices are.
+    `windows` has a row of (range, slide, offset) in milliseconds for each shape; `starts` are the distinct
+    starts of the slices at hand, in order. The answer is which shape, and the end. A gap of years costs
+    nothing: windows are looked for where slices are.
 
         slices   |--|--|--|      |--|            W before        W now
         windows  [-----) [-----)   [-----)          |               |
     """
-    if not len(starts):
-        return np.empty(0, dtype=np.int64)
-    range_us, slide_us, offset_us = window.range_ms * _US, window.slide_ms * _US, window.offset_ms * _US
-    lowest, highest = int(starts[0]) + 1, int(starts[-1]) + range_us
-    if advance.before is not None:
-        lowest = max(lowest, advance.before + 1)
-    if advance.now is not None:
-        highest = min(highest, advance.now)
-    first = -((offset_us - lowest) // slide_us) * slide_us + offset_us
-    if (highest - first) // slide_us <= 4 * len(starts) * -(-range_us // slide_us) + 16:
-        ends = np.arange(first, highest + 1, slide_us, dtype=np.int64)
-        return ends[_holds(ends, range_us, starts)]
-    return _ends_near(starts, range_us, slide_us, offset_us, lowest, highest)
+    if not len(starts) or not len(windows):
+        return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64)
+    ranges, slides, offsets = (windows * _US).T
+    lowest = int(starts[0]) + 1 if advance.before is None else max(int(starts[0]), advance.before) + 1
+    highest = int(starts[-1]) + ranges
+    highest = highest if advance.now is None else np.minimum(highest, advance.now)
+    first = -((offsets - lowest) // slides) * slides + offsets
+    counts = np.maximum(0, (highest - first) // slides + 1)
+    sparse = np.flatnonzero(counts > 4 * len(starts) * -(-ranges // slides) + 16)
+    counts[sparse] = 0
+    shape = np.repeat(np.arange(len(windows)), counts)
+    step = np.arange(len(shape)) - np.repeat(np.cumsum(counts) - counts, counts)
+    ends = first[shape] + step * slides[shape]
+    held = _holds(ends, ranges[shape], starts)
+    found = [(shape[held], ends[held])]
+    for one in sparse:
+        near = _ends_near(starts, int(ranges[one]), int(slides[one]), int(offsets[one]))
+        near = near[(near >= lowest) & (near <= highest[one])]
+        found.append((np.full(len(near), one), near))
+    return np.concatenate([shapes for shapes, _ in found]), np.concatenate([ends for _, ends in found])
 
 
-def _holds(ends: Times, range_us: int, starts: Times) -> npt.NDArray[np.bool_]:
-    return np.searchsorted(starts, ends) > np.searchsorted(starts, ends - range_us)
+def _holds(ends: Times, ranges: Times, starts: Times) -> npt.NDArray[np.bool_]:
+    return np.searchsorted(starts, ends) > np.searchsorted(starts, ends - ranges)
 
 
-def _ends_near(
-    starts: Times, range_us: int, slide_us: int, offset_us: int, lowest: int, highest: int
-) -> Times:
+def _ends_near(starts: Times, range_us: int, slide_us: int, offset_us: int) -> Times:
+    """Return the ends of all windows that hold any of the slices."""
     nearest = (starts - offset_us) // slide_us * slide_us + slide_us + offset_us
     several = nearest[:, None] + np.arange(-(-range_us // slide_us), dtype=np.int64) * slide_us
-    ends = np.unique(several[several - range_us <= starts[:, None]])
-    return ends[(ends >= lowest) & (ends <= highest)]
+    return np.unique(several[several - range_us <= starts[:, None]])
 
 
-def every_end(window: Window, *, after_us: int, until_us: int) -> Times:
-    """Return all window ends in `(after, until]`, with or without rows."""
-    slide_us, offset_us = window.slide_ms * _US, window.offset_ms * _US
-    first = (after_us - offset_us) // slide_us * slide_us + slide_us + offset_us
-    return np.arange(first, until_us + 1, slide_us, dtype=np.int64)
+def shapes(windows: Iterable[Window]) -> Times:
+    """Return windows as rows of (range, slide, offset) in milliseconds."""
+    rows = [(window.range_ms, window.slide_ms, window.offset_ms) for window in windows]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def every_window(
+    windows: Times, *, after_us: int, newest_us: int, now_us: int | None
+) -> tuple[npt.NDArray[np.intp], Times]:
+    """Return all windows that end after a time and begin by the newest row, with or without rows.
+
+    Only those that the watermark `now_us` has reached; all of them at the end of input.
+    """
+    found = []
+    for range_us, slide_us, offset_us in (windows * _US).tolist():
+        first = (after_us - offset_us) // slide_us * slide_us + slide_us + offset_us
+        until = newest_us + range_us
+        found.append(np.arange(first, (until if now_us is None else min(until, now_us)) + 1, slide_us))
+    shape = np.repeat(np.arange(len(found)), [len(ends) for ends in found])
+    return shape, np.concatenate([np.empty(0, dtype=np.int64), *found])
 
 
 def oldest_needed(windows: Times, watermark_us: int) -> int:

@@ -20,15 +20,14 @@ from weft.query.logical import LogicalQuery, StreamDef
 from weft.runtime import decode
 from weft.runtime.answers import by_query, select
 from weft.runtime.clock import Clock, RowCounts
-from weft.runtime.due import Advance, due_ends, every_end, oldest_needed
-from weft.runtime.finals import Finals, Times, Windows, finals
+from weft.runtime.due import Advance, due_windows, every_window, oldest_needed, shapes
+from weft.runtime.finals import Finals, Rows, Times, Windows, finals
 from weft.runtime.programs import Program, programs
 from weft.runtime.state import Block, RelationState
 from weft.spark.columns import Udf
 from weft.spark.job import BatchJob, Bounds
 from weft.spark.session import utc
 from weft.spark.tables import StaticTable
-from weft.window import Window
 
 _US = 1000
 _END_OF_TIME = (1 << 63) - 1
@@ -159,9 +158,7 @@ class Pipeline:
             self._job = BatchJob(self.plan, self.stream, self.tables, self.functions)
             self._programs = programs(self.plan)
             self.states = {relation.grouping: self._state(relation) for relation in self.plan.relations}
-            windows = {window for relation in self.plan.relations for window in relation.windows}
-            shapes = [(window.range_ms, window.slide_ms, window.offset_ms) for window in windows]
-            self._windows = np.array(shapes, dtype=np.int64).reshape(-1, 3)
+            self._windows = shapes({live.query.window for live in self.queries.values()})
         return self._job
 
     def _state(self, relation: Relation) -> RelationState:
@@ -222,35 +219,22 @@ class Pipeline:
     def _due(
         self, program: Program, answers: Sequence[Answer], advance: Advance, state: RelationState
     ) -> Windows:
-        starts = state.starts()
-        ends_of: dict[Window, Times] = {}
-        queries, begins, ends = [], [], []
-        for number, answer in enumerate(answers):
-            window = answer.query.window
-            if window not in ends_of:
-                ends_of[window] = (
-                    self._every(window, advance) if program.emit_empty else due_ends(window, advance, starts)
-                )
-            found = ends_of[window]
-            begin = found - window.range_ms * _US
-            first = self.queries[answer.query.name].first_start
-            if first is not None:
-                found, begin = found[begin >= first], begin[begin >= first]
-            queries.append(np.full(len(found), number, dtype=np.int32))
-            begins.append(begin)
-            ends.append(found)
-        return Windows(query=np.concatenate(queries), start=np.concatenate(begins), end=np.concatenate(ends))
+        windows = shapes(answer.query.window for answer in answers)
+        find = self._every if program.emit_empty else due_windows
+        query, end = find(windows, advance, state.starts())
+        start = end - windows[query, 0] * _US
+        firsts = [self.queries[answer.query.name].first_start for answer in answers]
+        joined = np.array([-_END_OF_TIME if first is None else first for first in firsts], dtype=np.int64)
+        late = Windows(query=query.astype(np.int32), start=start, end=end)
+        return late.take(np.flatnonzero(start >= joined[query]))
 
-    def _every(self, window: Window, advance: Advance) -> Times:
-        """Return the ends of all windows in the stream's span, with or without rows."""
+    def _every(self, windows: Times, advance: Advance, starts: Times) -> tuple[Rows, Times]:
+        """Return all windows in the stream's span, with or without rows."""
         oldest, newest = self.clock.oldest, self.clock.newest
         if oldest is None or newest is None:
-            return np.empty(0, dtype=np.int64)
+            return due_windows(windows, advance, starts[:0])
         after = oldest if advance.before is None else max(oldest, advance.before)
-        until = newest + window.range_ms * _US
-        return every_end(
-            window, after_us=after, until_us=until if advance.now is None else min(until, advance.now)
-        )
+        return every_window(windows, after_us=after, newest_us=newest, now_us=advance.now)
 
     def oldest_needed(self) -> int:
         """Return the start of the oldest window still open: what lies before it can be forgotten."""

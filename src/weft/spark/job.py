@@ -80,7 +80,7 @@ class BatchJob:
         self._joins = Joins(self.relations, tables, functions)
         self._constants = Constants(TIME)
         self._judge_by(Bounds(watermark=None, future=None))
-        self._built: tuple[tuple[int, ...], _Steps] | None = None
+        self._built: tuple[object, _Steps] | None = None
         alike = [
             (answer.query, self._joins.translator(plan.relations[answer.relation])) for answer in plan.answers
         ]
@@ -103,14 +103,14 @@ class BatchJob:
         return len(self.relations) != 1
 
     def _steps(self) -> _Steps:
-        """Return the columns of each step: built once, and again only if a slice table grew deeper."""
-        depths = tuple(coder.depth for coder in self.coders)
-        if self._built is None or self._built[0] != depths:
+        """Return the columns of each step: built once, and again only if rows are coded in another way."""
+        forms = tuple((coder.uses_table, coder.depth) for coder in self.coders)
+        if self._built is None or self._built[0] != forms:
             steps = _Steps(
                 inputs=self._inputs(), relation=self._relation() if self.repeats_rows else None,
                 fields=self._fields(), grouping=self._grouping(), aggregates=self._aggregates(),
             )  # fmt: skip
-            self._built = depths, steps
+            self._built = forms, steps
         return self._built[1]
 
     def _prepare(self, bounds: Bounds) -> None:

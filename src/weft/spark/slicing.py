@@ -2,14 +2,13 @@
 
 Two ways, both exact:
 
-- *grid*: the common panes of all windows. One modulo per row; right whenever panes are about as many as
-  slices.
-- *table*: for windows with hardly any common divisor. Time ahead is cut into equal cells; a cell's entry
-  names the last edge before it and the edges inside it, so a row costs a look-up and a few comparisons.
-  Rows outside the table take the grid.
+- *grid*: the common panes of all windows. One modulo per row; right as long as a batch has few panes.
+- *table*: for windows with hardly any common divisor, over batches long in event time. Time ahead is cut into
+  equal cells; a cell's entry names the last edge before it and the edges inside it, so a row costs a look-up
+  and a few comparisons. Rows outside the table take the grid.
 
-Either may give a start inside a slice instead of its beginning; the driver, which sees only distinct
-starts, rounds down (`slice_starts`).
+Either may give a start inside a slice instead of its beginning; the driver, which sees only distinct starts,
+rounds them down to the edges that the slice manager tells.
 """
 
 from collections.abc import Hashable
@@ -26,8 +25,10 @@ from weft.optimizer.slice_starts import MICROSECONDS, Times, slice_starts
 from weft.optimizer.slices import EdgeClass, Slicing, common_grid
 from weft.spark.constants import Constants
 
+_MAX_PANES = 65_536
 _PANES_PER_SLICE = 4
-"""How many panes a slice may have before the table pays."""
+"""The table pays when a batch has more panes than the first, and a slice more than the second."""
+_NEVER = np.iinfo(np.int64).max
 _MAX_EDGES = 16_384
 _MAX_CELLS = 65_536
 _MAX_EDGES_IN_CELL = 6
@@ -52,12 +53,11 @@ class SliceCoder:
     def __init__(self, relation: Relation, slicing: Slicing, name: str) -> None:
         self.classes = relation.edges(slicing)
         self._grid = common_grid(self.classes)
+        self._manager = SliceManager(relation.windows, slicing=slicing)
+        self._edges_per_us = edge_rate(tuple(relation.windows), slicing) / MICROSECONDS
         self._name = name
-        # The grid is the slices themselves for panes, and when slices are nearly as fine as panes.
-        panes_per_slice = 1 / self._grid.modulus / edge_rate(tuple(relation.windows), slicing)
-        self._manager: SliceManager | None = None
-        if panes_per_slice > _PANES_PER_SLICE:
-            self._manager = SliceManager(relation.windows, slicing=slicing)
+        self.uses_table = False
+        """Whether rows are looked up rather than computed; what once pays is kept."""
         self.depth = 0
         """How many edges a cell may have: a part of the generated code, so it only grows."""
 
@@ -66,34 +66,46 @@ class SliceCoder:
         """What the column depends on: relations of one shape can use one column."""
         return self._name if self.uses_table else self._grid
 
-    @property
-    def uses_table(self) -> bool:
-        """Whether rows are looked up rather than computed."""
-        return self._manager is not None
-
     def prepare(self, constants: Constants, *, begin_us: int | None, span_us: int) -> None:
         """Set what this batch's rows are coded with: `begin_us` is the watermark, if there is one yet."""
-        if self._manager is None:
+        if begin_us is None or not (self.uses_table or self._table_pays(span_us)):
             return
-        table = None
-        if begin_us is not None and span_us > 0:
-            table = build_table(self._manager, self.classes, begin_us, span_us)
+        self.uses_table = True
+        table = build_table(self._manager, self.classes, begin_us, span_us)
         # More comparisons than needed are harmless; a stable number keeps the compiled code.
-        self.depth = max(self.depth, len(table.inside) if table else 0)
-        constants.number(f"{self._name}_begin", table.begin if table else 0)
-        constants.number(f"{self._name}_end", table.end if table else 0)
-        constants.number(f"{self._name}_width", table.width if table else 1)
-        constants.array(f"{self._name}_before", table.before if table else np.zeros(1, np.int64))
+        self.depth = max(self.depth, len(table.inside))
+        constants.number(f"{self._name}_begin", table.begin)
+        constants.number(f"{self._name}_end", table.end)
+        constants.number(f"{self._name}_width", table.width)
+        constants.array(f"{self._name}_before", table.before)
         for depth in range(self.depth):
-            known = table is not None and depth < len(table.inside)
-            after = table.inside[depth] if table and known else np.full(1, np.iinfo(np.int64).max)
-            constants.array(f"{self._name}_inside{depth}", after)
+            edges = table.inside[depth] if depth < len(table.inside) else np.full(1, _NEVER)
+            constants.array(f"{self._name}_inside{depth}", edges)
+
+    def _table_pays(self, span_us: int) -> bool:
+        panes = span_us / (self._grid.modulus * MICROSECONDS)
+        return panes > _MAX_PANES and panes > _PANES_PER_SLICE * self._edges_per_us * span_us
+
+    def starts(self, coded: Times) -> Times:
+        """Return the starts of the slices that coded times lie in."""
+        times, places = np.unique(coded, return_inverse=True)
+        if not len(times):
+            return coded
+        edges_between = self._edges_per_us * float(times[-1] - times[0])
+        if edges_between > 4 * len(times) + 1000:
+            return slice_starts(times, self.classes)[places]
+        # One slice before the first time, then as the slice manager tells.
+        self._manager.seek(int(times[0]) // MICROSECONDS)
+        edges = list(self._manager.until(int(times[-1]) // MICROSECONDS + 1))
+        known = np.array(edges, dtype=np.int64) * MICROSECONDS
+        known = np.concatenate((slice_starts(times[:1], self.classes), known))
+        return known[np.searchsorted(known, times, side="right") - 1][places]
 
     def column(self, time: Column, constants: Constants) -> Column:
         """Return the start of each row's slice, or a time within it, in microseconds."""
         width = self._grid.modulus * MICROSECONDS
         pane = time - F.pmod(time - F.lit(self._grid.residue * MICROSECONDS), F.lit(width))
-        if self._manager is None:
+        if not self.uses_table:
             return pane
         begin, end = (constants.read(f"{self._name}_{bound}") for bound in ("begin", "end"))
         since = time - begin
@@ -140,7 +152,7 @@ def _cells(begin: int, span: int, width: int, first: int, edges: Times) -> Table
     rank = np.arange(len(inner)) - np.searchsorted(cell, cell, side="left")
     inside = []
     for depth in range(int(rank.max()) + 1 if len(rank) else 0):
-        column = np.full(cells, np.iinfo(np.int64).max)
+        column = np.full(cells, _NEVER)
         column[cell[rank == depth]] = inner[rank == depth]
         inside.append(column)
     return Table(begin, begin + span, width, before, tuple(inside))
