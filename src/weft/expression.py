@@ -1,7 +1,8 @@
 """Scalar expressions: the allow-listed tree between query text and Spark columns.
 
 A tree is a value: two texts that mean the same column expression compare equal, wherever they stood in
-the query (spans do not take part in comparison).
+the query (spans do not take part in comparison). Planning looks trees up again and again, so a call works out
+its hash once, when it is made.
 """
 
 from collections.abc import Iterator
@@ -48,6 +49,13 @@ class Call:
     args: "tuple[Expression, ...]"
     type: DataType
     span: Span | None = field(default=None, compare=False, repr=False)
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.function, self.args, self.type)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         if self.function == "cast":

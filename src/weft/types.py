@@ -1,6 +1,6 @@
 """The types of columns and expressions, with Spark's names and rules."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -37,6 +37,13 @@ class DataType:
     kind: Kind
     precision: int = 0
     scale: int = 0
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.kind, self.precision, self.scale)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:

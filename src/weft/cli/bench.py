@@ -56,7 +56,7 @@ def windows(
     queries: Annotated[
         list[int], typer.Option("--queries", "-n", help="How many windows; may be repeated.")
     ] = list(SCOTTY_SIZES),  # noqa: B006
-    rows: Annotated[int, typer.Option(help="Rows in all.", min=1000)] = 4_000_000,
+    rows: Annotated[int, typer.Option(help="Rows in all.", min=1000)] = 8_000_000,
     repeats: Repeats = 3,
     json: Json = None,
     plot: Plot = Path("bench-results/windows.png"),

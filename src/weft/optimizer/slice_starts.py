@@ -13,16 +13,32 @@ MICROSECONDS = 1000
 """Microseconds in the millisecond that windows are measured in."""
 
 
+_FEW_EDGES = 100_000
+"""So many edges are spelled out rather than worked out for each time."""
+
+
 def slice_starts(times_us: Times, classes: Collection[EdgeClass]) -> Times:
     """Return the last edge at or before each time, in microseconds.
 
     >>> slice_starts(np.array([0, 11_999, 14_000, -1]), [EdgeClass(15, 0), EdgeClass(15, 12)]).tolist()
     [0, 0, 12000, -3000]
     """
-    edges = (_last_edges(times_us, one) for one in classes)
-    return reduce(lambda left, right: np.maximum(left, right, out=left), edges)
+    if not len(times_us):
+        return times_us
+    moduli = np.array([one.modulus for one in classes], dtype=np.int64) * MICROSECONDS
+    residues = np.array([one.residue for one in classes], dtype=np.int64) * MICROSECONDS
+    first, last = int(times_us.min()), int(times_us.max())
+    if (float(last - first) / moduli + 1).sum() > max(_FEW_EDGES, 4 * len(times_us)):
+        classed = zip(moduli, residues, strict=True)
+        return reduce(np.maximum, (times_us - (times_us - residue) % modulus for modulus, residue in classed))
+    edges = _edges(moduli, residues, first, last)
+    return edges[np.searchsorted(edges, times_us, side="right") - 1]
 
 
-def _last_edges(times_us: Times, edge: EdgeClass) -> Times:
-    since: Times = (times_us - edge.residue * MICROSECONDS) % (edge.modulus * MICROSECONDS)
-    return times_us - since
+def _edges(moduli: Times, residues: Times, first: int, last: int) -> Times:
+    """Return all edges up to a time, from the last edge of each class before another."""
+    begin = first - (first - residues) % moduli
+    counts = (last - begin) // moduli + 1
+    which = np.repeat(np.arange(len(moduli)), counts)
+    step = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.unique(begin[which] + step * moduli[which])

@@ -8,11 +8,12 @@ Two ways, both exact:
   and a few comparisons. Rows outside the table take the grid.
 
 Either may give a start inside a slice instead of its beginning; the driver, which sees only distinct starts,
-rounds them down to the edges that the slice manager tells.
+rounds them down to the slice's edge.
 """
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from pyspark.sql import Column
@@ -53,8 +54,7 @@ class SliceCoder:
     def __init__(self, relation: Relation, slicing: Slicing, name: str) -> None:
         self.classes = relation.edges(slicing)
         self._grid = common_grid(self.classes)
-        self._manager = SliceManager(relation.windows, slicing=slicing)
-        self._edges_per_us = edge_rate(tuple(relation.windows), slicing) / MICROSECONDS
+        self._windows, self._slicing = relation.windows, slicing
         self._name = name
         self.uses_table = False
         """Whether rows are looked up rather than computed; what once pays is kept."""
@@ -82,24 +82,21 @@ class SliceCoder:
             edges = table.inside[depth] if depth < len(table.inside) else np.full(1, _NEVER)
             constants.array(f"{self._name}_inside{depth}", edges)
 
+    @cached_property
+    def _manager(self) -> SliceManager:
+        return SliceManager(self._windows, slicing=self._slicing)
+
+    @cached_property
+    def _panes_per_slice(self) -> float:
+        return 1 / self._grid.modulus / edge_rate(tuple(self._windows), self._slicing)
+
     def _table_pays(self, span_us: int) -> bool:
         panes = span_us / (self._grid.modulus * MICROSECONDS)
-        return panes > _MAX_PANES and panes > _PANES_PER_SLICE * self._edges_per_us * span_us
+        return panes > _MAX_PANES and self._panes_per_slice > _PANES_PER_SLICE
 
     def starts(self, coded: Times) -> Times:
         """Return the starts of the slices that coded times lie in."""
-        times, places = np.unique(coded, return_inverse=True)
-        if not len(times):
-            return coded
-        edges_between = self._edges_per_us * float(times[-1] - times[0])
-        if edges_between > 4 * len(times) + 1000:
-            return slice_starts(times, self.classes)[places]
-        # One slice before the first time, then as the slice manager tells.
-        self._manager.seek(int(times[0]) // MICROSECONDS)
-        edges = list(self._manager.until(int(times[-1]) // MICROSECONDS + 1))
-        known = np.array(edges, dtype=np.int64) * MICROSECONDS
-        known = np.concatenate((slice_starts(times[:1], self.classes), known))
-        return known[np.searchsorted(known, times, side="right") - 1][places]
+        return slice_starts(coded, self.classes)
 
     def column(self, time: Column, constants: Constants) -> Column:
         """Return the start of each row's slice, or a time within it, in microseconds."""
