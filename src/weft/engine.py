@@ -3,36 +3,17 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType, _parse_datatype_string
 
-from weft.aggregates import aggregate
 from weft.errors import EngineError, UnknownName, suggestion
 from weft.optimizer.explain import explain
 from weft.optimizer.rules import optimize
 from weft.optimizer.slices import Slicing
-from weft.query import (
-    CreateQuery,
-    CreateStream,
-    CreateTable,
-    bind,
-    check_stream,
-    parse,
-    parse_duration,
-    parse_select,
-)
-from weft.query.functions import SPELLINGS
-from weft.query.logical import (
-    Catalog,
-    FunctionDef,
-    LogicalQuery,
-    Source,
-    StreamDef,
-    TableDef,
-    TimeUnit,
-)  # fmt: skip
+from weft.query import CreateQuery, CreateStream, CreateTable, bind, parse, parse_duration, parse_select
+from weft.query.logical import LogicalQuery, Source, StreamDef, TableDef, TimeUnit
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.clock import Clock
 from weft.runtime.loop import Loop, Trigger
@@ -40,27 +21,20 @@ from weft.runtime.pipeline import BatchReport, Pipeline
 from weft.runtime.results import result_schema
 from weft.runtime.sinks import CallbackSink, MemorySink, ParquetSink, Sink
 from weft.spark.columns import Udf
+from weft.spark.declarations import Declarations
 from weft.spark.plain import run_plain
-from weft.spark.schemas import column_defs
 from weft.spark.session import local_session, utc
-from weft.spark.sources import open_static, open_stream, open_table, typed_stream
-from weft.spark.tables import StaticTable
 
 OnBatch = Callable[[str, BatchReport], None]
 """Told the stream's name and what a batch did."""
 
 
-@dataclass(slots=True)
-class _Stream:
-    """A stream as the engine holds it."""
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """A stream that is being answered, or was last."""
 
-    definition: StreamDef
-    frame: DataFrame | None = None
-    """Given from Python, or opened from the definition's source."""
-    base: Path | None = None
-    """Where a relative path starts."""
-    pipeline: Pipeline | None = None
-    loop: Loop | None = None
+    pipeline: Pipeline
+    loop: Loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,14 +96,12 @@ class Engine:
         self._spark = spark
         self._start_spark = start_spark
         self._slicing = Slicing(slicing)
-        self._streams: dict[str, _Stream] = {}
-        self._tables: dict[str, TableDef] = {}
-        self._frames: dict[str, StaticTable] = {}
-        self._functions: dict[str, Udf] = {}
-        self._function_defs: dict[str, FunctionDef] = {}
+        self._declared = Declarations(lambda: self.spark)
+        self._live: dict[str, _Live] = {}
         self._queries: dict[str, Query] = {}
         self._subscribers: dict[str, list[Callable[[pa.Table], None]]] = {}
         self._memory: MemorySink | None = MemorySink()
+        self._retired: set[str] = set()
         self._running: _Running | None = None
         self.failures: dict[str, int] = {}
 
@@ -157,7 +129,7 @@ class Engine:
         format: str = "parquet",
     ) -> None:
         """Declare a stream: a DataFrame (streaming, or static for a single batch) or a folder of files."""
-        self._claim(name)
+        frame, files = _source(source, format)
         declared = StreamDef(
             name=name,
             columns=(),
@@ -165,46 +137,26 @@ class Engine:
             time_unit=None if unit is None else TimeUnit(unit),
             delay_ms=parse_duration(delay),
             skew_ms=None if skew is None else parse_duration(skew),
-            source=None
-            if isinstance(source, DataFrame)
-            else Source(format=format, options=(("path", str(source)),)),
+            source=files,
         )
-        if isinstance(source, DataFrame):
-            self._streams[name] = _Stream(typed_stream(declared, source), source)
-        else:
-            self._streams[name] = _Stream(*open_stream(self.spark, declared))
+        self._declared.stream(declared, frame=frame)
 
     def table(self, name: str, source: DataFrame | str | Path, *, format: str = "parquet") -> None:
         """Declare a static table: a DataFrame, or a file or folder."""
-        self._claim(name)
-        if isinstance(source, DataFrame):
-            definition, frame = TableDef(name=name, columns=column_defs(source.schema)), source
-        else:
-            declared = TableDef(name=name, source=Source(format=format, options=(("path", str(source)),)))
-            definition, frame = open_table(self.spark, declared)
-        self._tables[name] = definition
-        self._frames[name] = StaticTable(frame)
+        frame, files = _source(source, format)
+        self._declared.table(TableDef(name=name, source=files), frame=frame)
 
     def function(self, name: str, udf: Udf, *, returns: str = "boolean") -> None:
         """Register a function that queries may call: a PySpark UDF, or anything from columns to a column."""
-        if name.casefold() in SPELLINGS or aggregate(name) is not None:
-            raise EngineError(f'"{name}" is a function of the language already; choose another name')
-        declared = getattr(udf, "returnType", None) or _parse_datatype_string(returns)
-        type = column_defs(StructType().add("value", declared))[0].type
-        self._functions[name.casefold()] = udf
-        self._function_defs[name.casefold()] = FunctionDef(name=name.casefold(), type=type)
+        self._declared.function(name, udf, returns)
 
     def load(self, workload: str, *, base: Path | None = None) -> None:
         """Carry out the statements of a workload; relative paths start at `base`, or else here."""
         for statement in parse(workload):
             if isinstance(statement, CreateStream):
-                self._claim(statement.definition.name)
-                self._streams[statement.definition.name] = self._declared(statement.definition, base)
+                self._declared.stream(statement.definition, base=base)
             elif isinstance(statement, CreateTable):
-                self._claim(statement.definition.name)
-                definition, frame = open_table(self.spark, statement.definition, base)
-                self._tables[definition.name] = definition
-                self._frames[definition.name] = StaticTable(frame)
+                self._declared.table(statement.definition, base=base)
             elif isinstance(statement, CreateQuery):
                 self._add(statement)
             else:
@@ -216,23 +168,22 @@ class Engine:
 
     def remove(self, name: str) -> None:
         """Remove a query; while the stream runs, it ends with the current batch."""
-        query = self._known(name)
-        stream = self._streams[query.logical.stream]
-        if stream.pipeline is not None and stream.loop is not None:
-            with stream.loop.lock:
-                stream.pipeline.remove(name)
+        live = self._running_stream(self._known(name).logical.stream)
+        if live is not None:
+            with live.loop.lock:
+                live.pipeline.remove(name)
+            self._retired.add(name)
         del self._queries[name]
 
     def explain(self, *, rows_per_second: float | None = None) -> str:
         """Return the shared plan as text, with its cost at the given rate or the one measured so far."""
         parts = []
-        for name, stream in self._streams.items():
-            queries = [query.logical for query in self._queries.values() if query.logical.stream == name]
+        for name, stream in self._declared.streams.items():
+            queries = self._queries_of(name)
             if queries:
-                rate = rows_per_second if rows_per_second is not None else _measured_rate(stream.pipeline)
-                parts.append(
-                    explain(stream.definition, optimize(queries, self._slicing), rows_per_second=rate)
-                )
+                rate = rows_per_second if rows_per_second is not None else _measured_rate(self.clock(name))
+                plan = optimize(queries, self._slicing)
+                parts.append(explain(stream.definition, plan, rows_per_second=rate))
         return "\n\n".join(parts) or "no queries"
 
     def run(
@@ -277,34 +228,38 @@ class Engine:
         if self._running is not None:
             raise EngineError("the engine is running already; stop it first")
         self._memory = MemorySink() if keep else None
+        self._live = {}
+        self._retired = set()
         self._running = _Running(
             out=None if out is None else Path(out),
             checkpoint=None if checkpoint is None else Path(checkpoint),
             sinks=tuple(sinks),
             on_batch=on_batch,
-            trigger=Trigger(follow=follow, interval=interval),
+            trigger=Trigger(follow=follow, interval_ms=parse_duration(interval)),
             idle_seconds=None if idle is None else parse_duration(idle) / 1000,
         )
-        for name in dict.fromkeys(query.logical.stream for query in self._queries.values()):
-            self._start_stream(name, self._running)
+        try:
+            for name in dict.fromkeys(query.logical.stream for query in self._queries.values()):
+                self._start_stream(name, self._running)
+        except BaseException:
+            self.stop()
+            raise
 
     def _start_stream(self, name: str, running: _Running) -> None:
-        stream = self._streams[name]
-        stored = None if running.checkpoint is None else Checkpoint(running.checkpoint / name)
-        frame = self._frame(stream)
-        stream.pipeline = self._pipeline(stream.definition)
-        queries = [query.logical for query in self._queries.values() if query.logical.stream == name]
-        for query in queries:
-            stream.pipeline.add(query)
-        stream.loop = Loop(
-            stream.pipeline,
+        frame = self._declared.rows(name)
+        queries = self._queries_of(name)
+        stored = None if running.checkpoint is None else Checkpoint(running.checkpoint / quote(name, safe=""))
+        pipeline = self._pipeline(name, queries)
+        loop = Loop(
+            pipeline,
             frame,
             sinks=[*self._own_sinks(), *running.sinks, *_parquet(running.out, queries, stored)],
             checkpoint=stored,
             on_batch=self._observer(name, running.on_batch),
             idle_seconds=running.idle_seconds,
         )
-        stream.loop.start(running.trigger)
+        self._live[name] = _Live(pipeline, loop)
+        loop.start(running.trigger)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""
@@ -318,21 +273,18 @@ class Engine:
 
     def stop(self, *, flush: bool = False) -> None:
         """Stop between batches; what is committed is delivered. `flush` closes every window first."""
-        for stream in self._streams.values():
-            if stream.loop is not None:
-                stream.loop.stop(flush=flush)
-                stream.loop = None
+        if self._running is not None:
+            for live in self._live.values():
+                live.loop.stop(flush=flush)
         self._running = None
 
     def run_plain(self, name: str) -> pa.Table:
         """Run a query as ordinary Spark, on its own, over all data there is."""
         query = self._known(name).logical
-        stream = self._streams[query.stream]
-        rows = stream.frame
-        if rows is None or rows.isStreaming:
-            _, rows = open_static(self.spark, stream.definition, stream.base)
+        stream = self._declared.streams[query.stream].definition
+        rows = self._declared.all_rows(query.stream)
         with utc(self.spark):
-            found = run_plain(rows, stream.definition, query, self._frames, self._functions)
+            found = run_plain(rows, stream, query, self._declared.tables, self._declared.functions)
         return found.cast(result_schema(query))
 
     def results(self, name: str) -> pa.Table:
@@ -352,50 +304,50 @@ class Engine:
 
     def clock(self, stream: str) -> Clock:
         """Return the watermark and row counts of a stream."""
-        pipeline = self._streams[stream].pipeline
-        return Clock() if pipeline is None else pipeline.clock
+        live = self._live.get(stream)
+        return Clock() if live is None else live.pipeline.clock
 
-    def _claim(self, name: str) -> None:
-        if name in self._streams or name in self._tables:
-            raise EngineError(f'there is a stream or table "{name}" already; choose another name')
+    def state_rows(self) -> int:
+        """Return how many partials are held, over all streams."""
+        return sum(len(state) for live in self._live.values() for state in live.pipeline.states.values())
 
-    def _declared(self, definition: StreamDef, base: Path | None) -> _Stream:
-        if definition.columns:
-            check_stream(definition)
-            return _Stream(definition, base=base)
-        known, frame = open_stream(self.spark, definition, base)
-        return _Stream(known, frame, base)
+    def _queries_of(self, stream: str) -> list[LogicalQuery]:
+        return [query.logical for query in self._queries.values() if query.logical.stream == stream]
 
-    def _frame(self, stream: _Stream) -> DataFrame:
-        if stream.frame is None:
-            stream.definition, stream.frame = open_stream(self.spark, stream.definition, stream.base)
-        return stream.frame
+    def _running_stream(self, name: str) -> _Live | None:
+        return self._live.get(name) if self._running is not None else None
 
-    def _pipeline(self, definition: StreamDef) -> Pipeline:
-        return Pipeline(definition, tables=self._frames, functions=self._functions, slicing=self._slicing)
+    def _pipeline(self, name: str, queries: Sequence[LogicalQuery]) -> Pipeline:
+        declared = self._declared
+        pipeline = Pipeline(
+            declared.streams[name].definition,
+            tables=declared.tables,
+            functions=declared.functions,
+            slicing=self._slicing,
+        )
+        for query in queries:
+            pipeline.add(query)
+        return pipeline
 
     def _add(self, written: CreateQuery) -> Query:
         if written.name in self._queries:
             raise EngineError(
                 f'there is a query "{written.name}" already; remove it first or choose another name'
             )
-        logical = bind(written, self._catalog())
-        query = Query(self, logical)
-        stream = self._streams[logical.stream]
-        if stream.pipeline is not None and stream.loop is not None:
-            with stream.loop.lock:
-                stream.pipeline.add(logical)
-        self._queries[logical.name] = query
-        if self._running is not None and stream.loop is None:
+        if written.name in self._retired:
+            raise EngineError(f'there was a query "{written.name}" in this run; choose another name')
+        logical = bind(written, self._declared.catalog())
+        live = self._running_stream(logical.stream)
+        if live is not None:
+            live.pipeline.try_out(logical, self.spark)
+            with live.loop.lock:
+                live.pipeline.add(logical)
+        query = self._queries[logical.name] = Query(self, logical)
+        if live is not None:
+            return query
+        if self._running is not None:
             self._start_stream(logical.stream, self._running)
         return query
-
-    def _catalog(self) -> Catalog:
-        return Catalog(
-            streams=tuple(stream.definition for stream in self._streams.values()),
-            tables=tuple(self._tables.values()),
-            functions=tuple(self._function_defs.values()),
-        )
 
     def _known(self, name: str) -> Query:
         if name not in self._queries:
@@ -403,7 +355,7 @@ class Engine:
         return self._queries[name]
 
     def _loops(self) -> list[Loop]:
-        return [stream.loop for stream in self._streams.values() if stream.loop is not None]
+        return [live.loop for live in self._live.values()] if self._running is not None else []
 
     def _own_sinks(self) -> list[Sink]:
         kept: list[Sink] = [] if self._memory is None else [self._memory]
@@ -429,14 +381,23 @@ def _parquet(out: Path | None, queries: Sequence[LogicalQuery], stored: Checkpoi
     delivered = -1 if stored is None else stored.delivered
     return [
         ParquetSink(
-            out, queries={query.name: result_schema(query) for query in queries}, resume_after=delivered
+            out,
+            queries={query.name: result_schema(query) for query in queries},
+            resume_after=delivered,
+            durable=stored is not None,
         )
     ]
 
 
-def _measured_rate(pipeline: Pipeline | None) -> float | None:
+def _source(source: DataFrame | str | Path, format: str) -> tuple[DataFrame | None, Source | None]:
+    if isinstance(source, DataFrame):
+        return source, None
+    return None, Source(format=format, options=(("path", str(source)),))
+
+
+def _measured_rate(clock: Clock) -> float | None:
     """Return the rows per second of event time seen so far."""
-    if pipeline is None or pipeline.clock.newest is None or pipeline.clock.oldest is None:
+    if clock.newest is None or clock.oldest is None:
         return None
-    span = (pipeline.clock.newest - pipeline.clock.oldest) / 1_000_000
-    return pipeline.clock.counts.good / span if span > 0 else None
+    span = (clock.newest - clock.oldest) / 1_000_000
+    return clock.counts.good / span if span > 0 else None

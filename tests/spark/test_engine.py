@@ -290,6 +290,7 @@ def test_the_rate_source_runs(spark: SparkSession) -> None:
         ("BIGINT", "ns", "2L * 86400000000000 + 999"),
         ("DOUBLE", "s", "172800.25D"),
         ("DECIMAL(20,3)", "s", "172800.250BD"),
+        ("DECIMAL(38,0)", "ns", "172800000000999BD"),
     ],
 )
 def test_event_time_may_be_of_many_kinds(
@@ -360,3 +361,86 @@ def test_names_are_claimed_and_errors_name_them(spark: SparkSession, feed: Calla
     ):
         engine.add("SELECT sum(prise) AS n FROM trades [RANGE '10 s']", name="r")
     assert list(engine.queries) == ["q"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "values"),
+    [
+        ("DOUBLE", "s", ["double('NaN')", "double('inf')", "-1e300D"]),
+        ("DOUBLE", "ns", ["double('NaN')", "double('-inf')"]),
+        ("BIGINT", "ns", ["-9223372036854775808L"]),
+        ("BIGINT", "s", ["9223372036854775807L", "-9223372036854775808L"]),
+        ("DECIMAL(38,0)", "s", ["99999999999999999999999999999999999999BD"]),
+        ("DATE", None, ["date_add(DATE '9999-12-31', 360000000)"]),
+    ],
+)
+def test_times_that_are_none_are_set_aside(
+    spark: SparkSession, kind: str, unit: str | None, values: list[str]
+) -> None:
+    rows = spark.sql(" UNION ALL ".join(f"SELECT CAST({value} AS {kind}) AS t" for value in values))
+    engine = weft.Engine(spark)
+    engine.stream("s", rows, time="T", unit=unit)
+    engine.add("SELECT count(*) AS n FROM s [RANGE '1 day'] EMIT EMPTY", name="q")
+    engine.run()
+    assert engine.results("q").num_rows == 0
+    assert engine.clock("s").counts.no_time == len(values)
+
+
+def test_a_live_query_that_spark_refuses_harms_nobody(spark: SparkSession, feed: Callable[..., Path]) -> None:
+    folder = feed((1, "a", 1.0, 1))
+    engine = weft.Engine(spark)
+    stream(engine, spark, folder)
+    engine.function("pair", lambda left, right: left + right, returns="double")
+    good = engine.add("SELECT count(*) AS n FROM trades [RANGE '10 s']", name="good")
+    engine.start()
+    engine.process_available()
+    with pytest.raises(weft.EngineError, match="query bad cannot be run"):
+        engine.add("SELECT sum(pair(price)) AS s FROM trades [RANGE '10 s']", name="bad")
+    feed((12, "a", 1.0, 1))
+    engine.process_available()
+    engine.remove("good")
+    with pytest.raises(weft.EngineError, match='there was a query "good" in this run'):
+        engine.add("SELECT sum(vol) AS s FROM trades [RANGE '10 s']", name="good")
+    engine.stop()
+    assert good.results()["n"].to_pylist() == [1]
+
+
+def test_a_checkpoint_refuses_a_stream_whose_columns_changed(
+    spark: SparkSession, feed: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = feed((1, "a", 1.5, 1))
+    for kind in ("BIGINT", "INT"):
+        engine = weft.Engine(spark)
+        reader = spark.readStream.schema(f"time TIMESTAMP, symbol STRING, price DOUBLE, vol {kind}")
+        engine.stream("trades", reader.parquet(str(folder)), time="time")
+        engine.add("SELECT count(*) AS n FROM trades [RANGE '12 s']", name="q")
+        if kind == "BIGINT":
+            engine.run(checkpoint=tmp_path / "checkpoint")
+        else:
+            with pytest.raises(weft.EngineError, match="stream trades is not that of checkpoint"):
+                engine.run(checkpoint=tmp_path / "checkpoint")
+
+
+def test_keys_beyond_the_year_9999_are_groups(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT TIMESTAMP '2026-01-01 00:00:00Z' AS t, date_add(DATE '9999-12-31', 360000) AS d")
+    engine = weft.Engine(spark)
+    engine.stream("s", rows.union(rows), time="t")
+    engine.add("SELECT d, count(*) AS n FROM s [RANGE '1 day'] GROUP BY d", name="q")
+    engine.run()
+    assert engine.results("q")["n"].to_pylist() == [2]
+
+
+def test_a_replayed_batch_is_not_aggregated_again(
+    spark: SparkSession, feed: Callable[..., Path], tmp_path: Path
+) -> None:
+    feed((1, "a", 1.5, 1))
+    folder = feed((12, "a", 1.5, 1))
+    for _ in range(2):
+        engine = weft.Engine(spark)
+        stream(engine, spark, folder)
+        engine.add("SELECT count(*) AS n FROM trades [RANGE '10 s' SLIDE '5 s']", name="q")
+        engine.run(checkpoint=tmp_path / "checkpoint", out=tmp_path / "out", flush=False)
+        # Spark forgets that it was done with the last batch, as after a crash before its own commit.
+        for commit in (tmp_path / "checkpoint" / "trades" / "spark" / "commits").glob("*1*"):
+            commit.unlink()
+    assert pq.read_table(tmp_path / "out" / "q")["n"].to_pylist() == [1, 1]

@@ -49,6 +49,7 @@ def commit(number: int, newest_slice: int | None = None) -> Commit:
             StoredQuery(name="b", text="", first_start=4),
         ),
         newest_slice=newest_slice,
+        stream="(x BIGINT) EVENT TIME x",
     )
 
 

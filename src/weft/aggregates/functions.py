@@ -89,7 +89,7 @@ def _wide_limbs(argument: Expression) -> tuple[Primitive, ...]:
     )
 
 
-def _total(partials: Partials, argument_scale: int) -> Objects:
+def _total(partials: Partials) -> Objects:
     """Return exact sums as Python integers (a decimal's in units of its scale)."""
     if len(partials) == 1:
         return partials[0].fields[0].astype(object)
@@ -107,7 +107,7 @@ def _lower_sum(partials: Partials, type: DataType) -> pa.Array:
         return to_arrow(partials[0].fields[0], valid, type)
     if len(partials) == 1 and type.kind is Kind.BIGINT:
         return to_arrow(partials[0].fields[0], valid, type)
-    total = _total(partials, type.scale)
+    total = _total(partials)
     bound = 1 << 63 if type.kind is Kind.BIGINT else 10**type.precision
     inside = (total < bound) & (total >= -bound if type.kind is Kind.BIGINT else total > -bound)
     return to_arrow(total, valid & inside.astype(bool), type)
@@ -144,14 +144,14 @@ def _lower_avg(partials: Partials, type: DataType) -> pa.Array:
         return to_arrow(sums[0].fields[0] / divisor, valid, type)
     if type.kind is Kind.DECIMAL:
         return _decimal_average(sums, divisor, valid, type)
-    total = _total(sums, 0)
+    total = _total(sums)
     return to_arrow((total / divisor.astype(object)).astype(np.float64), valid, type)
 
 
 def _decimal_average(sums: Partials, divisor: Objects, valid: Objects, type: DataType) -> pa.Array:
     # The argument's scale is not in the result's type once precision ran out, so it is read off the sum's.
     scale = sums[-1].types[0].scale
-    total = _total(sums, scale)
+    total = _total(sums)
     step = Decimal(1).scaleb(-type.scale)
     values = np.empty(len(total), dtype=object)
     inside = np.array(valid, dtype=bool)

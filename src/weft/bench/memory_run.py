@@ -63,9 +63,8 @@ class _Watch:
         """Look at what is kept after a batch; the one that closes all windows at the end keeps nothing."""
         self.rows += report.counts.good
         self.windows += report.windows
-        pipeline = self._engine._streams[stream].pipeline
-        if report.seconds and pipeline is not None:
-            self.retained.append(sum(map(len, pipeline.states.values())))
+        if report.seconds:
+            self.retained.append(self._engine.state_rows())
 
 
 def observe(spark: SparkSession, dataset: Dataset, task: Task) -> Observed:
@@ -74,7 +73,7 @@ def observe(spark: SparkSession, dataset: Dataset, task: Task) -> Observed:
     began = perf_counter()
     engine = engine_for(given, paper_queries(task.queries, seed=task.seed))
     watch = _Watch(engine)
-    engine.run(on_batch=watch.note)
+    engine.run(on_batch=watch.note, keep=False)
     seconds = perf_counter() - began
     limit, live, rss = _jvm(spark)
     return Observed(

@@ -56,8 +56,9 @@ def _seconds(result: "SlicesResult") -> Table:
         table.add_row(name, f"{seconds:,.2f}", f"{seconds / result.one_query_s:,.2f}")
     stages = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in result.stages_s.items())
     table.caption = (
-        f"Medians of {result.repeats} rounds by turns, Weft before each ordinary query, after a warm-up "
-        f"round that is not counted; {result.batches} micro-batches, {result.cores} cores, "
+        f"Medians within the quietest of {result.repeats} rounds, the one whose runs together took least; "
+        "in a round Weft runs before each ordinary query. A warm-up round is not counted. "
+        f"{result.batches} micro-batches, {result.cores} cores, "
         f"pyspark {result.pyspark}. An ordinary query is withWatermark, groupBy(window), append mode; it "
         "throws its results away, which favours Spark. "
         f"Weft's time includes its queries' text, finals and results in Parquet (in batches: {stages})."

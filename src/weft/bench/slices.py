@@ -152,6 +152,20 @@ def _input(spark: SparkSession, data: Path, *, rows: int, batches: int, seed: in
     return Input(spark=spark, dataset=dataset, files_per_trigger=cores)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Round:
+    """Runs that were taken one right after the other."""
+
+    scan: float
+    weft: Sequence[float]
+    ordinary: Sequence[float]
+
+    @property
+    def total(self) -> float:
+        """How long the round took: least when the machine had nothing else to do."""
+        return self.scan + sum(self.weft) + sum(self.ordinary)
+
+
 class _Bench:
     """One number of queries."""
 
@@ -181,22 +195,30 @@ class _Bench:
         self._runs.append(run_weft(self._given, self._queries, out=self._scratch / str(len(self._runs) + 1)))
         return self._runs[-1].seconds
 
-    def _ratio_by_pairs(self) -> float:
-        rounds = zip(*(self._taken[f"ordinary {one.name}"].runs for one in self._chosen), strict=True)
-        after: list[float] = [seconds for several in rounds for seconds in several]
-        return median(weft / one for weft, one in zip(self._taken[_WEFT].runs, after, strict=True))
+    def _rounds(self) -> list[_Round]:
+        """Return the runs of each round together."""
+        each = len(self._chosen)
+        ordinary = zip(*(self._taken[f"ordinary {one.name}"].runs for one in self._chosen), strict=True)
+        weft, scans = self._taken[_WEFT].runs, self._taken[_SCAN].runs
+        return [
+            _Round(scan=scans[number], weft=weft[number * each : (number + 1) * each], ordinary=runs)
+            for number, runs in enumerate(ordinary)
+        ]
 
     def result(self, compared: Comparison, fixed: FixedCost, operations: tuple[Counted, ...]) -> SlicesResult:
-        """Return what was measured."""
+        """Return what was measured, in the quietest round."""
         last = self._runs[-1]
-        ordinary = [self._taken[f"ordinary {one.name}"].median for one in self._chosen]
+        rounds = self._rounds()
+        quiet = min(rounds, key=lambda one: one.total)
+        ordinary = quiet.ordinary
+        pairs = [weft / other for one in rounds for weft, other in zip(one.weft, one.ordinary, strict=True)]
         return SlicesResult(
             queries=len(self._queries),
             rows=last.rows,
-            weft_s=self._taken[_WEFT].median,
+            weft_s=median(quiet.weft),
             one_query_s=median(ordinary),
             unshared_s=sum(ordinary) / len(ordinary) * len(self._queries),
-            scan_s=self._taken[_SCAN].median,
+            scan_s=quiet.scan,
             partial_ops=last.partial_ops,
             final_ops=last.final_ops,
             measured_queries=len(ordinary),
@@ -208,7 +230,7 @@ class _Bench:
             register_s=last.register_s,
             stages_s=dict(last.stages),
             runs_s={name: seconds.runs for name, seconds in self._taken.items()},
-            ratio_by_pairs=self._ratio_by_pairs(),
+            ratio_by_pairs=median(pairs),
             rows_equal=compared.equal,
             compared_queries=compared.queries,
             compared_rows=compared.rows,

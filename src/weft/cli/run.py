@@ -95,11 +95,13 @@ def _follow(
             out=out, checkpoint=checkpoint, sinks=sinks, on_batch=observe, keep=False,
             interval=interval, idle=idle,
         )  # fmt: skip
+        clean = False
         try:
             while not stopped.is_set() and not engine.wait(1):
                 pass
+            clean = True
         finally:
-            engine.stop(flush=flush)
+            engine.stop(flush=flush and clean)
 
 
 def _run_plain(engine: Engine, out: Path | None, *, follow: bool, checkpoint: Path | None) -> None:

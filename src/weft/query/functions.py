@@ -85,7 +85,7 @@ def _bits(args: Arguments) -> DataType | None:
 
 
 def _shift(args: Arguments) -> DataType | None:
-    if not all(arg.type.is_integer for arg in args):
+    if not all(arg.type.is_integer for arg in args) or not isinstance(args[1], Literal):
         return None
     return BIGINT if args[0].type == BIGINT else INT
 

@@ -12,7 +12,6 @@ folders removed when no open window needs them and their results have been deliv
 """
 
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -25,6 +24,7 @@ import pyarrow.compute as pc
 from weft.errors import EngineError
 from weft.runtime.blocks import StoredBlock, read_block, write_block
 from weft.runtime.clock import Clock, RowCounts
+from weft.runtime.files import sync as _sync
 from weft.runtime.state import Block
 
 _FORMAT = 1
@@ -47,6 +47,8 @@ class Commit:
     number: int
     batch: int
     """The last of Spark's batches in it."""
+    stream: str
+    """The stream's columns and time, as declared then."""
     clock: Clock
     queries: tuple[StoredQuery, ...]
     newest_slice: int | None = None
@@ -65,6 +67,8 @@ class Checkpoint:
         self.folder = folder
         self._commits = folder / "commits"
         self._commits.mkdir(parents=True, exist_ok=True)
+        self._newest_slices: dict[int, int | None] = {}
+        self._delivered: int | None = None
         for unfinished in self._commits.glob(".*"):
             shutil.rmtree(unfinished)
 
@@ -75,9 +79,10 @@ class Checkpoint:
 
     def commits(self) -> list[Commit]:
         """Return the commits at hand, oldest first."""
-        return [
-            _read_commit(path) for path in sorted(self._commits.iterdir()) if not path.name.startswith(".")
-        ]
+        paths = [path for path in sorted(self._commits.iterdir()) if not path.name.startswith(".")]
+        found = [_read_commit(path) for path in paths]
+        self._newest_slices = {commit.number: commit.newest_slice for commit in found}
+        return found
 
     def write(self, commit: Commit, blocks: Mapping[object, Block], results: Mapping[str, pa.Table]) -> None:
         """Make a commit visible, whole or not at all."""
@@ -86,6 +91,8 @@ class Checkpoint:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
         for grouping, block in blocks.items():
+            if not len(block):
+                continue
             path = unfinished / f"block-{fingerprint(grouping)}.arrow"
             write_block(path, block)
             _sync(path)
@@ -96,6 +103,7 @@ class Checkpoint:
         _sync(unfinished)
         unfinished.rename(final)
         _sync(self._commits)
+        self._newest_slices[commit.number] = commit.newest_slice
 
     def blocks(self, groupings: Mapping[str, object]) -> Iterator[tuple[object, StoredBlock]]:
         """Yield the stored blocks of the given relations (fingerprint to grouping), oldest first."""
@@ -117,22 +125,25 @@ class Checkpoint:
     @property
     def delivered(self) -> int:
         """The last commit whose results are visible, or −1."""
-        path = self.folder / "delivered.json"
-        return int(json.loads(path.read_text())["commit"]) if path.exists() else -1
+        if self._delivered is None:
+            path = self.folder / "delivered.json"
+            self._delivered = int(json.loads(path.read_text())["commit"]) if path.exists() else -1
+        return self._delivered
 
     def set_delivered(self, number: int) -> None:
         """Note that all results up to a commit are visible."""
         unfinished = self.folder / ".delivered.json"
         _write_bytes(unfinished, json.dumps({"commit": number}).encode())
         unfinished.rename(self.folder / "delivered.json")
+        self._delivered = number
 
     def prune(self, oldest_needed: int) -> None:
         """Remove commits that nothing needs any more; the last one always stays."""
         delivered = self.delivered
-        for commit in self.commits()[:-1]:
-            unneeded = commit.newest_slice is None or commit.newest_slice < oldest_needed
-            if unneeded and commit.number <= delivered:
-                shutil.rmtree(self._commits / f"{commit.number:09d}")
+        for number, newest in list(self._newest_slices.items())[:-1]:
+            if number <= delivered and (newest is None or newest < oldest_needed):
+                shutil.rmtree(self._commits / f"{number:09d}")
+                del self._newest_slices[number]
 
 
 def _by_schema(results: Mapping[str, pa.Table]) -> list[pa.Table]:
@@ -165,11 +176,3 @@ def _write_table(path: Path, table: pa.Table) -> None:
 def _write_bytes(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     _sync(path)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -38,7 +38,7 @@ class GroupIndex:
         known = keys.take(pa.array(firsts))
         numbers = np.empty(len(firsts), dtype=np.int64)
         fresh = []
-        for row, key in enumerate(zip(*(column.to_pylist() for column in known.columns), strict=True)):
+        for row, key in enumerate(zip(*map(_values, known.columns), strict=True)):
             size = len(self._ids)
             numbers[row] = self._ids.setdefault(tuple(map(_hashable, key)), size)
             if len(self._ids) > size:
@@ -60,6 +60,14 @@ class GroupIndex:
         kept = self.values(ids)
         self._ids, self._values = {}, []
         return self.ids(kept)
+
+
+def _values(column: pa.ChunkedArray) -> list[object]:
+    """Return a key's values; times as numbers, since Python has none after the year 9999."""
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
+    values: list[object] = column.to_pylist()
+    return values
 
 
 def _hashable(value: object) -> object:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from weft.errors import EngineError, WeftError
+from weft.query.logical import StreamDef
 from weft.runtime.checkpoint import Checkpoint, Commit, StoredQuery, fingerprint
 from weft.runtime.pipeline import BatchReport, Pipeline
 from weft.runtime.sinks import Sink
@@ -25,7 +26,7 @@ class Trigger:
     """When batches are taken: all there is and then stop, or again and again."""
 
     follow: bool = False
-    interval: str = "0 seconds"
+    interval_ms: int = 0
 
 
 class _StopRequested(Exception):
@@ -78,7 +79,7 @@ class Loop:
         folder = self._spark_folder()
         writer = self._frame.writeStream.foreachBatch(self._handle).option("checkpointLocation", str(folder))
         if trigger.follow:
-            self._query = writer.trigger(processingTime=trigger.interval).start()
+            self._query = writer.trigger(processingTime=f"{trigger.interval_ms} milliseconds").start()
         else:
             self._query = writer.trigger(availableNow=True).start()
         if self._idle_seconds is not None:
@@ -92,7 +93,7 @@ class Loop:
             ended = (
                 self._query.awaitTermination()
                 if seconds is None
-                else self._query.awaitTermination(int(seconds))
+                else self._query.awaitTermination(max(seconds, 0.001))  # type: ignore[arg-type]
             )
         except StreamingQueryException as error:
             self._raise(error)
@@ -120,7 +121,8 @@ class Loop:
                 batch = self._batch
             self._await_spark_commit(query, batch)
             query.stop()
-        if flush:
+        # After an error the last batch will come again: nothing may be closed before it.
+        if flush and self._error is None:
             self._commit_and_deliver(self._pipeline.finish(self.spark))
         self._flush()
         if self._scratch is not None:
@@ -147,29 +149,29 @@ class Loop:
             if number <= self._batch:
                 return  # A replay: the commit is there, and so are its results.
             try:
-                report = self._pipeline.process(batch)
-                self._batch = number
-                self._commit_and_deliver(report)
+                self._commit_and_deliver(self._pipeline.process(batch), batch=number)
             except BaseException as error:
                 self._error = error
                 raise
             self._last_batch_at = monotonic()
 
-    def _commit_and_deliver(self, report: BatchReport) -> None:
-        self._commit += 1
+    def _commit_and_deliver(self, report: BatchReport, *, batch: int | None = None) -> None:
+        commit = self._as_commit(report, self._batch if batch is None else batch)
         if self._checkpoint is not None:
-            self._checkpoint.write(self._as_commit(report), report.blocks, report.results)
+            self._checkpoint.write(commit, report.blocks, report.results)
+        self._commit, self._batch = commit.number, commit.batch
         for sink in self._sinks:
             sink.deliver(self._commit, report.results)
         self._note_delivered()
         self._on_batch(report)
 
-    def _as_commit(self, report: BatchReport) -> Commit:
+    def _as_commit(self, report: BatchReport, batch: int) -> Commit:
         live = self._pipeline.queries.values()
         slices = [int(block.starts.max()) for block in report.blocks.values() if len(block)]
         return Commit(
-            number=self._commit,
-            batch=self._batch,
+            number=self._commit + 1,
+            batch=batch,
+            stream=_described(self._pipeline.stream),
             clock=self._pipeline.clock,
             queries=tuple(
                 StoredQuery(name=one.query.name, text=one.query.text, first_start=one.first_start)
@@ -196,6 +198,12 @@ class Loop:
         if not commits:
             return
         last = commits[-1]
+        if last.stream != _described(self._pipeline.stream):
+            raise EngineError(
+                f"stream {self._pipeline.stream.name} is not that of checkpoint {checkpoint.folder}; "
+                f"declare it as before, or start a new checkpoint\n  there: {last.stream}\n"
+                f"  here:  {_described(self._pipeline.stream)}"
+            )
         self._commit, self._batch = last.number, last.batch
         for stored in last.queries:
             live = self._pipeline.queries.get(stored.name)
@@ -232,6 +240,14 @@ class Loop:
         if self._stopping.is_set() and cause is None:
             return
         raise EngineError(f"the stream stopped: {_first_line(cause or error)}") from (cause or error)
+
+
+def _described(stream: StreamDef) -> str:
+    """Return what stored partials depend on: the columns, and which of them is the time."""
+    columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
+    return f"({columns}) EVENT TIME {stream.time}" + (
+        f" UNIT '{stream.time_unit}'" if stream.time_unit else ""
+    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -10,9 +10,11 @@ from time import perf_counter, time
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.aggregates import arrow_type
+from weft.errors import EngineError, InternalError
 from weft.optimizer.plan import Answer, Relation, SharedPlan
 from weft.optimizer.rules import optimize
 from weft.optimizer.slices import Slicing
@@ -26,6 +28,7 @@ from weft.runtime.programs import Program, programs
 from weft.runtime.state import Block, RelationState
 from weft.spark.columns import Udf
 from weft.spark.job import BatchJob, Bounds
+from weft.spark.schemas import ddl
 from weft.spark.session import utc
 from weft.spark.tables import StaticTable
 
@@ -98,6 +101,14 @@ class Pipeline:
         newest = self.clock.newest
         self.queries[query.name] = LiveQuery(query=query, first_start=None if newest is None else newest + 1)
         self._job = None
+
+    def try_out(self, query: LogicalQuery, spark: SparkSession) -> None:
+        """Have Spark look at a query before it joins others: what it refuses must not stop them."""
+        try:
+            job = BatchJob(optimize([query], self.slicing), self.stream, self.tables, self.functions)
+            job.run(spark.createDataFrame([], ddl(self.stream.columns)), self._bounds())
+        except (PySparkException, TypeError, InternalError) as error:
+            raise EngineError(f"query {query.name} cannot be run: {str(error).splitlines()[0]}") from error
 
     def remove(self, name: str) -> None:
         """Let a query leave before the next batch."""

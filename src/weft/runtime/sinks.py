@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from weft.runtime.files import sync
+
 Results = Mapping[str, pa.Table]
 """New results by query."""
 _BUFFERED_BYTES = 64 << 20
@@ -64,8 +66,15 @@ class ParquetSink:
     """Write one Parquet dataset per query, in few files however many batches there were."""
 
     def __init__(
-        self, folder: Path, *, queries: Mapping[str, pa.Schema] | None = None, resume_after: int = -1
+        self,
+        folder: Path,
+        *,
+        queries: Mapping[str, pa.Schema] | None = None,
+        resume_after: int = -1,
+        durable: bool = False,
     ) -> None:
+        # Where a checkpoint forgets what was delivered, files must be on the disk before.
+        self._durable = durable
         self._folder = folder
         self._resume_after = resume_after
         self._buffer: dict[str, list[pa.Table]] = {}
@@ -107,6 +116,8 @@ class ParquetSink:
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f".{path.name}.tmp")
         pq.write_table(rows, unfinished)
+        if self._durable:
+            sync(unfinished)
         unfinished.rename(path)
 
     def _clear(self, name: str) -> None:

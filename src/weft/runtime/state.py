@@ -114,8 +114,6 @@ class RelationState:
             self._renumber(live)
 
     def _renumber(self, live: npt.NDArray[np.int64]) -> None:
-        waiting = self._fresh
         renamed = self.groups.keep(live)
         self.group = renamed[np.searchsorted(live, self.group)]
-        self._fresh = waiting
         self._sort()

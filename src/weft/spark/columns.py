@@ -119,13 +119,15 @@ def _any(parts: list[SparkColumn]) -> SparkColumn:
 def _can_fail(call: Call) -> bool:
     if call.function in _ALWAYS_FALLIBLE:
         return True
-    if call.function == "cast":
+    if call.function in ("cast", "to_date"):
         return not _is_safe_cast(call.args[0].type, call.type)
+    if call.type.kind is Kind.DECIMAL and call.function in ("neg", "abs"):
+        return False
     return call.function in _FALLIBLE_UNLESS_DOUBLE and not call.type.is_fractional
 
 
 _ALWAYS_FALLIBLE = frozenset({"/", "%", "div", "floor_div"})
-_FALLIBLE_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs"})
+_FALLIBLE_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs", "round"})
 
 
 def _is_safe_cast(source: DataType, target: DataType) -> bool:
@@ -151,7 +153,7 @@ def _cast(call: Call, value: SparkColumn) -> SparkColumn:
 
 
 def _negate(call: Call, value: SparkColumn) -> SparkColumn:
-    if call.type.is_fractional:
+    if call.type.is_fractional or call.type.kind is Kind.DECIMAL:
         return -value
     return F.try_subtract(F.lit(0).cast(_ddl(call.type)), value)
 
@@ -202,6 +204,9 @@ def _like(name: str) -> Builder:
 def _round(call: Call, value: SparkColumn, *digits: SparkColumn) -> SparkColumn:
     scale = call.args[1] if len(call.args) > 1 else None
     places = int(str(scale.value)) if isinstance(scale, Literal) else 0
+    if places < 0 and call.type.is_integer:
+        # Rounding up may not fit: 2^63 − 1 to tens.
+        return F.round(value.cast("decimal(20,0)"), places).try_cast(_ddl(call.type))
     return F.round(value, places).cast(_ddl(call.type))
 
 
@@ -298,7 +303,7 @@ BUILDERS: dict[str, Builder] = {
     "second": _unary(F.second),
     "dayofweek": _unary(F.dayofweek),
     "date_trunc": lambda call, unit, time: F.date_trunc(str(_constant(call, 0)), time),
-    "to_date": _unary(F.to_date),
+    "to_date": lambda call, value: value.try_cast("date"),
     "unix_seconds": _unary(F.unix_seconds),
     "unix_millis": _unary(F.unix_millis),
     "unix_micros": _unary(F.unix_micros),

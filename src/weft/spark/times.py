@@ -15,23 +15,33 @@ LIMIT_US = 1 << 62
 
 def event_time(stream: StreamDef) -> Column:
     """Return the stream's event time; NULL where there is none that can be used."""
-    column = named(stream.time)
-    type = next(column.type for column in stream.columns if column.name == stream.time)
-    micros = _micros(column, type, stream.time_unit)
+    folded = stream.time.casefold()
+    column = next(column for column in stream.columns if column.name.casefold() == folded)
+    micros = _micros(named(column.name), column.type, stream.time_unit)
     return F.when((micros > -LIMIT_US) & (micros < LIMIT_US), micros)
 
 
 def _micros(column: Column, type: DataType, unit: TimeUnit | None) -> Column:
     if type.kind is Kind.DATE:
-        return F.unix_date(column).cast("bigint") * F.lit(_DAY_US)
+        return F.try_multiply(F.unix_date(column).cast("bigint"), F.lit(_DAY_US))
     if type.is_time:
         # A timestamp without a zone is UTC, the zone of every session that Weft evaluates in.
         return F.unix_micros(column.cast("timestamp"))
-    if unit is TimeUnit.NANOSECONDS:
-        scaled = column / F.lit(1_000)
-        whole = F.call_function("div", column - F.pmod(column, F.lit(1_000)), F.lit(1_000))
-        return whole if type.is_integer else F.floor(scaled).try_cast("bigint")
-    factor = _PER_UNIT[unit or TimeUnit.SECONDS]
+    per_unit = _PER_UNIT.get(unit or TimeUnit.SECONDS)
     if type.is_integer:
-        return F.try_multiply(column.cast("bigint"), F.lit(factor).cast("bigint"))
-    return F.floor(F.try_multiply(column, F.lit(factor))).try_cast("bigint")
+        whole = column.cast("bigint")
+        return (
+            _thousandths(whole) if per_unit is None else F.try_multiply(whole, F.lit(per_unit).cast("bigint"))
+        )
+    exact = (
+        F.try_divide(column, F.lit(1_000)) if per_unit is None else F.try_multiply(column, F.lit(per_unit))
+    )
+    # NaN is greater than any number, so that it lies outside too.
+    inside = F.when((exact > -LIMIT_US) & (exact < LIMIT_US), exact)
+    return F.floor(inside).cast("bigint")
+
+
+def _thousandths(nanoseconds: Column) -> Column:
+    """Round down to microseconds; the smallest whole numbers, which stand for no time, would overflow."""
+    usable = F.when(nanoseconds > F.lit(-(2**63) + 1_000), nanoseconds)
+    return F.call_function("div", usable - F.pmod(usable, F.lit(1_000)), F.lit(1_000))
