@@ -444,3 +444,17 @@ def test_a_replayed_batch_is_not_aggregated_again(
         for commit in (tmp_path / "checkpoint" / "trades" / "spark" / "commits").glob("*1*"):
             commit.unlink()
     assert pq.read_table(tmp_path / "out" / "q")["n"].to_pylist() == [1, 1]
+
+
+def test_what_fails_after_aggregation_is_counted(spark: SparkSession, feed: Callable[..., Path]) -> None:
+    folder = feed((1, "a", 3.0, 0), (12, "a", 3.0, 2))
+    engine = weft.Engine(spark)
+    stream(engine, spark, folder)
+    query = engine.add("SELECT sum(price) / sum(vol) AS mean FROM trades [RANGE '10 s']", name="q")
+    other = engine.add(
+        "SELECT count(*) AS n FROM trades [RANGE '10 s'] HAVING 1 / sum(vol) > 0", name="other"
+    )
+    engine.run()
+    assert sorted(query.results()["mean"].to_pylist(), key=str) == [1.5, None]
+    assert other.results()["n"].to_pylist() == [1]
+    assert (query.failures, other.failures) == (1, 1)

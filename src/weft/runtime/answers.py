@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -15,14 +16,21 @@ from weft.spark.outputs import evaluate, slot_column
 _WINDOW = ["window_start", "window_end"]
 
 
-def select(spark: SparkSession, program: Program, rows: pa.Table, functions: Mapping[str, Udf]) -> pa.Table:
-    """Return what a program's SELECT makes of its finals; plain columns need no Spark."""
+def select(
+    spark: SparkSession, program: Program, rows: pa.Table, functions: Mapping[str, Udf]
+) -> tuple[pa.Table, npt.NDArray[np.int32]]:
+    """Return what a program's SELECT makes of its finals, and the query of each row in which it failed.
+
+    Plain columns need no Spark, and cannot fail.
+    """
     slots = [output for output in program.outputs if isinstance(output, Slot)]
     if program.having is not None or len(slots) < len(program.outputs):
-        return evaluate(spark, rows, program.outputs, program.having, functions)
+        shown, failed = evaluate(spark, rows, program.outputs, program.having, functions)
+        return shown, np.asarray(failed["query"])
     names = ["query", *_WINDOW, *map(slot_column, slots)]
-    shown = [f"output{place}" for place in range(len(slots))]
-    return pa.table([rows[name] for name in names], names=[*names[:3], *shown])
+    columns = [f"output{place}" for place in range(len(slots))]
+    renamed = pa.table([rows[name] for name in names], names=[*names[:3], *columns])
+    return renamed, np.empty(0, dtype=np.int32)
 
 
 def by_query(rows: pa.Table, answers: Sequence[Answer]) -> Iterator[tuple[str, pa.Table]]:

@@ -204,15 +204,13 @@ class Pipeline:
 
     def _answer(self, spark: SparkSession, advance: Advance) -> BatchReport:
         tables: dict[str, list[pa.Table]] = {}
-        final_ops, failed = 0, dict[str, int]()
+        final_ops, failed = 0, Counter[str]()
         if advance.now is None or advance.now != advance.before:
             for program, answers in self._programs.items():
                 for piece in self._program(program, answers, advance):
                     final_ops += piece.operations
-                    for number, count in zip(*np.unique(piece.overflows, return_counts=True), strict=True):
-                        name = answers[number].query.name
-                        failed[name] = failed.get(name, 0) + int(count)
-                    shown = select(spark, program, piece.table, self.functions)
+                    shown, broken = select(spark, program, piece.table, self.functions)
+                    failed.update(answers[number].query.name for number in (*piece.overflows, *broken))
                     for name, table in by_query(shown, answers):
                         tables.setdefault(name, []).append(table)
             oldest = self.oldest_needed() if advance.now is not None else _END_OF_TIME
