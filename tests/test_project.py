@@ -22,16 +22,22 @@ _HOSTS = "|".join(
 REGISTRY = re.compile(_HOSTS, re.IGNORECASE)
 
 
+_LEFT_BEHIND = {
+    ".git", ".venv", ".venv-oldest", "build", "data", "__pycache__", ".mypy_cache", ".ruff_cache",
+    ".pytest_cache", ".hypothesis", ".import_linter_cache", "weft.egg-info",
+}  # fmt: skip
+
+
 def our_files() -> Iterator[Path]:
     """Yield the text files of the project: those under version control, or about to be."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if listed.returncode:
-        pytest.skip("not a git checkout")
-    for name in filter(None, listed.stdout.split("\0")):
-        path = ROOT / name
+    names = filter(None, listed.stdout.split("\0"))
+    # Without version control, as in an unpacked archive, everything but what tools leave behind is ours.
+    everything = (path for path in ROOT.rglob("*") if not _LEFT_BEHIND & set(path.relative_to(ROOT).parts))
+    for path in everything if listed.returncode else (ROOT / name for name in names):
         if path.is_file() and path.suffix not in {".parquet", ".png", ".pdf", ".svg", ".gz"}:
             yield path
 
