@@ -1,0 +1,181 @@
+"""Codes for what predicates tell apart, and the fragments that follow from them (SDF).
+
+An *attribute* is an expression that predicates test. All constants it is compared with cut its values into
+positions; a row's position is found by one binary search, however many predicates there are:
+
+    constants       5       9                 NULL
+    position    0   1   2   3   4             5
+
+Positions that no predicate of a relation tells apart get one code, and the codes of all attributes of the
+relation span a grid. Each cell of the grid satisfies certain predicates: that set is its signature, and cells
+of equal signature are one fragment. Predicates are evaluated on the cells of the grid, once for a plan, and
+never on rows. Cells that satisfy no predicate are fragment F0, and rows in them are dropped by Spark.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.expression import Expression
+from weft.predicates.formula import All, Formula, Test, tests
+from weft.predicates.values import Point, Values
+from weft.types import Kind
+
+Bits = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int32]
+NO_FRAGMENT = -1
+"""F0: what satisfies no predicate."""
+
+
+class AttributeKind(StrEnum):
+    """How an attribute tells values apart."""
+
+    INTERVAL = "interval"
+    CATEGORY = "category"
+    BIT = "bit"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An expression and the constants it is compared with, in order."""
+
+    expression: Expression
+    points: tuple[Point, ...]
+    kind: AttributeKind
+
+    @property
+    def positions(self) -> int:
+        """How many there are: one for each constant, one between any two and beyond them, one for NULL."""
+        return 2 * len(self.points) + 2
+
+    def among(self, values: Values) -> Bits:
+        """Return, for each position, whether its values are in a set."""
+        inside: Bits = np.full(self.positions, values.lowest)
+        for cut in values.cuts:
+            begin = 2 * bisect_left(self.points, cut.value) + 1 + cut.after
+            inside[begin:] ^= True
+        inside[-1] = values.null
+        return inside
+
+
+def attributes(formulas: Iterable[Formula]) -> dict[Expression, Attribute]:
+    """Gather the tests of all formulas by the expression that they test."""
+    sets: dict[Expression, set[Values]] = {}
+    for formula in formulas:
+        for one in tests(formula):
+            sets.setdefault(one.expression, set()).add(one.values)
+    return {expression: _attribute(expression, found) for expression, found in sets.items()}
+
+
+def _attribute(expression: Expression, sets: Iterable[Values]) -> Attribute:
+    points: set[Point] = set()
+    kind = AttributeKind.BIT if expression.type.kind is Kind.BOOLEAN else AttributeKind.CATEGORY
+    for values in sets:
+        points.update(cut.value for cut in values.cuts)
+        pairs = zip(values.cuts[::2], values.cuts[1::2], strict=False)
+        only_points = len(values.cuts) % 2 == 0 and all(one.value == two.value for one, two in pairs)
+        if kind is AttributeKind.CATEGORY and not only_points:
+            kind = AttributeKind.INTERVAL
+    return Attribute(expression, tuple(sorted(points)), kind)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codebook:
+    """From positions to fragments, for the predicates of one relation."""
+
+    predicates: tuple[Formula, ...]
+    attributes: tuple[Attribute, ...]
+    shares: tuple[Codes, ...]
+    """For each attribute and position, what it adds to the number of the grid's cell."""
+    fragments: Codes
+    """For each cell of the grid, its fragment."""
+    signatures: Bits
+    """For each fragment and predicate, whether the one satisfies the other."""
+
+    def fragment(self, positions: Sequence[npt.NDArray[np.integer]]) -> Codes:
+        """Return the fragments of rows, given their positions in each attribute."""
+        if not self.attributes:
+            raise ValueError("rows without attributes have no positions")
+        cells = np.zeros(len(positions[0]), dtype=np.int64)
+        for share, where in zip(self.shares, positions, strict=True):
+            cells += share[where]
+        return self.fragments[cells]
+
+
+def grid_size(predicates: Iterable[Formula]) -> int:
+    """Return how many cells the grid of some predicates has at most, without building it."""
+    found = attributes(predicates)
+    return prod(3 if one.kind is AttributeKind.BIT else one.positions for one in found.values())
+
+
+def codebook(predicates: Sequence[Formula], known: Mapping[Expression, Attribute] | None = None) -> Codebook:
+    """Return the fragments of some predicates; `known` attributes may have more cuts than these need."""
+    own = attributes(predicates)
+    used = tuple((known or own)[expression] for expression in own)
+    coded = [_codes(attribute, predicates) for attribute in used]
+    sizes = [int(codes.max()) + 1 for codes in coded]
+    axes = {attribute.expression: axis for axis, attribute in enumerate(used)}
+    packed = np.zeros((prod(sizes), -(-len(predicates) // 8)), dtype=np.uint8)
+    grid = _Grid(used, coded, sizes, axes)
+    for begin in range(0, len(predicates), 8):
+        some = [np.broadcast_to(grid.evaluate(one), sizes).ravel() for one in predicates[begin : begin + 8]]
+        packed[:, begin // 8] = np.packbits(np.array(some, dtype=bool), axis=0, bitorder="little")[0]
+    firsts, numbers = distinct_rows(packed)
+    bits = np.unpackbits(packed[firsts], axis=1, count=len(predicates), bitorder="little").astype(bool)
+    satisfied = bits.any(axis=1)
+    names = np.where(satisfied, np.cumsum(satisfied) - 1, NO_FRAGMENT).astype(np.int32)
+    strides = [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    shares = tuple((codes * stride).astype(np.int32) for codes, stride in zip(coded, strides, strict=True))
+    return Codebook(tuple(predicates), used, shares, names[numbers], bits[satisfied])
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The cells that the codes of some attributes span."""
+
+    attributes: tuple[Attribute, ...]
+    codes: Sequence[Codes]
+    sizes: Sequence[int]
+    axes: Mapping[Expression, int]
+
+    def evaluate(self, formula: Formula) -> Bits:
+        """Return where a formula is true, with an axis of length 1 for attributes it does not test."""
+        if isinstance(formula, Test):
+            axis = self.axes[formula.expression]
+            by_code = np.zeros(self.sizes[axis], dtype=bool)
+            by_code[self.codes[axis]] = self.attributes[axis].among(formula.values)
+            shape = [1] * len(self.sizes)
+            shape[axis] = self.sizes[axis]
+            return by_code.reshape(shape)
+        join = np.logical_and if isinstance(formula, All) else np.logical_or
+        found = np.full([1] * len(self.sizes), isinstance(formula, All))
+        for part in formula.parts:
+            found = join(found, self.evaluate(part))
+        return found
+
+
+def _codes(attribute: Attribute, predicates: Sequence[Formula]) -> Codes:
+    """Return the code of each position: equal for those that no predicate tells apart."""
+    sets = {
+        one.values
+        for formula in predicates
+        for one in tests(formula)
+        if one.expression == attribute.expression
+    }
+    told = np.packbits(np.array([attribute.among(values) for values in sets], dtype=bool), axis=0)
+    _, numbers = distinct_rows(np.ascontiguousarray(told.T))
+    return numbers.astype(np.int32)
+
+
+def distinct_rows(rows: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the first of each set of equal rows, and for each row the number of its set."""
+    if not rows.shape[1]:
+        return np.zeros(min(1, len(rows)), dtype=np.intp), np.zeros(len(rows), dtype=np.intp)
+    whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1]))).ravel()
+    _, firsts, numbers = np.unique(whole, return_index=True, return_inverse=True)
+    return firsts, numbers.ravel()

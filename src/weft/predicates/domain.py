@@ -1,0 +1,109 @@
+"""Where a constant lies among the values of a column's type.
+
+Comparisons are exact: the constant moves to the column's type, never the other way round. A constant that the
+type cannot hold lies between two of its values: `vol > 5.5` over whole numbers cuts just after 5.
+"""
+
+from datetime import UTC, date, datetime
+from decimal import ROUND_FLOOR, Context, Decimal
+from math import inf, isnan
+
+from weft.expression import Scalar
+from weft.predicates.values import ANY_VALUE, NOTHING, Cut, Point, Values, from_cut
+from weft.types import DataType, Kind
+
+_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_DAY = date(1970, 1, 1)
+_EXACT = Context(prec=100)
+
+
+def values_from(type: DataType, constant: Scalar, *, inclusive: bool) -> Values | None:
+    """Return the values of a type that are greater than a constant (or equal to it, if inclusive).
+
+    None where the type's order is not known here.
+    """
+    if type.kind is Kind.DOUBLE:
+        return _doubles_from(_number(constant), inclusive=inclusive)
+    if type.is_integer or type.kind is Kind.DECIMAL:
+        return _whole_from(type, constant, inclusive=inclusive)
+    point = _point(type, constant)
+    return None if point is None else from_cut(Cut(point, after=not inclusive))
+
+
+def _doubles_from(constant: float, *, inclusive: bool) -> Values:
+    if isnan(constant):
+        return from_cut(Cut(inf, after=True)) if inclusive else NOTHING
+    # Adding zero turns −0.0, which equals 0.0, into it.
+    return from_cut(Cut(constant + 0.0, after=not inclusive))
+
+
+def _number(constant: Scalar) -> float:
+    assert isinstance(constant, int | float | Decimal)
+    return float(constant)
+
+
+def _whole_from(type: DataType, constant: Scalar, *, inclusive: bool) -> Values | None:
+    if isinstance(constant, bool) or not isinstance(constant, int | Decimal):
+        return None
+    scaled = _EXACT.multiply(Decimal(constant), Decimal(10) ** type.scale)
+    floor = int(scaled.to_integral_value(ROUND_FLOOR))
+    low, high = _bounds(type)
+    if floor > high:
+        return NOTHING
+    if floor < low:
+        return ANY_VALUE
+    return from_cut(Cut(floor, after=not inclusive or floor != scaled))
+
+
+def _bounds(type: DataType) -> tuple[int, int]:
+    if type.kind is Kind.DECIMAL:
+        most = 10**type.precision - 1
+        return -most, most
+    half = 1 << (_BITS[type.kind] - 1)
+    return -half, half - 1
+
+
+def _point(type: DataType, constant: Scalar) -> Point | None:
+    if type.kind is Kind.STRING and isinstance(constant, str):
+        return constant.encode()
+    if type.kind is Kind.BINARY and isinstance(constant, bytes):
+        return constant
+    if type.kind is Kind.BOOLEAN and isinstance(constant, bool):
+        return int(constant)
+    if type.kind is Kind.DATE and type_is_date(constant):
+        assert isinstance(constant, date)
+        return (constant - _FIRST_DAY).days
+    if type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ) and isinstance(constant, datetime):
+        moment = constant if constant.tzinfo is not None else constant.replace(tzinfo=UTC)
+        since = moment - _EPOCH
+        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return None
+
+
+def type_is_date(constant: Scalar) -> bool:
+    """Say whether a constant is a day and not a moment."""
+    return isinstance(constant, date) and not isinstance(constant, datetime)
+
+
+def point_text(type: DataType, value: Point) -> str:
+    """Return a value of a type as a user would write it.
+
+    >>> point_text(DataType(Kind.DECIMAL, 10, 2), 1250), point_text(DataType(Kind.DATE), 1)
+    ('12.50', "DATE '1970-01-02'")
+    """
+    if isinstance(value, bytes):
+        return (
+            f"X'{value.hex()}'" if type.kind is Kind.BINARY else "'" + value.decode().replace("'", "''") + "'"
+        )
+    if type.kind is Kind.DECIMAL:
+        return str(_EXACT.scaleb(Decimal(value), -type.scale))
+    if type.kind is Kind.BOOLEAN:
+        return "TRUE" if value else "FALSE"
+    if type.kind is Kind.DATE:
+        return f"DATE '{date.fromordinal(int(value) + _FIRST_DAY.toordinal())}'"
+    if type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ):
+        seconds, micros = divmod(int(value), 1_000_000)
+        moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros, tzinfo=None)
+        return f"TIMESTAMP '{moment.isoformat(sep=' ')}'"
+    return str(value)

@@ -1,0 +1,193 @@
+"""When a predicate is true, as a value: tests of expressions, joined by AND and OR.
+
+A row passes a WHERE clause only if the clause is TRUE: FALSE and NULL are alike. So three-valued logic is
+needed inside a predicate only where it says NOT, and there the canonical form has moved it into the tests
+(see weft.predicates.canonical). What is left has two values: an AND is true where all its parts are.
+
+Formulas made by `all_of` and `any_of` are in one form: no part twice, one test for each expression, parts in
+a fixed order. So predicates written differently compare equal.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from weft.expression import Expression
+from weft.predicates.domain import point_text
+from weft.predicates.values import Cut, Values
+from weft.types import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """Whether an expression's value is in a set."""
+
+    expression: Expression
+    values: Values
+
+    def __str__(self) -> str:
+        return _told(self.expression, self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    parts: "tuple[Formula, ...]"
+    size: int = field(init=False, compare=False, repr=False)
+    """How many tests there are in all."""
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((type(self), self.parts)))
+        object.__setattr__(self, "size", sum(map(size, self.parts)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True)
+class All(_Parts):
+    """True where all parts are; with none, always."""
+
+    __hash__ = _Parts.__hash__
+
+    def __str__(self) -> str:
+        return " and ".join(map(_bracketed, self.parts)) or "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Any(_Parts):
+    """True where one of the parts is; with none, never."""
+
+    __hash__ = _Parts.__hash__
+
+    def __str__(self) -> str:
+        return " or ".join(map(_bracketed, self.parts)) or "false"
+
+
+Formula = Test | All | Any
+
+
+def size(formula: Formula) -> int:
+    """Return how many tests a formula makes."""
+    return 1 if isinstance(formula, Test) else formula.size
+
+
+TRUE, FALSE = All(()), Any(())
+
+
+def test(expression: Expression, values: Values) -> Formula:
+    """Return a test, or a constant where the set leaves no choice."""
+    if values.is_empty:
+        return FALSE
+    return TRUE if values.is_everything else Test(expression, values)
+
+
+def all_of(parts: Iterable[Formula]) -> Formula:
+    """Return the AND of formulas."""
+    return _joined(parts, All, TRUE, FALSE, Values.__and__)
+
+
+def any_of(parts: Iterable[Formula]) -> Formula:
+    """Return the OR of formulas."""
+    return _joined(parts, Any, FALSE, TRUE, Values.__or__)
+
+
+def _joined(
+    parts: Iterable[Formula],
+    kind: type[All] | type[Any],
+    neutral: Formula,
+    decisive: Formula,
+    join: Callable[[Values, Values], Values],
+) -> Formula:
+    sets: dict[Expression, Values] = {}
+    others: dict[Formula, None] = {}
+    for part in _flat(parts, kind):
+        if isinstance(part, Test):
+            known = sets.get(part.expression)
+            sets[part.expression] = part.values if known is None else join(known, part.values)
+        else:
+            others[part] = None
+    found = [test(expression, values) for expression, values in sets.items()]
+    found += others
+    if decisive in found:
+        return decisive
+    kept = sorted((part for part in found if part != neutral), key=str)
+    return kept[0] if len(kept) == 1 else kind(tuple(kept))
+
+
+def _flat(parts: Iterable[Formula], kind: type[All] | type[Any]) -> Iterator[Formula]:
+    for part in parts:
+        if isinstance(part, kind):
+            yield from part.parts
+        else:
+            yield part
+
+
+def negation(formula: Formula) -> Formula:
+    """Return the formula that is true exactly where this one is not (De Morgan; both have two values)."""
+    if isinstance(formula, Test):
+        return test(formula.expression, ~formula.values)
+    opposite = any_of if isinstance(formula, All) else all_of
+    return opposite(map(negation, formula.parts))
+
+
+def tests(formula: Formula) -> Iterator[Test]:
+    """Yield every test of a formula."""
+    if isinstance(formula, Test):
+        yield formula
+    else:
+        for part in formula.parts:
+            yield from tests(part)
+
+
+def _bracketed(formula: Formula) -> str:
+    text = str(formula)
+    return text if isinstance(formula, Test) and " or " not in text else f"({text})"
+
+
+def _told(expression: Expression, values: Values) -> str:
+    """Say a test as a user would write it."""
+    if expression.type.kind is Kind.BOOLEAN and len(truths := _truths(values)) == 1:
+        return {True: str(expression), False: f"not {expression}", None: f"{expression} is null"}[truths[0]]
+    if values.null:
+        rest = values.without_null()
+        return f"{expression} is null" + ("" if rest.is_empty else f" or {_told(expression, rest)}")
+    if values.lowest and not values.cuts:
+        return f"{expression} is not null"
+    if values.lowest and _points(~values):
+        return _listed(expression, ~values, "<>", "not in")
+    if _points(values):
+        return _listed(expression, values, "=", "in")
+    return " or ".join(_stretch(expression, *bounds) for bounds in values.stretches())
+
+
+def _truths(values: Values) -> list[bool | None]:
+    inside = [
+        truth
+        for truth in (False, True)
+        if values.lowest ^ (sum(cut < Cut(int(truth), after=True) for cut in values.cuts) % 2 == 1)
+    ]
+    return [*inside, *([None] if values.null else [])]
+
+
+def _points(values: Values) -> bool:
+    """Say whether a set is made of single values."""
+    cuts = values.cuts
+    if values.lowest or not cuts or len(cuts) % 2:
+        return False
+    return all(one.value == two.value for one, two in zip(cuts[::2], cuts[1::2], strict=True))
+
+
+def _listed(expression: Expression, values: Values, one: str, several: str) -> str:
+    points = [point_text(expression.type, cut.value) for cut in values.cuts[::2]]
+    if len(points) == 1:
+        return f"{expression} {one} {points[0]}"
+    return f"{expression} {several} ({', '.join(points)})"
+
+
+def _stretch(expression: Expression, low: Cut | None, high: Cut | None) -> str:
+    sides = []
+    if low is not None:
+        sides.append(f"{expression} {'>' if low.after else '>='} {point_text(expression.type, low.value)}")
+    if high is not None:
+        sides.append(f"{expression} {'<=' if high.after else '<'} {point_text(expression.type, high.value)}")
+    return " and ".join(sides)

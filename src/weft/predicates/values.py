@@ -1,0 +1,102 @@
+"""Sets of the values that one expression can have.
+
+A set is written as the places where one enters and leaves it, walking up all values in Spark's order:
+
+    x BETWEEN 5 AND 9        ──────5━━━━━━━━━9──────     cuts: before 5, after 9
+    x > 5                    ──────5━━━━━━━━━━━━━━━━     cut: after 5
+    x <> 5                   ━━━━━━5━━━━━━━━━━━━━━━━     cuts: before 5, after 5, and it begins inside
+
+NULL lies on no such line: it is in the set or not. Values are plain numbers (whole numbers for decimals,
+dates, timestamps and booleans, see weft.predicates.domain) or bytes, so that they compare as Spark compares
+them. NaN, greater than all other doubles and equal to itself, is what lies after infinity.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import merge
+from itertools import groupby
+
+Point = int | float | bytes
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cut:
+    """A place just before or just after a value."""
+
+    value: Point
+    after: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A set of values of one type, with or without NULL."""
+
+    lowest: bool = False
+    """Whether the values before the first cut are in it."""
+    cuts: tuple[Cut, ...] = ()
+    """Where one enters or leaves it, in order."""
+    null: bool = False
+
+    def __or__(self, other: "Values") -> "Values":
+        return self._with(other, lambda one, two: one or two)
+
+    def __and__(self, other: "Values") -> "Values":
+        return self._with(other, lambda one, two: one and two)
+
+    def __invert__(self) -> "Values":
+        return Values(not self.lowest, self.cuts, not self.null)
+
+    def without_null(self) -> "Values":
+        """Return the same set less NULL."""
+        return Values(self.lowest, self.cuts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is in it."""
+        return self == Values()
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether all is in it, NULL too."""
+        return (~self).is_empty
+
+    def stretches(self) -> Iterator[tuple[Cut | None, Cut | None]]:
+        """Yield where each unbroken stretch begins and ends; None stands for no bound."""
+        bounds: list[Cut | None] = [None] if self.lowest else []
+        bounds += self.cuts
+        if len(bounds) % 2:
+            bounds.append(None)
+        yield from zip(bounds[::2], bounds[1::2], strict=True)
+
+    def _with(self, other: "Values", join: Callable[[bool, bool], bool]) -> "Values":
+        mine, others = self.lowest, other.lowest
+        inside = lowest = join(mine, others)
+        cuts = []
+        marked = merge(((cut, 0) for cut in self.cuts), ((cut, 1) for cut in other.cuts))
+        for cut, changes in groupby(marked, key=lambda pair: pair[0]):
+            for _, side in changes:
+                mine, others = (not mine, others) if side == 0 else (mine, not others)
+            if join(mine, others) != inside:
+                inside = not inside
+                cuts.append(cut)
+        return Values(lowest, tuple(cuts), join(self.null, other.null))
+
+
+NOTHING = Values()
+ONLY_NULL = Values(null=True)
+ANY_VALUE = Values(lowest=True)
+"""Every value but NULL."""
+
+
+def from_cut(cut: Cut) -> Values:
+    """Return the values after a cut.
+
+    >>> list(from_cut(Cut(5, after=True)).stretches())
+    [(Cut(value=5, after=True), None)]
+    """
+    return Values(cuts=(cut,))
+
+
+def exactly(value: Point) -> Values:
+    """Return the set of one value."""
+    return Values(cuts=(Cut(value, after=False), Cut(value, after=True)))
