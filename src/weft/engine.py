@@ -141,10 +141,27 @@ class Engine:
         )
         self._declared.stream(declared, frame=frame)
 
-    def table(self, name: str, source: DataFrame | str | Path, *, format: str = "parquet") -> None:
-        """Declare a static table: a DataFrame, or a file or folder."""
+    def table(
+        self,
+        name: str,
+        source: DataFrame | str | Path,
+        *,
+        format: str = "parquet",
+        refresh: str | None = None,
+    ) -> None:
+        """Declare a static table: a DataFrame, or a file or folder; `refresh` has it read again so often."""
         frame, files = _source(source, format)
-        self._declared.table(TableDef(name=name, source=files), frame=frame)
+        period = None if refresh is None else parse_duration(refresh)
+        self._declared.table(TableDef(name=name, source=files, refresh_ms=period), frame=frame)
+
+    def refresh(self, table: str) -> None:
+        """Have a table read again: while running before the next batch, else at the start."""
+        self._declared.refresh(table)
+
+    @property
+    def table_errors(self) -> Mapping[str, str]:
+        """Why tables could not be read again, by name; they keep their old contents until they can."""
+        return self._declared.tables.errors
 
     def function(self, name: str, udf: Udf, *, returns: str = "boolean") -> None:
         """Register a function that queries may call: a PySpark UDF, or anything from columns to a column."""
@@ -182,8 +199,11 @@ class Engine:
             queries = self._queries_of(name)
             if queries:
                 rate = rows_per_second if rows_per_second is not None else _measured_rate(self.clock(name))
-                plan = optimize(queries, self._slicing)
-                parts.append(explain(stream.definition, plan, rows_per_second=rate))
+                live = self._live.get(name)
+                running = live is not None and live.pipeline.answers(queries)
+                plan = live.pipeline.plan if live and running else optimize(queries, self._slicing)
+                measured = live.pipeline.fragmentations if live and running else ()
+                parts.append(explain(stream.definition, plan, rows_per_second=rate, measured=measured))
         return "\n\n".join(parts) or "no queries"
 
     def run(
@@ -276,6 +296,7 @@ class Engine:
         if self._running is not None:
             for live in self._live.values():
                 live.loop.stop(flush=flush)
+            self._declared.tables.release()
         self._running = None
 
     def run_plain(self, name: str) -> pa.Table:

@@ -60,10 +60,10 @@ def random_spec(rng: Random, name: str, schema: Sequence[Column]) -> Spec:
 
 def _random_keys(rng: Random, schema: Sequence[Column]) -> tuple[Key, ...]:
     chosen = rng.sample(list(schema[1:]), rng.choice((0, 0, 1, 1, 2)))
-    return tuple(_random_key(rng, column) for column in chosen)
+    return tuple(random_key(rng, column) for column in chosen)
 
 
-def _random_key(rng: Random, column: Column) -> Key:
+def random_key(rng: Random, column: Column) -> Key:
     if rng.random() < 0.7:
         return Key(name=column.name, expression=column)
     match column.type.kind:

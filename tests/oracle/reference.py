@@ -8,11 +8,13 @@ flush                                     closes the rest
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 
 from tests.oracle.conditions import truth
 from tests.oracle.results import Counters, Emission, Expected, Replay
 from tests.oracle.spec import Spec
+from tests.oracle.tables import joined_rows
 from tests.oracle.types import Row, Value
 
 Bounds = tuple[int, int]
@@ -57,21 +59,34 @@ def replay(
     """Run queries over micro-batches; `skew_ms` None sets no limit to the future."""
     horizon_us = None if skew_ms is None or now_us is None else now_us + skew_ms * 1000
     stream = _Stream(time=time, delay_us=delay_ms * 1000, horizon_us=horizon_us)
-    queries = [_Query(spec, time) for spec in specs]
+    queries: list[_Query] = []
     emissions = []
-    for batch in batches:
+    for number, batch in enumerate(batches):
+        queries = _living(queries, specs, number, stream)
         good = stream.admit(batch)
         for query in queries:
             query.add(good)
-        results = {query.spec.name: list(query.close(stream.watermark_us)) for query in queries}
+        results = _results(specs, {one.spec.name: list(one.close(stream.watermark_us)) for one in queries})
         emissions.append(
             Emission(results=results, watermark_us=stream.watermark_us, counters=stream.counters)
         )
     flushed = None
     if flush:
-        results = {query.spec.name: list(query.close_all()) for query in queries}
+        queries = _living(queries, specs, len(batches), stream)
+        results = _results(specs, {one.spec.name: list(one.close_all()) for one in queries})
         flushed = Emission(results=results, watermark_us=stream.watermark_us)
     return Replay(batches=emissions, flushed=flushed, accepted=stream.accepted)
+
+
+def _living(queries: "list[_Query]", specs: Sequence[Spec], batch: int, stream: "_Stream") -> "list[_Query]":
+    """Return the queries that answer a batch: those that stay, and those that come."""
+    stay = [query for query in queries if query.spec.lives_in(batch)]
+    come = [spec for spec in specs if spec.from_batch == batch and spec.lives_in(batch)]
+    return [*stay, *(_Query(stream.joined(spec), stream.time) for spec in come)]
+
+
+def _results(specs: Sequence[Spec], found: dict[str, list[Expected]]) -> dict[str, list[Expected]]:
+    return {spec.name: found.get(spec.name, []) for spec in specs}
 
 
 class _Stream:
@@ -97,6 +112,12 @@ class _Stream:
         self._advance(good)
         self.accepted += good
         return good
+
+    def joined(self, spec: Spec) -> Spec:
+        """Return a query that comes now: its windows begin after all good rows so far."""
+        if spec.from_batch == 0 or not self.accepted:
+            return spec
+        return replace(spec, first_start_us=max(_time(row, self.time) for row in self.accepted) + 1)
 
     def _fate(self, at: Value, watermark_us: int | None) -> str:
         if at is None:
@@ -128,10 +149,11 @@ class _Query:
         for row in rows:
             windows = self._windows(_time(row, self.time))
             self._stretch(windows)
-            if self.spec.predicate is None or truth(self.spec.predicate.evaluate(row)):
-                key = tuple(_grouped(item.expression.evaluate(row)) for item in self.spec.keys)
-                for window in windows:
-                    self.open[window][key].append(row)
+            for joined in joined_rows(row, self.spec.joins):
+                if self.spec.predicate is None or truth(self.spec.predicate.evaluate(joined)):
+                    key = tuple(_grouped(item.expression.evaluate(joined)) for item in self.spec.keys)
+                    for window in windows:
+                        self.open[window][key].append(joined)
 
     def close(self, watermark_us: int | None) -> Iterator[Expected]:
         """Yield the results of windows that end at or before the watermark."""

@@ -13,6 +13,7 @@ def weft_text(spec: Spec, stream: str, time: str, syntax: WindowSyntax) -> str:
     return _join(
         "SELECT " + ", ".join(_outputs(spec, Dialect.WEFT)),
         f"FROM {stream}" + (f" {_bracket(spec)}" if bracket else ""),
+        _joins(spec, Dialect.WEFT),
         _where(spec, Dialect.WEFT),
         f"GROUP BY {', '.join(groups)}" if groups else "",
         _having(spec, Dialect.WEFT),
@@ -22,7 +23,7 @@ def weft_text(spec: Spec, stream: str, time: str, syntax: WindowSyntax) -> str:
 
 def spark_text(spec: Spec, view: str, time: str) -> str:
     """Write a query for a Spark session; windows of a late query or empty ones are not expressible."""
-    if spec.emit_empty or spec.first_start_us is not None:
+    if spec.emit_empty or spec.first_start_us is not None or spec.from_batch or spec.until_batch is not None:
         raise ValueError(f"query {spec.name} has no plain Spark form")
     return _hopping(spec, view, time) if spec.slide_ms > spec.range_ms else _windowed(spec, view, time)
 
@@ -41,6 +42,7 @@ def _windowed(spec: Spec, view: str, time: str) -> str:
     return _join(
         "SELECT " + ", ".join([*bounds, *_outputs(spec, Dialect.SPARK)]),
         f"FROM {view}",
+        _joins(spec, Dialect.SPARK),
         _where(spec, Dialect.SPARK),
         f"GROUP BY {', '.join(groups)}",
         _having(spec, Dialect.SPARK),
@@ -64,6 +66,7 @@ def _hopping(spec: Spec, view: str, time: str) -> str:
     return _join(
         "SELECT " + ", ".join([*bounds, *_outputs(spec, Dialect.SPARK)]),
         f"FROM (SELECT *, {end} AS hop_end FROM {view})",
+        _joins(spec, Dialect.SPARK),
         f"WHERE {predicate}",
         "GROUP BY " + ", ".join(["hop_end", *(key.text(Dialect.SPARK) for key in spec.keys)]),
         _having(spec, Dialect.SPARK),
@@ -77,6 +80,10 @@ def _bracket(spec: Spec) -> str:
 
 def _outputs(spec: Spec, dialect: Dialect) -> list[str]:
     return [f"{item.text(dialect)} AS {item.name}" for item in spec.outputs]
+
+
+def _joins(spec: Spec, dialect: Dialect) -> str:
+    return " ".join(join.text(dialect) for join in spec.joins)
 
 
 def _where(spec: Spec, dialect: Dialect) -> str:

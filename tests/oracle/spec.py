@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from tests.oracle.aggregates import Aggregate
 from tests.oracle.expressions import Dialect, Expression, walk
+from tests.oracle.tables import Join
 from tests.oracle.types import Row, SqlType, Value
 
 
@@ -63,6 +64,11 @@ class Spec:
     having: Expression | None = None
     """Over `Result`s; an aggregate that is only here is computed but not part of the answer."""
     emit_empty: bool = False
+    joins: tuple[Join, ...] = ()
+    from_batch: int = 0
+    """The batch before which it is added; its windows begin after all rows of the batches before that."""
+    until_batch: int | None = None
+    """The batch before which it is removed; None for one that stays."""
     first_start_us: int | None = None
     """Where the first window of a query that came late may begin; None for one present from the start."""
 
@@ -74,6 +80,10 @@ class Spec:
         names = [item.name for item in self.outputs]
         if len(set(names)) < len(names):
             raise ValueError(f"names repeat: {names}")
+
+    def lives_in(self, batch: int) -> bool:
+        """Tell whether the query answers after a batch; the flush counts as the batch after the last."""
+        return self.from_batch <= batch and (self.until_batch is None or batch < self.until_batch)
 
     @property
     def outputs(self) -> tuple[Key | Aggregate, ...]:

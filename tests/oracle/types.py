@@ -7,7 +7,7 @@ TIMESTAMP     int, microseconds since the epoch (UTC)
 """
 
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -114,6 +114,8 @@ def common_type(left: SqlType, right: SqlType) -> SqlType:
         return left
     if left.kind is Kind.NULL:
         return right
+    if {left.kind, right.kind} == {Kind.DATE, Kind.TIMESTAMP}:
+        return TIMESTAMP
     if not (left.is_numeric and right.is_numeric):
         raise TypeError(f"no common type of {left} and {right}")
     if Kind.DOUBLE in (left.kind, right.kind):
@@ -138,14 +140,17 @@ def as_decimal(of: SqlType) -> SqlType:
 def _common_decimal(left: SqlType, right: SqlType) -> SqlType:
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
-    # Beyond 38 digits Spark's comparison rounds; the oracle has no opinion on that.
-    return decimal_type(whole + scale, scale)
+    # Beyond 38 digits both sides are rounded to the scale that is left, as in Spark.
+    excess = max(0, whole + scale - MAX_PRECISION)
+    return decimal_type(whole + scale - excess, scale - excess)
 
 
 def widen(value: Value, to: SqlType) -> Value:
     """Convert a value to a type that `common_type` found."""
     if value is None or isinstance(value, bool):
         return value
+    if to.kind is Kind.TIMESTAMP and isinstance(value, date):
+        return (value - date(1970, 1, 1)) // timedelta(microseconds=1)
     if to.kind is Kind.DOUBLE and isinstance(value, int | Decimal):
         return float(value)
     if to.kind is Kind.DECIMAL and isinstance(value, int | Decimal):

@@ -1,16 +1,21 @@
-"""Replay an oracle's case through Weft, batch by batch."""
+"""Replay an oracle's case through Weft, batch by batch; queries come and go as the case says."""
+
+from collections import Counter
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from tests.oracle.cases import STREAM, TIME, Case
-from tests.oracle.render import WindowSyntax
-from tests.oracle.spec import Spec
+from tests.oracle.cases import STREAM, TIME, Case, arrow_table
+from tests.oracle.registered import Function
+from tests.oracle.spec import Spec, WindowSyntax
 from weft.optimizer.slices import Slicing
 from weft.query import CreateStream, bind, parse, parse_select
-from weft.query.logical import Catalog, StreamDef
+from weft.query.logical import LogicalQuery, StreamDef, TableDef
 from weft.runtime.clock import Clock
 from weft.runtime.pipeline import BatchReport, Pipeline
+from weft.spark.columns import Udf
+from weft.spark.declarations import Declarations
 
 
 class Replayed:
@@ -25,6 +30,10 @@ class Replayed:
         parts = [report.results[name] for report in self.reports if name in report.results]
         return pa.concat_tables(parts) if parts else []
 
+    def failures(self, name: str) -> int:
+        """Return how many rows or results of a query failed."""
+        return sum(report.failures.get(name, 0) for report in self.reports)
+
 
 def stream_of(case: Case) -> StreamDef:
     """Return the case's stream as a workload would declare it."""
@@ -37,24 +46,62 @@ def stream_of(case: Case) -> StreamDef:
     return statement.definition
 
 
-def pipeline_of(
-    case: Case, *, slicing: Slicing = Slicing.PAIRED, syntax: WindowSyntax | None = None
-) -> Pipeline:
-    """Return a pipeline with the case's queries."""
-    stream = stream_of(case)
-    pipeline = Pipeline(stream, slicing=slicing)
-    for spec in case.specs:
-        pipeline.add(bind(parse_select(_text(spec, syntax), name=spec.name), Catalog(streams=(stream,))))
-    return pipeline
+def udf_of(function: Function) -> Udf:
+    """Return a registered function as Spark's."""
+    # Not the function itself: PySpark would read its annotations.
+    return F.udf(lambda *values: function.call(*values), str(function.type).lower())
 
 
-def _text(spec: Spec, syntax: WindowSyntax | None) -> str:
-    return spec.sql(STREAM, TIME) if syntax is None else spec.sql(STREAM, TIME, syntax)
+def declared(spark: SparkSession, case: Case) -> Declarations:
+    """Return the case's stream, tables and functions as an engine would hold them."""
+    found = Declarations(lambda: spark)
+    found.stream(stream_of(case))
+    for table in case.tables:
+        frame = spark.createDataFrame(arrow_table(table.columns, table.rows))
+        found.table(TableDef(name=table.name), frame=frame)
+    for function in case.functions:
+        found.function(function.name, udf_of(function), str(function.type).lower())
+    return found
 
 
-def replay(spark: SparkSession, case: Case, pipeline: Pipeline, *, flush: bool = True) -> Replayed:
+class Player:
+    """A pipeline to which a case's queries come and go."""
+
+    def __init__(self, spark: SparkSession, case: Case, *, slicing: Slicing, syntax: WindowSyntax) -> None:
+        self.case, self.syntax = case, syntax
+        self.names = declared(spark, case)
+        self.pipeline = Pipeline(
+            stream_of(case), tables=self.names.tables, functions=self.names.functions, slicing=slicing
+        )
+
+    def query(self, spec: Spec) -> LogicalQuery:
+        """Return a query as Weft understands it."""
+        text = spec.sql(STREAM, TIME, self.syntax)
+        return bind(parse_select(text, name=spec.name), self.names.catalog())
+
+    def before(self, batch: int) -> None:
+        """Remove and add the queries that leave and come before a batch."""
+        for spec in self.case.specs:
+            if spec.until_batch == batch and spec.from_batch < batch:
+                self.pipeline.remove(spec.name)
+            if spec.from_batch == batch and spec.lives_in(batch):
+                self.pipeline.add(self.query(spec))
+
+
+def replay(
+    spark: SparkSession,
+    case: Case,
+    *,
+    slicing: Slicing = Slicing.PAIRED,
+    syntax: WindowSyntax = WindowSyntax.BRACKET,
+    flush: bool = True,
+) -> Replayed:
     """Push the case's batches through a pipeline."""
-    reports = [pipeline.process(spark.createDataFrame(table)) for table in case.tables()]
+    player, reports = Player(spark, case, slicing=slicing, syntax=syntax), []
+    for number, table in enumerate(case.batch_tables()):
+        player.before(number)
+        reports.append(player.pipeline.process(spark.createDataFrame(table)))
     if flush:
-        reports.append(pipeline.finish(spark))
-    return Replayed(reports, pipeline.clock)
+        player.before(len(case.batches))
+        reports.append(player.pipeline.finish(spark))
+    return Replayed(reports, player.pipeline.clock)

@@ -7,8 +7,8 @@ import weft
 from tests.oracle.cases import STREAM, TIME
 from tests.oracle.compare import assert_same
 from tests.oracle.generate import random_case
-from tests.oracle.render import WindowSyntax
-from tests.spark.replay import pipeline_of, replay
+from tests.oracle.spec import WindowSyntax
+from tests.spark.replay import replay
 from weft.optimizer.slices import Slicing
 
 SEEDS = range(1000, 1024)
@@ -18,9 +18,9 @@ SEEDS = range(1000, 1024)
 def test_weft_gives_the_reference_answers(spark: SparkSession, seed: int) -> None:
     case = random_case(seed)
     slicing = Slicing.PANED if seed % 5 == 0 else Slicing.PAIRED
-    syntax = WindowSyntax.FUNCTION if seed % 3 == 0 else None
+    syntax = WindowSyntax.FUNCTION if seed % 3 == 0 else WindowSyntax.BRACKET
     expected = case.expected()
-    found = replay(spark, case, pipeline_of(case, slicing=slicing, syntax=syntax))
+    found = replay(spark, case, slicing=slicing, syntax=syntax)
     for spec in case.specs:
         assert_same(spec, expected.results(spec.name), found.results(spec.name))
 
@@ -29,7 +29,7 @@ def test_weft_gives_the_reference_answers(spark: SparkSession, seed: int) -> Non
 def test_each_batch_emits_what_its_watermark_reaches(spark: SparkSession, seed: int) -> None:
     case = random_case(seed)
     expected = case.expected(flush=False)
-    found = replay(spark, case, pipeline_of(case), flush=False)
+    found = replay(spark, case, flush=False)
     for batch, report in zip(expected.batches, found.reports, strict=True):
         assert report.counts.read == batch.counters.read
         assert report.counts.late == batch.counters.late
@@ -43,7 +43,7 @@ def test_each_batch_emits_what_its_watermark_reaches(spark: SparkSession, seed: 
 def test_weft_the_reference_and_ordinary_spark_agree(spark: SparkSession, seed: int) -> None:
     case = random_case(seed)
     expected = case.expected()
-    shared = replay(spark, case, pipeline_of(case))
+    shared = replay(spark, case)
     engine = weft.Engine(spark)
     engine.stream(STREAM, spark.createDataFrame(case.table(expected.accepted)), time=TIME, skew=None)
     for spec in case.specs:

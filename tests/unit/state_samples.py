@@ -1,7 +1,7 @@
 """Rows of a stream as blocks, and the same rows as plain Python groups."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from tests.unit.aggregate_samples import decimal_type, lifted
 
 from weft.aggregates import Combine, Primitive, count_of
 from weft.expression import Column
+from weft.runtime.fragments import Signatures
 from weft.runtime.state import Block, RelationState
 from weft.types import BIGINT, DOUBLE, STRING
 
@@ -26,6 +27,7 @@ class Row(NamedTuple):
     n: int | None
     name: str | None
     fee: Decimal | None
+    x: float | None = None
 
 
 COUNT = count_of(None)
@@ -35,7 +37,22 @@ FEES = Primitive(("sum",), Column("fee", MONEY), Combine.ADD, (MONEY,))
 SPREAD = Primitive(
     ("count", "avg", "var_pop"), Column("n", DOUBLE), Combine.MOMENTS, (BIGINT, DOUBLE, DOUBLE)
 )
+HEAT = Primitive(("sum",), Column("x", DOUBLE), Combine.ADD, (DOUBLE,))
+LEAST = Primitive(("min",), Column("x", DOUBLE), Combine.LEAST, (DOUBLE,))
+MOST = Primitive(("max",), Column("x", DOUBLE), Combine.GREATEST, (DOUBLE,))
+LOWEST = Primitive(("min",), Column("n", BIGINT), Combine.LEAST, (BIGINT,))
+HIGHEST = Primitive(("max",), Column("n", BIGINT), Combine.GREATEST, (BIGINT,))
 EXACT = (COUNT, TOTAL, FIRST, FEES)
+
+PREDICATES: dict[Any, Callable[[Row], bool]] = {
+    "all": lambda row: True,
+    "positive": lambda row: row.n is not None and row.n > 0,
+    "even": lambda row: row.n is not None and row.n % 2 == 0,
+    "named": lambda row: row.name is not None,
+    "cheap": lambda row: row.fee is not None and row.fee < 0,
+    "none": lambda row: False,
+}
+"""Predicates are any values; these are names of what they ask."""
 
 rows = st.lists(
     st.builds(
@@ -45,6 +62,7 @@ rows = st.lists(
         n=st.none() | st.integers(-100, 100),
         name=st.none() | st.text("xyz", max_size=2),
         fee=st.none() | st.decimals(-(10**30), 10**30, places=2),
+        x=st.none() | st.floats(-1e6, 1e6) | st.sampled_from((float("inf"), -float("inf"), float("nan"))),
     ),
     max_size=15,
 )
@@ -65,14 +83,33 @@ def grouped(several: Sequence[Row], *, keyed: bool) -> dict[tuple[str | None, in
     return dict(found)
 
 
-def block(several: Sequence[Row], primitives: Sequence[Primitive] = EXACT, *, keyed: bool = True) -> Block:
-    """Return rows as the block that a batch would give."""
-    groups = grouped(several, keyed=keyed)
-    keys = pa.table({"key": pa.array([key for key, _ in groups], pa.string())})
+def signature(row: Row, predicates: Iterable[Any]) -> frozenset[Any]:
+    """Return which of the predicates a row satisfies."""
+    return frozenset(one for one in predicates if PREDICATES[one](row))
+
+
+def block(
+    several: Sequence[Row], primitives: Sequence[Primitive] = EXACT, *, keyed: bool = True,
+    predicates: Sequence[Any] = ("all",),
+) -> Block:  # fmt: skip
+    """Return rows as the block that a batch would give to a relation with some predicates."""
+    groups = defaultdict(list)
+    for row in several:
+        groups[row.key if keyed else None, row.start, signature(row, predicates)].append(row)
+    keys = pa.table({"key": pa.array([key for key, _, _ in groups], pa.string())})
     partials = {one: lifted(one, [values_of(one, group) for group in groups.values()]) for one in primitives}
-    starts = np.array([start for _, start in groups], dtype=np.int64)
-    kept = keys if keyed else keys.select([])
-    return Block(starts=starts, keys=kept, partials=partials, rows=len(several))
+    known = list(dict.fromkeys(found for _, _, found in groups))
+    bits = np.array([[one in found for one in predicates] for found in known], dtype=bool)
+    return Block(
+        starts=np.array([start for _, start, _ in groups], dtype=np.int64),
+        keys=keys if keyed else keys.select([]),
+        fragments=np.array([known.index(found) for _, _, found in groups], dtype=np.int32),
+        signatures=Signatures(
+            predicates=tuple(predicates), bits=bits.reshape(len(known), len(predicates))
+        ),
+        partials=partials,
+        rows=len(several),
+    )  # fmt: skip
 
 
 def state_of(*blocks: Block, keyed: bool = True) -> RelationState:
@@ -83,18 +120,29 @@ def state_of(*blocks: Block, keyed: bool = True) -> RelationState:
     return state
 
 
-def contents(state: RelationState) -> dict[tuple[str | None, int], tuple[Any, ...]]:
-    """Return a state as plain values: the fields of each primitive by key and slice."""
-    state.settle()
-    keys: list[str | None] = [None] * len(state.group)
-    if state.groups.grouped:
-        keys = state.groups.values(state.group).column(0).to_pylist()
+def shards(state: RelationState) -> dict[tuple[str | None, int, frozenset[Any]], tuple[Any, ...]]:
+    """Return a state as plain values: the fields of each primitive by key, slice and signature."""
+    runs = state.runs()
+    primitives = list(dict.fromkeys(one for run in runs for one in run.partials))
+    known = {one: state.fragments.satisfying(one) for one in state.fragments.predicates}
     found = {}
-    for row, (key, start) in enumerate(zip(keys, state.start.tolist(), strict=True)):
-        fields = []
-        for partial in state.partials.values():
-            valid = partial.valid_mask()[row]
-            fields.append(tuple(field[row] for field in partial.fields) if valid else None)
-        assert (key, start) not in found
-        found[key, start] = tuple(fields)
+    for run in runs:
+        keys: list[str | None] = [None] * len(run)
+        if state.groups.grouped:
+            keys = state.groups.values(run.key).column(0).to_pylist()
+        partials = [run.partial(one) for one in primitives]
+        for row, (key, start) in enumerate(zip(keys, run.start.tolist(), strict=True)):
+            place = key, start, frozenset(one for one, bits in known.items() if bits[run.fragment[row]])
+            assert place not in found
+            found[place] = tuple(
+                tuple(field[row] for field in partial.fields) if partial.valid_mask()[row] else None
+                for partial in partials
+            )
     return found
+
+
+def contents(state: RelationState) -> dict[tuple[str | None, int], tuple[Any, ...]]:
+    """Return a state of one fragment as plain values: the fields of each primitive by key and slice."""
+    found = shards(state)
+    assert len({fragment for _, _, fragment in found}) <= 1
+    return {(key, start): fields for (key, start, _), fields in found.items()}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.errors import NotAllowed, QueryError, SyntaxMistake, TypeMismatch, UnknownName
+from weft.errors import BadWindow, NotAllowed, QueryError, SyntaxMistake, TypeMismatch, UnknownName
 from weft.query import CreateQuery, CreateStream, CreateTable, DropQuery, check_stream, parse, parse_select
 from weft.query.logical import ColumnDef, Source, StreamDef, TableDef, TimeUnit
 from weft.types import BIGINT, DOUBLE, STRING, TIMESTAMP, DataType, Kind
@@ -45,6 +45,23 @@ def test_a_workload_is_a_sequence_of_statements() -> None:
     assert queries.select.endswith("vol > 50000")
     assert queries.line == 7
     assert drops == DropQuery(name="big")
+
+
+def test_a_table_may_be_read_again_after_a_time() -> None:
+    once, before, after = parse(
+        "CREATE TABLE a USING csv; CREATE TABLE b USING csv REFRESH 90 s OPTIONS (path 'b');"
+        "CREATE TABLE c (x INT) USING csv OPTIONS (path 'c') REFRESH '10 minutes'"
+    )
+    assert isinstance(once, CreateTable)
+    assert once.definition.refresh_ms is None
+    assert isinstance(before, CreateTable)
+    assert before.definition == TableDef(
+        name="b", source=Source(format="csv", options=(("path", "b"),)), refresh_ms=90_000
+    )
+    assert isinstance(after, CreateTable)
+    assert after.definition.refresh_ms == 600_000
+    with pytest.raises(BadWindow, match="cannot be read again every 0 ms"):
+        TableDef(name="d", refresh_ms=0)
 
 
 @pytest.mark.parametrize("text", ["", "  \n", ";;;", "-- only a comment", "/* ; */", "-- a\n;/* b */"])
@@ -129,6 +146,11 @@ BAD = [
     ("CREATE STREAM «(»t INT) USING x", SyntaxMistake, "expected the stream's name, found ("),
     ("CREATE TABLE t USING csv «EVENT» TIME x", SyntaxMistake,
      "expected the end of the statement, found EVENT"),
+    ("CREATE TABLE t USING csv REFRESH «'0 s'»", BadWindow, "REFRESH takes a duration longer than 0"),
+    ("CREATE TABLE t USING csv REFRESH «'soon'»", BadWindow,
+     "\"soon\" is not a duration; write a number and a unit, as in '12 min' or '1 hour 30 minutes'"),
+    ("CREATE TABLE t USING csv REFRESH '1 s' «REFRESH» '1 s'", SyntaxMistake,
+     "REFRESH is given twice; remove one"),
     ("«SELECT» count(*) FROM s", SyntaxMistake, "a query needs a name; write CREATE QUERY name AS SELECT …"),
     ("«SHOW» TABLES", SyntaxMistake,
      "expected CREATE STREAM, CREATE TABLE, CREATE QUERY or DROP QUERY, found SHOW"),

@@ -24,7 +24,7 @@ def test_a_seed_gives_one_case_for_ever() -> None:
 def test_every_case_has_tables_and_text() -> None:
     for seed in SEEDS:
         case = random_case(seed)
-        tables = case.tables()
+        tables = case.batch_tables()
         assert [table.num_rows for table in tables] == [len(batch) for batch in case.batches]
         for spec in case.specs:
             assert spec.sql("events", TIME) != spec.sql("events", TIME, WindowSyntax.FUNCTION)

@@ -1,7 +1,10 @@
 """A relation's state is that of all its rows, whatever batches they came in."""
 
+from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,10 +20,25 @@ from tests.unit.state_samples import (
     contents,
     grouped,
     rows,
+    signature,
     state_of,
 )
 
 from weft.runtime import state as state_module
+from weft.runtime.state import RelationState
+
+KNOWN = ("all", "positive", "even", "none")
+
+
+def several_shards(state: RelationState) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Yield shards as `shards` does; fragments that have become equal are not merged at once."""
+    state.settle()
+    known = {one: state.fragments.satisfying(one) for one in state.fragments.predicates}
+    for run in state.runs():
+        keys = state.groups.values(run.key).column(0).to_pylist() if state.groups.grouped else [None] * len(run)
+        counts = run.partial(COUNT).fields[0].tolist()
+        for key, start, fragment, count in zip(keys, run.start.tolist(), run.fragment, counts, strict=True):
+            yield (key, start, frozenset(one for one in known if known[one][fragment])), ((count,),)
 
 
 @settings(max_examples=40)
@@ -43,12 +61,101 @@ def test_any_order_and_any_cut_into_batches_gives_the_same_state(
 
 
 @settings(max_examples=30)
-@given(rows)
-def test_rows_are_sorted_by_group_and_slice(several: list[Row]) -> None:
-    state = state_of(block(several[:7]), block(several[7:]))
-    state.settle()
-    places = list(zip(state.group.tolist(), state.start.tolist(), strict=True))
+@given(rows, st.booleans())
+def test_rows_are_in_order_however_they_are_read(several: list[Row], keyed: bool) -> None:
+    blocks = [block(some, keyed=keyed, predicates=KNOWN) for some in (several[:7], several[7:])]
+    state = state_of(*blocks, keyed=keyed)
+    for run in state.runs():
+        places = list(zip(run.start.tolist(), run.key.tolist(), run.fragment.tolist(), strict=True))
+        assert places == sorted(set(places))
+    whole = state.by_group(EXACT)
+    places = list(zip(whole.key.tolist(), whole.fragment.tolist(), whole.start.tolist(), strict=True))
     assert places == sorted(set(places))
+    assert len(whole) == len(state) == sum(map(len, state.runs()))
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(rows, st.sampled_from(("add", "settle", "evict", "keep"))), max_size=8),
+    st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_shards_are_those_of_all_rows_kept(
+    steps: list[tuple[list[Row], str]], keyed: bool, forgetful: bool
+) -> None:
+    """Two roots, blocks of several plans, predicates that go for good, slices that are forgotten."""
+    roots, kept = [["all", "even"], ["positive", "named", "none"]], []
+    state = state_of(keyed=keyed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_module, "_FORGET_GROUPS_FROM", 0 if forgetful else 10_000)
+        for number, (several, step) in enumerate(steps):
+            for root in roots:
+                state.add(block(several, keyed=keyed, predicates=root))
+                kept += [(row, signature(row, root)) for row in several]
+            if step == "settle":
+                state.settle()
+            elif step == "evict":
+                before = (number - 4) * 1000
+                state.settle()
+                state.evict(before)
+                kept = [(row, found) for row, found in kept if row.start >= before]
+            elif step == "keep" and len(roots[number % 2]) > 1:
+                gone = roots[number % 2].pop()
+                state.keep(EXACT, [one for root in roots for one in root])
+                kept = [(row, found - {gone}) for row, found in kept]
+    wanted = Counter((row.key if keyed else None, row.start, found) for row, found in kept if found)
+    counts: Counter[Any] = Counter()
+    for place, fields in several_shards(state):
+        counts[place] += fields[0][0]
+    assert counts == wanted
+    assert sum(map(len, state.runs())) == len(state)
+
+
+def test_shards_of_tiny_batches_are_merged_in_time() -> None:
+    state = state_of()
+    for number in range(200):
+        several = [Row(number // 150 * 1000, key, 1, None, None) for key in "ab"]
+        state.add(block(several, [COUNT, SPREAD]))
+        state.settle()
+        assert len(state) <= 4
+    assert {place: fields[0] for place, fields in contents(state).items()} == {
+        ("a", 0): (150,), ("b", 0): (150,), ("a", 1000): (50,), ("b", 1000): (50,)
+    }  # fmt: skip
+
+
+def test_runs_stay_few() -> None:
+    state = state_of()
+    for number in range(300):
+        state.add(block([Row(number, key, 1, None, None) for key in "abc"], [COUNT]))
+        assert len(state.runs()) <= 10
+    assert len(contents(state)) == len(state) == 900
+
+
+def test_a_block_is_left_as_it_was() -> None:
+    first, second = (block([Row(0, "a", 7, "x", None)]) for _ in range(2))
+    state = state_of(first)
+    state.settle()
+    state.add(second)
+    assert contents(state) == {("a", 0): ((2,), (14,), ("x",), None)}
+    assert first.partials[TOTAL].fields[0].tolist() == [7]
+    assert second.partials[TOTAL].fields[0].tolist() == [7]
+
+
+def test_rows_of_nobody_are_not_kept() -> None:
+    state = state_of(block([Row(0, "a", 1, None, None), Row(5, "b", 2, None, None)], predicates=["even"]))
+    assert state.starts().tolist() == [5]
+    state.keep(EXACT, ["all"])
+    assert len(state) == 0
+
+
+@pytest.mark.parametrize(("scale", "codes"), [(1, 1 << 63), (1000, 1 << 63), (10**6, 1 << 63), (1000, 40)])
+def test_times_far_apart_and_times_between_milliseconds_are_in_order(
+    scale: int, codes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_module, "_CODES", codes)
+    starts = [5, -(2**40), 2**40, 3, 4, 5]
+    state = state_of(*(block([Row(start * scale, "a", 1, None, None)], [COUNT]) for start in starts))
+    assert state.starts().tolist() == sorted({start * scale for start in starts})
+    assert len(state) == 5
 
 
 @settings(max_examples=40)

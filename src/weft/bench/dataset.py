@@ -38,10 +38,10 @@ class Dataset:
 
     def statement(self, files_per_trigger: int) -> str:
         """Return the CREATE STREAM that reads the files."""
-        path = str(self.folder.resolve()).replace("'", "''")
         return (
             f"CREATE STREAM {self.stream} ({self.columns}) USING parquet OPTIONS "
-            f"(path '{path}', maxFilesPerTrigger '{files_per_trigger}') EVENT TIME time DELAY '{DELAY}'"
+            f"(path '{_quoted(self.folder)}', maxFilesPerTrigger '{files_per_trigger}') "
+            f"EVENT TIME time DELAY '{DELAY}'"
         )
 
     def read_stream(self, spark: SparkSession, files_per_trigger: int) -> DataFrame:
@@ -54,19 +54,52 @@ class Dataset:
         return spark.read.schema(self.columns).parquet(str(self.folder.resolve()))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFiles:
+    """A static table's files."""
+
+    name: str
+    folder: Path
+    columns: str
+    """The schema, as DDL."""
+
+    def statement(self) -> str:
+        """Return the CREATE TABLE that reads the files."""
+        return (
+            f"CREATE TABLE {self.name} ({self.columns}) USING parquet OPTIONS (path '{_quoted(self.folder)}')"
+        )
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return the same as ordinary Spark reads it."""
+        return spark.read.schema(self.columns).parquet(str(self.folder.resolve()))
+
+
+def _quoted(folder: Path) -> str:
+    return str(folder.resolve()).replace("'", "''")
+
+
 def make(spark: SparkSession, dataset: Dataset, rows: Callable[[DataFrame], DataFrame]) -> Dataset:
     """Write the files, or use those of an earlier run; `rows` turns numbered rows into the stream's."""
-    if dataset.folder.is_dir():
-        return dataset
-    dataset.folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(mkdtemp(prefix=f".{dataset.folder.name}.", dir=dataset.folder.parent))
-    try:
+
+    def write(unfinished: Path) -> None:
         _write(rows(spark.range(0, dataset.rows, 1, dataset.files)), unfinished / "spark")
         _put_in_order(unfinished / "spark", unfinished / "files")
-        (unfinished / "files").rename(dataset.folder)
+
+    write_once(dataset.folder, write)
+    return dataset
+
+
+def write_once(folder: Path, write: Callable[[Path], None]) -> None:
+    """Make a folder, whole or not at all; `write` is given one in which to make `files`."""
+    if folder.is_dir():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        write(unfinished)
+        (unfinished / "files").rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return dataset
 
 
 def _write(rows: DataFrame, folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from weft.bench.dataset import Dataset, TableFiles
 from weft.bench.measure import alternate
 from weft.bench.runs import Input, run_empty, run_weft
 from weft.bench.trades import make_trades
@@ -38,11 +39,12 @@ def fixed_cost(
     batches: int,
     repeats: int,
     warmups: int,
+    tables: tuple[TableFiles, ...] = (),
     console: Console,
 ) -> FixedCost:
     """Run many tiny batches through Weft and through an empty loop."""
-    tiny = make_trades(spark, data, rows=batches * _ROWS_IN_BATCH, files=batches)
-    given = Input(spark=spark, dataset=tiny, files_per_trigger=1)
+    tiny = tiny_trades(spark, data, batches=batches)
+    given = Input(spark=spark, dataset=tiny, files_per_trigger=1, tables=tables)
     turns = [
         ("tiny batches", lambda: run_weft(given, queries).stream_s),
         ("empty batches", lambda: run_empty(given)),
@@ -50,3 +52,8 @@ def fixed_cost(
     taken = alternate(turns, repeats=repeats, warmups=warmups, console=console)
     weft, bare = (1000 * taken[name].median / batches for name, _ in turns)
     return FixedCost(batches=batches, weft_ms=weft, empty_ms=bare)
+
+
+def tiny_trades(spark: SparkSession, data: Path, *, batches: int) -> Dataset:
+    """Return an hour of trades in so many files of a few rows."""
+    return make_trades(spark, data, rows=batches * _ROWS_IN_BATCH, files=batches)

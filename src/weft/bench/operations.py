@@ -44,7 +44,7 @@ class Counted:
     """Operations over a whole run."""
 
     queries: int
-    strategy: Strategy
+    strategy: StrEnum
     partial: int
     final: int
 
@@ -54,7 +54,7 @@ class Counted:
         return self.partial + self.final
 
 
-PAPER: dict[Strategy, Counted] = {
+PAPER: dict[StrEnum, Counted] = {
     counted.strategy: counted
     for counted in (
         Counted(queries=256, strategy=Strategy.UNSHARED_PAIRED, partial=256 * 1_138_636, final=6_813),
@@ -89,10 +89,10 @@ def count(windows: Sequence[Window], strategy: Strategy, run: Run) -> Counted:
 def _finals(windows: Sequence[Window], slicing: Slicing, run: Run) -> int:
     manager = SliceManager(windows, at_ms=run.begin_ms, slicing=slicing)
     edges = list(manager.until(run.end_ms))
-    return sum(_slices(edges, window, end, run) for window in windows for end in _ends(window, run))
+    return sum(_slices(edges, window, end, run) for window in windows for end in ends(window, run))
 
 
-def _ends(window: Window, run: Run) -> range:
+def ends(window: Window, run: Run) -> range:
     """Return the ends in (begin, end] of the run."""
     first = window.offset_ms + (run.begin_ms - window.offset_ms) // window.slide_ms * window.slide_ms
     return range(first + window.slide_ms, run.end_ms + 1, window.slide_ms)

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from weft.bench.operations import PAPER, Strategy
 
 if TYPE_CHECKING:
+    from weft.bench.against_spark import Figures
     from weft.bench.slices import SlicesResult
     from weft.bench.windows import WindowsResult
 
@@ -25,8 +26,8 @@ def plot_slices(result: "SlicesResult", path: Path) -> None:
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     operations, seconds = figure.subplots(1, 2)
     _draw_operations(operations, result)
-    _draw_seconds(seconds, result)
-    _save(figure, path)
+    _draw_seconds(seconds, result.figures)
+    save_figure(figure, path)
 
 
 def _draw_operations(axes: Axes, result: "SlicesResult") -> None:
@@ -43,11 +44,15 @@ def _draw_operations(axes: Axes, result: "SlicesResult") -> None:
     axes.set_yscale("log")
     ticks = sorted({one.queries for one in result.operations})
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    axes.set(title=f"aggregate operations, {result.rows:,} rows", xlabel="queries", ylabel="partial + final")
+    axes.set(
+        title=f"aggregate operations, {result.figures.rows:,} rows",
+        xlabel="queries",
+        ylabel="partial + final",
+    )
     axes.legend()
 
 
-def _draw_seconds(axes: Axes, result: "SlicesResult") -> None:
+def _draw_seconds(axes: Axes, result: "Figures") -> None:
     bars = {
         "bare scan": (result.scan_s, "#8c8c8c"),
         f"Weft,\n{result.queries} queries": (result.weft_s, "#4c72b0"),
@@ -76,9 +81,10 @@ def plot_windows(result: "WindowsResult", path: Path) -> None:
     axes.set_ylim(bottom=0)
     axes.set(title="tumbling windows of 1–20 s", xlabel="concurrent windows", ylabel="million rows/s")
     axes.legend()
-    _save(figure, path)
+    save_figure(figure, path)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

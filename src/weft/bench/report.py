@@ -11,6 +11,7 @@ from rich.table import Table
 from weft.bench.operations import PAPER, Strategy
 
 if TYPE_CHECKING:
+    from weft.bench.against_spark import Figures
     from weft.bench.memory import MemoryResult
     from weft.bench.slices import SlicesResult
     from weft.bench.windows import WindowsResult
@@ -29,20 +30,26 @@ def save(results: Sequence[object] | object, path: Path | None, console: Console
 
 def show_slices(result: "SlicesResult", console: Console) -> None:
     """Print seconds, operations and what was checked."""
-    console.print(_seconds(result))
+    console.print(seconds_table(result.figures))
     console.print(_operations(result))
     console.print(_finals(result))
-    console.print(_equality(result))
+    show_checks(result.figures, console)
+
+
+def show_checks(figures: "Figures", console: Console) -> None:
+    """Print what was compared, and the ratios that all benches against Spark have."""
+    console.print(_equality(figures))
     console.print(
-        f"fixed_cost_ms {result.fixed_cost_ms:.0f} per micro-batch, over Spark's own "
-        f"{result.empty_batch_ms:.0f} ms\n"
-        f"ratio_to_one_query {result.ratio_to_one_query:.2f} "
-        f"({result.ratio_by_pairs:.2f} by pairs of consecutive runs)\n"
-        f"speedup_vs_unshared {result.speedup_vs_unshared:,.0f}"
+        f"fixed_cost_ms {figures.fixed_cost_ms:.0f} per micro-batch, over Spark's own "
+        f"{figures.empty_batch_ms:.0f} ms\n"
+        f"ratio_to_one_query {figures.ratio_to_one_query:.2f} "
+        f"({figures.ratio_by_pairs:.2f} by pairs of consecutive runs)\n"
+        f"speedup_vs_unshared {figures.speedup_vs_unshared:,.0f}"
     )
 
 
-def _seconds(result: "SlicesResult") -> Table:
+def seconds_table(result: "Figures") -> Table:
+    """Return the seconds of Weft, ordinary queries and a scan."""
     table = Table(title=f"{result.queries:,} queries over {result.rows:,} rows", title_justify="left")
     for name in ("", "seconds", "of one query"):
         table.add_column(name, justify="left" if not name else "right")
@@ -68,11 +75,12 @@ def _seconds(result: "SlicesResult") -> Table:
 
 
 def _operations(result: "SlicesResult") -> Table:
-    table = Table(title=f"operations of {result.queries:,} queries (STS, section 6.2)", title_justify="left")
+    figures = result.figures
+    table = Table(title=f"operations of {figures.queries:,} queries (STS, section 6.2)", title_justify="left")
     for name in ("strategy", "partial", "final", "paper's partial", "paper's final"):
         table.add_column(name, justify="left" if name == "strategy" else "right", no_wrap=name == "strategy")
     for counted in result.operations:
-        if counted.queries == result.queries:
+        if counted.queries == figures.queries:
             paper = PAPER.get(counted.strategy)
             known = paper is not None and paper.queries == counted.queries
             printed = (f"{paper.partial:,}", f"{paper.final:,}") if paper and known else ("", "")
@@ -80,7 +88,7 @@ def _operations(result: "SlicesResult") -> Table:
     table.caption = (
         "Counted over the windows that end within the hour. The paper read 1,138,636 rows and took the mean "
         "of 10 sets of 256 queries; it does not print unshared paned. "
-        f"Weft's own run: {result.partial_ops:,} partial, {result.final_ops:,} final, "
+        f"Weft's own run: {figures.partial_ops:,} partial, {figures.final_ops:,} final, "
         "windows closed at the end of input included."
     )
     table.caption_justify = "left"
@@ -98,7 +106,7 @@ def _finals(result: "SlicesResult") -> Table:
     return table
 
 
-def _equality(result: "SlicesResult") -> str:
+def _equality(result: "Figures") -> str:
     if result.rows_equal is None:
         return "rows were not compared"
     compared = f"{result.compared_rows:,} rows of {result.compared_queries:,} queries"

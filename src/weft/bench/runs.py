@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from weft.bench.dataset import DELAY, Dataset
+from weft.bench.dataset import DELAY, Dataset, TableFiles
 from weft.bench.workloads import BenchQuery
 from weft.engine import Engine
 from weft.runtime.pipeline import BatchReport
@@ -24,10 +24,18 @@ class Input:
     spark: SparkSession
     dataset: Dataset
     files_per_trigger: int
+    tables: tuple[TableFiles, ...] = ()
+    """What queries join, by `symbol`."""
 
     def frame(self) -> DataFrame:
         """Return the stream as ordinary Spark reads it."""
         return self.dataset.read_stream(self.spark, self.files_per_trigger)
+
+    def joined(self, rows: DataFrame) -> DataFrame:
+        """Return the stream's rows with the tables' columns, as ordinary Spark does it best."""
+        for table in self.tables:
+            rows = rows.join(F.broadcast(table.read(self.spark)), "symbol")
+        return rows
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +80,8 @@ def engine_for(given: Input, queries: Sequence[BenchQuery]) -> Engine:
     """Return an engine with the stream and the queries declared, as a user would."""
     engine = Engine(given.spark)
     engine.load(given.dataset.statement(given.files_per_trigger))
+    for table in given.tables:
+        engine.load(table.statement())
     for query in queries:
         engine.add(query.sql, name=query.name)
     return engine
@@ -91,10 +101,15 @@ def run_weft(given: Input, queries: Sequence[BenchQuery], *, out: Path | None = 
 def run_query(given: Input, query: BenchQuery) -> float:
     """Run one query as Structured Streaming's guide teaches it; its results are thrown away at no cost."""
     began = perf_counter()
-    rows = given.frame().withWatermark("time", DELAY)
+    rows = filtered(given.joined(given.frame().withWatermark("time", DELAY)), query)
     counted = rows.groupBy(spark_window(query.window)).agg(F.sum(F.expr(query.value)).alias("value"))
     drain(counted.writeStream.format("noop").outputMode("append"))
     return perf_counter() - began
+
+
+def filtered(rows: DataFrame, query: BenchQuery) -> DataFrame:
+    """Return the rows that satisfy a query's predicate."""
+    return rows if query.predicate is None else rows.where(query.predicate.bare)
 
 
 def run_scan(given: Input, columns: Sequence[str]) -> float:

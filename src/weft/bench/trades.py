@@ -22,7 +22,8 @@ ROUND_LOTS = (200, 300, 500, 400, 1000, 600, 700, 800, 2000, 900, 1500, 1200, 50
 """The commonest volumes after 100, commonest first."""
 _LEAST, _GREATEST, _STEPS = 10, 1_600_000, 1_900
 """The other volumes: so many steps of equal ratio."""
-_SYMBOLS = 8_000
+SYMBOLS = 8_000
+"""How many companies are traded."""
 _LETTERS = 26
 
 
@@ -56,7 +57,7 @@ def trades(numbered: DataFrame, dataset: Dataset, seed: int, disorder_s: float =
     ranked = numbered.withColumn("rank", _rank(uniform(seed, 1)))
     return ranked.select(
         moment(dataset, uniform(seed, 2), behind).alias("time"),
-        _symbol(F.col("rank")).alias("symbol"),
+        symbol(F.col("rank")).alias("symbol"),
         _price(F.col("rank"), seed).alias("price"),
         _volume(uniform(seed, 4), uniform(seed, 5)).alias("vol"),
     )
@@ -87,18 +88,23 @@ def _volume(chance: Column, where: Column) -> Column:
 
 def _rank(chance: Column) -> Column:
     """Return a symbol's rank, the r-th about r times as rare as the first (Zipf)."""
-    return F.least(F.floor(F.exp(chance * F.lit(log(_SYMBOLS + 1)))), F.lit(_SYMBOLS)).cast("int")
+    return F.least(F.floor(F.exp(chance * F.lit(log(SYMBOLS + 1)))), F.lit(SYMBOLS)).cast("int")
 
 
-def _symbol(rank: Column) -> Column:
+def symbol(rank: Column) -> Column:
     """Return three letters; a multiplier prime to 26³ keeps symbols apart and ranks out of order."""
     number = F.pmod(rank * F.lit(7_919), F.lit(_LETTERS**3))
     digits = [F.floor(number / F.lit(_LETTERS**place)) % F.lit(_LETTERS) for place in (2, 1, 0)]
     return F.concat(*(F.char((digit + F.lit(65)).cast("int")) for digit in digits))
 
 
-def _price(rank: Column, seed: int) -> Column:
-    """Return the symbol's price level, from 2 to 200, and a percent of fluctuation about it."""
+def price_level(rank: Column, seed: int) -> Column:
+    """Return what a symbol costs on the whole: from 2 to 200."""
     level = F.shiftrightunsigned(F.xxhash64(rank, F.lit(seed)), 11) / F.lit(float(1 << 53))
+    return F.lit(2.0) * F.pow(F.lit(100.0), level)
+
+
+def _price(rank: Column, seed: int) -> Column:
+    """Return the symbol's price level and a percent of fluctuation about it."""
     wave = F.lit(1.0) + (uniform(seed, 3) - F.lit(0.5)) / F.lit(50.0)
-    return F.round(F.lit(2.0) * F.pow(F.lit(100.0), level) * wave, 2)
+    return F.round(price_level(rank, seed) * wave, 2)

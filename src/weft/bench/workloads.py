@@ -1,8 +1,13 @@
 """The queries of the benches."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice, product
+from math import isqrt
 from random import Random
 
+from weft.bench.predicates import Market, Predicate, predicates
 from weft.window import Window, duration
 
 PAPER_SIZES = (16, 32, 64, 128, 256)
@@ -19,15 +24,58 @@ class BenchQuery:
     stream: str
     value: str
     """What is added up."""
+    predicate: Predicate | None = None
+    """Which rows are; a query that has one joins the tables `close` and `index` (STS, Query 4)."""
 
     @property
     def sql(self) -> str:
         """The text that Weft is given."""
-        return f"SELECT sum({self.value}) AS value FROM {self.stream} {_clause(self.window)}"
+        if self.predicate is None:
+            return f"SELECT sum({self.value}) AS value FROM {self.stream} {_clause(self.window)}"
+        return (
+            f"SELECT sum(T.price * T.vol) AS value FROM {self.stream} T {_clause(self.window)}, "
+            f"close C, index X WHERE T.symbol = C.symbol AND T.symbol = X.symbol AND {self.predicate.sql}"
+        )
 
 
 def _clause(window: Window) -> str:
     return f"[RANGE '{duration(window.range_ms)}' SLIDE '{duration(window.slide_ms)}']"
+
+
+class Predicates(StrEnum):
+    """The paper's workloads with predicates."""
+
+    FRAGMENTS = "fragments"
+    """(B): different predicates, the same windows."""
+    REGULAR = "regular"
+    """(C): √n predicates with √n windows each."""
+    LOW = "low"
+    """(C): no predicate and no window twice."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many queries the paper measured."""
+        return (16, 36, 64, 144, 256) if self is Predicates.REGULAR else PAPER_SIZES
+
+    @property
+    def described(self) -> str:
+        """The workload in words."""
+        return {
+            Predicates.FRAGMENTS: "B: n predicates, windows of 600 s",
+            Predicates.REGULAR: "C regular: √n predicates × √n windows",
+            Predicates.LOW: "C low sharing: n predicates, n windows",
+        }[self]
+
+    def check(self, count: int) -> None:
+        """Refuse a number of queries that the workload cannot have."""
+        if count < 1:
+            raise ValueError(f"there must be 1 query or more, got {count}")
+        if self is Predicates.REGULAR and isqrt(count) ** 2 != count:
+            near = isqrt(count)
+            raise ValueError(
+                f"a regular workload has a square number of queries, got {count:,}; "
+                f"try {max(1, near**2):,} or {(near + 1) ** 2:,}"
+            )
 
 
 def paper_queries(count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
@@ -36,12 +84,36 @@ def paper_queries(count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
     >>> paper_queries(1)[0].sql
     "SELECT sum(price * vol) AS value FROM trades [RANGE '668 s' SLIDE '591 s']"
     """
+    return _named(list(islice(_windows(seed), count)), stream="trades", value="price * vol")
+
+
+def predicate_queries(
+    workload: Predicates, count: int, market: Market, *, seed: int = 1
+) -> tuple[BenchQuery, ...]:
+    """Return a workload of predicates whose constants suit these rows."""
+    workload.check(count)
+    if workload is Predicates.FRAGMENTS:
+        same = Window(range_ms=600_000, slide_ms=600_000)
+        return _filtered([(one, same) for one in predicates(count, market, seed=seed)])
+    if workload is Predicates.REGULAR:
+        few = isqrt(count)
+        return _filtered(list(product(predicates(few, market, seed=seed), _different(_windows(seed), few))))
+    pairs = zip(predicates(count, market, seed=seed), _different(_windows(seed), count), strict=True)
+    return _filtered(list(pairs))
+
+
+def _windows(seed: int) -> Iterator[Window]:
     chance = Random(seed)
-    windows = [
-        Window(range_ms=chance.randint(600, 900) * 1000, slide_ms=chance.randint(300, 600) * 1000)
-        for _ in range(count)
-    ]
-    return _named(windows, stream="trades", value="price * vol")
+    while True:
+        yield Window(range_ms=chance.randint(600, 900) * 1000, slide_ms=chance.randint(300, 600) * 1000)
+
+
+def _different(windows: Iterator[Window], count: int) -> Sequence[Window]:
+    """Return the first windows that are not alike."""
+    found: dict[Window, None] = {}
+    while len(found) < count:
+        found[next(windows)] = None
+    return tuple(found)
 
 
 def scotty_queries(count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
@@ -60,4 +132,13 @@ def _named(windows: list[Window], *, stream: str, value: str) -> tuple[BenchQuer
     return tuple(
         BenchQuery(name=f"q{number:04d}", window=window, stream=stream, value=value)
         for number, window in enumerate(windows)
+    )
+
+
+def _filtered(pairs: Sequence[tuple[Predicate, Window]]) -> tuple[BenchQuery, ...]:
+    return tuple(
+        BenchQuery(
+            name=f"q{number:04d}", window=window, stream="trades", value="price * vol", predicate=predicate
+        )
+        for number, (predicate, window) in enumerate(pairs)
     )

@@ -88,3 +88,47 @@ def break_even_rate(windows: Sequence[Window], *, edges_per_ms: float) -> float:
     shared_final = edges_per_ms * overlap(windows)
     unshared_final = sum(len(paired(one)) * one.range_ms / one.slide_ms**2 for one in windows)
     return max(0.0, (shared_final - unshared_final) / (len(windows) - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What the steps cost, in microseconds on one machine; only their proportions matter."""
+
+    row: float = 0.1
+    """Taking a row into a group, once more."""
+    group: float = 1.0
+    """Bringing a group from Spark and keeping it."""
+    final: float = 0.004
+    """Taking a group's total into a result."""
+    root: float = 3_000.0
+    """Another root in the job, whatever its size."""
+
+
+WEIGHTS = Weights()
+"""Measured on two cores; see ARCHITECTURE.md."""
+PAPER_WEIGHTS = Weights(row=1.0, group=0.0, final=1.0, root=0.0)
+"""The paper's: every aggregate operation costs the same, and nothing else costs anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragmentation:
+    """How predicates split a set of rows (SDF, Table 4)."""
+
+    rows: float
+    """|T|."""
+    fragments: float
+    """k: the different signatures that occur, the empty one aside."""
+    alpha: float
+    """How many predicates a row satisfies on average."""
+    beta: float
+    """How many predicates a signature has on average."""
+
+    @property
+    def unshared(self) -> Operations:
+        """The cost of aggregating every row for each predicate that it satisfies (Table 5)."""
+        return Operations(partial=0, final=self.alpha * self.rows)
+
+    @property
+    def shared(self) -> Operations:
+        """The cost of aggregating rows into fragments, and fragments into results (Table 5)."""
+        return Operations(partial=self.rows, final=self.fragments * self.beta)

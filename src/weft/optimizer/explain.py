@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from weft.optimizer.cost import Operations, break_even_rate, edge_rate, shared, unshared
+from weft.optimizer.cost import Fragmentation, Operations, break_even_rate, edge_rate, shared, unshared
+from weft.optimizer.fragments import roots_of
 from weft.optimizer.plan import Answer, Relation, SharedPlan
 from weft.optimizer.slices import Slicing, common_grid
+from weft.optimizer.statistics import assumed
+from weft.predicates import TRUE, tests
 from weft.query.logical import StreamDef
 from weft.window import duration
 
@@ -13,15 +16,47 @@ _LISTED = 8
 """How many queries of a relation are listed by name."""
 
 
-def explain(stream: StreamDef, plan: SharedPlan, *, rows_per_second: float | None = None) -> str:
+def explain(
+    stream: StreamDef,
+    plan: SharedPlan,
+    *,
+    rows_per_second: float | None = None,
+    measured: Sequence[Fragmentation] = (),
+) -> str:
     """Return the plan of one stream as text; costs are per hour at the given rate of rows.
 
-    Without a rate, only the rate above which sharing pays is told.
+    Without a rate, only the rate above which sharing pays is told. How predicates split rows is told as it
+    was measured in the last batch, or as it would be if values fell evenly between all constants.
     """
     lines = [_headline(stream, plan)]
+    found = measured if len(measured) == len(plan.relations) else _assumed(plan)
     for number, relation in enumerate(plan.relations):
         lines += ["", *_relation(number, relation, plan, rows_per_second)]
+        if len(relation.predicates) > 1:
+            lines += _fragments(relation, found[number], assumed=found is not measured)
     return "\n".join(lines)
+
+
+def _assumed(plan: SharedPlan) -> list[Fragmentation]:
+    several = [(one.joins, predicate) for one in plan.relations for predicate in one.predicates]
+    return [root.fragmentation() for root in roots_of(plan, assumed(several))]
+
+
+def _fragments(relation: Relation, found: Fragmentation, *, assumed: bool) -> list[str]:
+    """Tell k, α, β and the two costs of Table 5."""
+    rows = "of rows spread evenly" if assumed else "of the last batch"
+    count = len(relation.predicates)
+    together, apart = found.shared, found.unshared
+    lines = [
+        f"k = {found.fragments:,.0f} fragments in {found.rows:,.0f} {rows}",
+        f"a row satisfies α = {found.alpha:,.1f} of {count:,} predicates, a fragment β = {found.beta:,.1f}",
+        f"shared   |T| + kβ = {together.total:,.0f} operations",
+        f"unshared α|T| = {apart.total:,.0f}",
+        "a row is aggregated once, into its fragment"
+        if relation.shared
+        else "not shared: a row is aggregated once for each predicate that it satisfies, which costs less",
+    ]
+    return _labelled("splits", lines)
 
 
 def _headline(stream: StreamDef, plan: SharedPlan) -> str:
@@ -42,10 +77,21 @@ def _relation(number: int, relation: Relation, plan: SharedPlan, rate: float | N
 
 
 def _what(relation: Relation) -> str:
-    rows = "all rows" if relation.predicate is None else f"rows where {relation.predicate}"
+    rows = _rows(relation)
     keys = f" by {', '.join(map(str, relation.keys))}" if relation.keys else ""
     joins = "".join(f", joined with {join.table}" for join in relation.joins)
     return f"{rows}{joins}{keys}"
+
+
+def _rows(relation: Relation) -> str:
+    if relation.predicates == (TRUE,):
+        return "all rows"
+    if len(relation.predicates) == 1:
+        return f"rows where {relation.predicates[0]}"
+    tested = dict.fromkeys(
+        str(one.expression) for predicate in relation.predicates for one in tests(predicate)
+    )
+    return f"rows split by {len(relation.predicates):,} predicates on {', '.join(tested)}"
 
 
 def _queries(answers: Sequence[Answer]) -> list[str]:

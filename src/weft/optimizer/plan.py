@@ -7,9 +7,13 @@ from weft.aggregates import Primitive, aggregate
 from weft.errors import InternalError
 from weft.expression import Call, Expression, Literal
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
+from weft.predicates import TRUE, Formula, canonical
 from weft.query.logical import AggregateCall, Join, LogicalQuery
 from weft.types import NULL
 from weft.window import Window
+
+Grouping = tuple[tuple[Join, ...], tuple[Expression, ...]]
+"""What is joined to the stream, and the GROUP BY keys: where both agree, partials are kept together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +26,16 @@ class Relation:
     """What the edges come from."""
     keys: tuple[Expression, ...] = ()
     """GROUP BY attributes, in a canonical order."""
-    predicate: Expression | None = None
-    """The rows that take part; the attribute of which only one value is kept."""
+    predicates: tuple[Formula, ...] = (TRUE,)
+    """What tells fragments apart: all rows of a fragment satisfy the same of these."""
     primitives: tuple[Primitive, ...] = ()
+    shared: bool = True
+    """Whether a row is aggregated once, into its fragment, or once for each predicate that it satisfies."""
 
     @property
-    def grouping(self) -> tuple[tuple[Join, ...], tuple[Expression, ...], Expression | None]:
-        """Everything but time and primitives: relations that agree in it share by slices alone."""
-        return self.joins, self.keys, self.predicate
+    def grouping(self) -> Grouping:
+        """Everything but time, predicates and primitives."""
+        return self.joins, self.keys
 
     def edges(self, slicing: Slicing) -> frozenset[EdgeClass]:
         """Return where time is cut."""
@@ -43,10 +49,13 @@ class Answer:
     query: LogicalQuery
     relation: int
     """Which of the plan's relations."""
+    grouping: Grouping
+    predicate: Formula
+    """The query reads the fragments that satisfy it."""
     keys: tuple[int, ...]
     """For each GROUP BY key of the query, its place among the relation's keys."""
-    aggregates: tuple[tuple[int, ...], ...]
-    """For each aggregate of the query, the places of its primitives."""
+    aggregates: tuple[tuple[Primitive, ...], ...]
+    """For each aggregate of the query, its primitives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +93,7 @@ def leaf(query: LogicalQuery) -> Relation:
         joins=query.joins,
         windows=frozenset((query.window,)),
         keys=canonical_keys(key.expression for key in query.keys),
-        predicate=query.predicate,
+        predicates=(canonical(query.predicate),),
         primitives=tuple(primitives),
     )
 
@@ -94,13 +103,26 @@ def canonical_keys(keys: Iterable[Expression]) -> tuple[Expression, ...]:
     return tuple(sorted(dict.fromkeys(keys), key=str))
 
 
-def answer(query: LogicalQuery, relation: Relation, index: int) -> Answer:
-    """Return how a query reads its result off a relation that its leaf is part of."""
-    keys = {key: place for place, key in enumerate(relation.keys)}
-    primitives = {primitive: place for place, primitive in enumerate(relation.primitives)}
+def answer(query: LogicalQuery, own: Relation, index: int) -> Answer:
+    """Return how a query with the given leaf reads its result off the relation of that index."""
+    keys = {key: place for place, key in enumerate(own.keys)}
     return Answer(
         query=query,
         relation=index,
+        grouping=own.grouping,
+        predicate=own.predicates[0],
         keys=tuple(keys[key.expression] for key in query.keys),
-        aggregates=tuple(tuple(primitives[one] for one in lift(call)) for call in query.aggregates),
+        aggregates=tuple(lift(call) for call in query.aggregates),
+    )
+
+
+def union(relations: Iterable[Relation]) -> Relation:
+    """Return the relation that serves all of some relations of one grouping."""
+    several = tuple(relations)
+    return Relation(
+        joins=several[0].joins,
+        windows=frozenset().union(*(relation.windows for relation in several)),
+        keys=several[0].keys,
+        predicates=tuple(dict.fromkeys(one for relation in several for one in relation.predicates)),
+        primitives=tuple(dict.fromkeys(one for relation in several for one in relation.primitives)),
     )

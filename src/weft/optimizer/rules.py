@@ -1,51 +1,38 @@
 """The passes that turn queries into a shared plan; each is a pure function of the plan."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from weft.optimizer.plan import Relation, SharedPlan, answer, leaf
+from weft.optimizer.fragments import share_fragments
+from weft.optimizer.plan import SharedPlan, answer, leaf, union
 from weft.optimizer.slices import Slicing
+from weft.optimizer.statistics import Statistics, assumed
 from weft.query.logical import LogicalQuery
 
-Rule = Callable[[SharedPlan], SharedPlan]
+Rule = Callable[[SharedPlan, Statistics], SharedPlan]
 
 
-def share_slices(plan: SharedPlan) -> SharedPlan:
+def share_slices(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
     """Merge relations that differ in windows and primitives only (STS)."""
-    merged: dict[object, list[Relation]] = {}
-    for relation in plan.relations:
-        merged.setdefault(relation.grouping, []).append(relation)
-    if len(merged) == len(plan.relations):
-        return plan
-    relations = tuple(_union(several) for several in merged.values())
-    place = {relation.grouping: index for index, relation in enumerate(relations)}
-    answers = []
-    for old in plan.answers:
-        index = place[plan.relations[old.relation].grouping]
-        answers.append(answer(old.query, relations[index], index))
-    return SharedPlan(relations=relations, answers=tuple(answers), slicing=plan.slicing)
-
-
-def _union(relations: Sequence[Relation]) -> Relation:
-    first = relations[0]
-    return Relation(
-        joins=first.joins,
-        windows=frozenset().union(*(relation.windows for relation in relations)),
-        keys=first.keys,
-        predicate=first.predicate,
-        primitives=tuple(dict.fromkeys(one for relation in relations for one in relation.primitives)),
-    )
+    merged: dict[object, list[int]] = {}
+    for number, relation in enumerate(plan.relations):
+        merged.setdefault((relation.grouping, relation.predicates), []).append(number)
+    relations = tuple(union(plan.relations[number] for number in members) for members in merged.values())
+    place = {number: index for index, members in enumerate(merged.values()) for number in members}
+    answers = tuple(replace(one, relation=place[one.relation]) for one in plan.answers)
+    return replace(plan, relations=relations, answers=answers)
 
 
 RULES: tuple[Rule, ...] = (
-    # One rule for now. Rules that merge relations of different predicates or keys follow this one, so
-    # that they see one relation per grouping.
     share_slices,
+    # After slices, so that it sees each predicate once.
+    share_fragments,
 )
 
 
 def leaves(queries: Sequence[LogicalQuery], slicing: Slicing = Slicing.PAIRED) -> SharedPlan:
     """Return the plan in which every query has a relation of its own."""
-    relations = tuple(leaf(query) for query in queries)
+    relations = tuple(map(leaf, queries))
     answers = tuple(
         answer(query, relation, index)
         for index, (query, relation) in enumerate(zip(queries, relations, strict=True))
@@ -53,9 +40,16 @@ def leaves(queries: Sequence[LogicalQuery], slicing: Slicing = Slicing.PAIRED) -
     return SharedPlan(relations=relations, answers=answers, slicing=slicing)
 
 
-def optimize(queries: Sequence[LogicalQuery], slicing: Slicing = Slicing.PAIRED) -> SharedPlan:
+def optimize(
+    queries: Sequence[LogicalQuery],
+    slicing: Slicing = Slicing.PAIRED,
+    statistics: Statistics | None = None,
+    rules: Sequence[Rule] = RULES,
+) -> SharedPlan:
     """Plan queries over one stream so that they share what they can."""
     plan = leaves(queries, slicing)
-    for rule in RULES:
-        plan = rule(plan)
+    if statistics is None:
+        statistics = assumed((one.joins, one.predicates[0]) for one in plan.relations)
+    for rule in rules:
+        plan = rule(plan, statistics)
     return plan

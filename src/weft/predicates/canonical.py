@@ -13,20 +13,23 @@ of that boolean itself.
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
+
+import numpy as np
 
 from weft.expression import Call, Expression, Literal, Scalar
-from weft.predicates.domain import values_from
+from weft.predicates.domain import IS_FALSE, IS_TRUE, values_from
 from weft.predicates.formula import FALSE, TRUE, Formula, all_of, any_of, negation, size, test
-from weft.predicates.values import ANY_VALUE, NOTHING, ONLY_NULL, Values, exactly
+from weft.predicates.values import ANY_VALUE, NOTHING, ONLY_NULL, Values
 from weft.query.coercion import common_of
 from weft.types import BOOLEAN, DataType, Kind
 
 _MOST_TESTS = 2_000
 """A predicate that grows beyond it is left whole, as one boolean."""
+_MOST_SPREAD = 200
+"""A CASE, or IS NULL of a boolean, that would ask for more tests is left whole: nested, they multiply."""
 _MOST_BRANCHES = 16
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
-_IS_TRUE, _IS_FALSE = exactly(1), exactly(0)
 
 
 def canonical(predicate: Expression | None) -> Formula:
@@ -34,9 +37,11 @@ def canonical(predicate: Expression | None) -> Formula:
     if predicate is None:
         return TRUE
     found = _true(predicate)
-    return found if size(found) <= _MOST_TESTS else test(predicate, _IS_TRUE)
+    return found if size(found) <= _MOST_TESTS else test(predicate, IS_TRUE)
 
 
+# Without a memory of answers, each IS NULL in another would double the work.
+@lru_cache(maxsize=1_024)
 def _true(expression: Expression) -> Formula:
     """Return when a boolean expression is TRUE."""
     if isinstance(expression, Literal):
@@ -51,10 +56,11 @@ def _true(expression: Expression) -> Formula:
         decided = _decided(expression, _true)
         if decided is not None:
             return decided
-        return _compared(expression, 0) or test(_flipped(expression), _IS_TRUE)
-    return test(expression, _IS_TRUE)
+        return _compared(expression, 0) or test(_flipped(expression), IS_TRUE)
+    return test(expression, IS_TRUE)
 
 
+@lru_cache(maxsize=1_024)
 def _false(expression: Expression) -> Formula:
     """Return when a boolean expression is FALSE."""
     if isinstance(expression, Literal):
@@ -69,14 +75,16 @@ def _false(expression: Expression) -> Formula:
         decided = _decided(expression, _false)
         if decided is not None:
             return decided
-        return _compared(expression, 1) or test(_flipped(expression), _IS_FALSE)
-    return test(expression, _IS_FALSE)
+        return _compared(expression, 1) or test(_flipped(expression), IS_FALSE)
+    return test(expression, IS_FALSE)
 
 
 def _decided(call: Call, ask: Callable[[Expression], Formula]) -> Formula | None:
     """Ask a CASE, or IS NULL of a boolean, through its parts; None for any other call."""
     if call.function == "is_null" and _is_logic(call.args[0]):
         known = any_of([_true(call.args[0]), _false(call.args[0])])
+        if size(known) > _MOST_SPREAD:
+            return None
         return negation(known) if ask is _true else known
     if call.function != "case" or len(call.args) > 2 * _MOST_BRANCHES + 1:
         return None
@@ -86,13 +94,15 @@ def _decided(call: Call, ask: Callable[[Expression], Formula]) -> Formula | None
         holds = _true(condition)
         found.append(all_of([reached, holds, ask(value)]))
         reached = all_of([reached, negation(holds)])
-        if size(reached) > _MOST_TESTS:
+        if size(reached) > _MOST_SPREAD:
             return None
     return any_of([*found, all_of([reached, ask(call.args[-1])])])
 
 
 def _is_logic(expression: Expression) -> bool:
-    return isinstance(expression, Call) and expression.function in ("and", "or", "not", "case", *_MIRRORED)
+    if not isinstance(expression, Call) or expression.type.kind is not Kind.BOOLEAN:
+        return False  # a CASE can also give numbers
+    return expression.function in ("and", "or", "not", "case", *_MIRRORED)
 
 
 def _compared(call: Call, answer: int) -> Formula | None:
@@ -111,7 +121,7 @@ def _compared(call: Call, answer: int) -> Formula | None:
     placed = _common(subject, literals)
     if placed is None:
         return None
-    sets = _sets(placed.type, function, [one.value for one in literals])
+    sets = _sets(placed.type, function, [_value(one) for one in literals])
     return None if sets is None else test(placed, sets[answer])
 
 
@@ -128,6 +138,14 @@ def _common(subject: Expression, literals: Sequence[Literal]) -> Expression | No
     if type.kind is Kind.FLOAT:
         type = DataType(Kind.DOUBLE)
     return subject if subject.type == type else Call("cast", (subject,), type)
+
+
+def _value(constant: Literal) -> Scalar:
+    """Return the value that Spark compares with: a FLOAT constant has only the digits of a float."""
+    if constant.type.kind is not Kind.FLOAT or not isinstance(constant.value, float):
+        return constant.value
+    with np.errstate(over="ignore"):
+        return float(np.float32(constant.value))
 
 
 def _holds_all(type: DataType, every: Sequence[DataType]) -> bool:

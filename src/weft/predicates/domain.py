@@ -16,6 +16,11 @@ _BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY = date(1970, 1, 1)
 _EXACT = Context(prec=100)
+# One cut between FALSE and TRUE: nothing lies beside them, so each set of truths is written in one way.
+IS_TRUE = from_cut(Cut(0, after=True))
+"""The boolean TRUE."""
+IS_FALSE = (~IS_TRUE).without_null()
+"""The boolean FALSE."""
 
 
 def values_from(type: DataType, constant: Scalar, *, inclusive: bool) -> Values | None:
@@ -27,6 +32,9 @@ def values_from(type: DataType, constant: Scalar, *, inclusive: bool) -> Values 
         return _doubles_from(_number(constant), inclusive=inclusive)
     if type.is_integer or type.kind is Kind.DECIMAL:
         return _whole_from(type, constant, inclusive=inclusive)
+    if type.kind is Kind.BOOLEAN and isinstance(constant, bool):
+        # From FALSE on, from TRUE on, beyond TRUE.
+        return (ANY_VALUE, IS_TRUE, NOTHING)[constant + (not inclusive)]
     point = _point(type, constant)
     return None if point is None else from_cut(Cut(point, after=not inclusive))
 
@@ -69,8 +77,6 @@ def _point(type: DataType, constant: Scalar) -> Point | None:
         return constant.encode()
     if type.kind is Kind.BINARY and isinstance(constant, bytes):
         return constant
-    if type.kind is Kind.BOOLEAN and isinstance(constant, bool):
-        return int(constant)
     if type.kind is Kind.DATE and type_is_date(constant):
         assert isinstance(constant, date)
         return (constant - _FIRST_DAY).days

@@ -70,9 +70,17 @@ def create_table(cursor: Cursor) -> TableDef:
     name = cursor.name("the table's name").text
     columns = _columns(cursor)
     format = _format(cursor)
-    options = _options(cursor) if cursor.accept("OPTIONS") else ()
+    options: tuple[tuple[str, str], ...] = ()
+    refresh_ms, seen = None, set[str]()
+    while (word := cursor.token.key) in ("OPTIONS", "REFRESH"):
+        _once(cursor, word, seen)
+        if word == "OPTIONS":
+            options = _options(cursor)
+        else:
+            refresh_ms = _period(cursor)
     cursor.finish()
-    return TableDef(name=name, columns=columns, source=Source(format=format, options=options))
+    source = Source(format=format, options=options)
+    return TableDef(name=name, columns=columns, source=source, refresh_ms=refresh_ms)
 
 
 def check_stream(definition: StreamDef) -> None:
@@ -171,12 +179,17 @@ def _clauses(cursor: Cursor) -> _Clauses:
         read = _CLAUSES.get(word)
         if read is None:
             raise cursor.mistake("expected OPTIONS, EVENT TIME, UNIT, DELAY or SKEW")
-        if word in seen:
-            raise SyntaxMistake(f"{word} is given twice; remove one", span=cursor.span())
-        seen.add(word)
-        cursor.advance()
+        _once(cursor, word, seen)
         read(cursor, clauses)
     return clauses
+
+
+def _once(cursor: Cursor, word: str, seen: set[str]) -> None:
+    """Read the first word of a clause, which no clause before it may have had."""
+    if word in seen:
+        raise SyntaxMistake(f"{word} is given twice; remove one", span=cursor.span())
+    seen.add(word)
+    cursor.advance()
 
 
 def _read_options(cursor: Cursor, clauses: _Clauses) -> None:
@@ -220,3 +233,11 @@ def _duration(cursor: Cursor) -> int:
     except BadWindow as error:
         error.span = node.span
         raise
+
+
+def _period(cursor: Cursor) -> int:
+    start = cursor.index
+    found = _duration(cursor)
+    if found == 0:
+        raise BadWindow("REFRESH takes a duration longer than 0", span=cursor.span_from(start))
+    return found

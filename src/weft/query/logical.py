@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from weft.errors import BadWindow
 from weft.expression import Expression
 from weft.types import DataType
 from weft.window import Window
@@ -58,6 +59,12 @@ class TableDef:
     name: str
     columns: tuple[ColumnDef, ...] = ()
     source: Source | None = None
+    refresh_ms: int | None = None
+    """After how long the table is read again; None for only when asked."""
+
+    def __post_init__(self) -> None:
+        if self.refresh_ms == 0:
+            raise BadWindow("a table cannot be read again every 0 ms; write a duration such as '10 minutes'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,12 @@
-"""Blocks as files: Arrow columns, with the primitives they hold named in the schema."""
+"""Blocks as files: Arrow columns, with the primitives they hold named in the schema.
+
+What a block's fragments mean stands in a file of its own, the codebook: it is the same for all blocks of a
+relation as long as the plan does not change.
+"""
 
 import json
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -8,30 +14,69 @@ import pyarrow as pa
 
 from weft.aggregates import Partial, Primitive
 from weft.aggregates.partial import Objects
+from weft.predicates import Formula
+from weft.runtime.fragments import Signatures
 from weft.runtime.state import Block
 
 _ROWS = b"weft.rows"
 _PRIMITIVES = b"weft.primitives"
+_PREDICATES = b"weft.predicates"
+_CODEBOOK = b"weft.codebook"
 
 
-def write_block(path: Path, block: Block) -> None:
+def write_codebook(path: Path, signatures: Signatures) -> None:
+    """Write what fragments mean; a predicate is known by its own description when it is read back."""
+    packed = np.packbits(signatures.bits, axis=1)
+    rows = [row.tobytes() for row in packed]
+    names = json.dumps([described(predicate) for predicate in signatures.predicates]).encode()
+    table = pa.table({"bits": pa.array(rows, pa.binary())}).replace_schema_metadata({_PREDICATES: names})
+    _write(path, table)
+
+
+def read_codebook(path: Path, predicates: Mapping[str, Formula]) -> Signatures:
+    """Read what fragments mean to the given predicates, which are known by their descriptions."""
+    table = _read(path)
+    names = json.loads(table.schema.metadata[_PREDICATES])
+    packed = np.frombuffer(b"".join(table["bits"].to_pylist()), dtype=np.uint8).reshape(table.num_rows, -1)
+    bits = np.unpackbits(packed, axis=1, count=len(names)).astype(bool)
+    known = [place for place, name in enumerate(names) if name in predicates]
+    return Signatures(predicates=tuple(predicates[names[place]] for place in known), bits=bits[:, known])
+
+
+def described(predicate: Formula) -> str:
+    """Return a short description of a predicate that is the same in every run."""
+    return sha256(repr(predicate).encode()).hexdigest()[:32]
+
+
+def write_block(path: Path, block: Block, codebook: str) -> None:
     """Write a block; a primitive is known by its own description when it is read back."""
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {"start": pa.array(block.starts)}
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {
+        "start": pa.array(block.starts),
+        "fragment": pa.array(block.fragments),
+    }
     columns |= {f"k{place}": block.keys.column(place) for place in range(block.keys.num_columns)}
     for number, partial in enumerate(block.partials.values()):
         columns |= {f"p{number}_{place}": _stored(field) for place, field in enumerate(partial.fields)}
         if partial.valid is not None:
             columns[f"p{number}_valid"] = pa.array(partial.valid)
     names = json.dumps([repr(primitive) for primitive in block.partials]).encode()
-    table = pa.table(columns).replace_schema_metadata({_PRIMITIVES: names, _ROWS: str(block.rows).encode()})
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
+    notes = {_PRIMITIVES: names, _ROWS: str(block.rows).encode(), _CODEBOOK: codebook.encode()}
+    _write(path, pa.table(columns).replace_schema_metadata(notes))
 
 
 def read_block(path: Path) -> "StoredBlock":
     """Read a block; its primitives are still to be recognised."""
+    return StoredBlock(_read(path))
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _read(path: Path) -> pa.Table:
     with pa.OSFile(str(path)) as file:
-        return StoredBlock(pa.ipc.open_file(file).read_all())
+        return pa.ipc.open_file(file).read_all()
 
 
 class StoredBlock:
@@ -43,7 +88,12 @@ class StoredBlock:
             text: number for number, text in enumerate(json.loads(table.schema.metadata[_PRIMITIVES]))
         }
 
-    def block(self, primitives: tuple[Primitive, ...]) -> Block:
+    @property
+    def codebook(self) -> str:
+        """The name of the codebook that gives the block's fragments meaning."""
+        return str(self._table.schema.metadata[_CODEBOOK].decode())
+
+    def block(self, primitives: Iterable[Primitive], signatures: Signatures) -> Block:
         """Return the block with those of the given primitives that it holds."""
         table = self._table
         keys = [name for name in table.column_names if name.startswith("k")]
@@ -51,6 +101,8 @@ class StoredBlock:
         return Block(
             starts=np.asarray(table["start"]),
             keys=table.select(keys),
+            fragments=np.asarray(table["fragment"]),
+            signatures=signatures,
             partials={one: self._partial(one, number) for one, number in known.items()},
             rows=int(table.schema.metadata[_ROWS]),
         )

@@ -2,6 +2,7 @@
 
     checkpoint/
       spark/              Spark's own offsets
+      codebooks/          what the fragments in blocks mean, once for each plan
       commits/000000012/  commit.json   clock, queries, batch id
                           block-*.arrow partials that the batch added, by relation
                           results-*.arrow results that the batch gave
@@ -13,21 +14,33 @@ folders removed when no open window needs them and their results have been deliv
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import EngineError
-from weft.runtime.blocks import StoredBlock, read_block, write_block
+from weft.optimizer.plan import Grouping
+from weft.predicates import Formula
+from weft.runtime.blocks import (
+    StoredBlock,
+    described,
+    read_block,
+    read_codebook,
+    write_block,
+    write_codebook,
+)
 from weft.runtime.clock import Clock, RowCounts
 from weft.runtime.files import sync as _sync
+from weft.runtime.fragments import Signatures
 from weft.runtime.state import Block
 
-_FORMAT = 1
+_FORMAT = 2
 _QUERY = "__weft_query"
 
 
@@ -53,6 +66,8 @@ class Commit:
     queries: tuple[StoredQuery, ...]
     newest_slice: int | None = None
     """The latest slice start among the commit's blocks."""
+    codebooks: tuple[str, ...] = ()
+    """The codebooks that the commit's blocks refer to."""
 
 
 def fingerprint(grouping: object) -> str:
@@ -67,7 +82,10 @@ class Checkpoint:
         self.folder = folder
         self._commits = folder / "commits"
         self._commits.mkdir(parents=True, exist_ok=True)
-        self._newest_slices: dict[int, int | None] = {}
+        self._codebooks = folder / "codebooks"
+        self._codebooks.mkdir(exist_ok=True)
+        self._names: WeakKeyDictionary[Signatures, str] = WeakKeyDictionary()
+        self._kept: dict[int, Commit] = {}
         self._delivered: int | None = None
         for unfinished in self._commits.glob(".*"):
             shutil.rmtree(unfinished)
@@ -81,20 +99,26 @@ class Checkpoint:
         """Return the commits at hand, oldest first."""
         paths = [path for path in sorted(self._commits.iterdir()) if not path.name.startswith(".")]
         found = [_read_commit(path) for path in paths]
-        self._newest_slices = {commit.number: commit.newest_slice for commit in found}
+        self._kept = {commit.number: commit for commit in found}
         return found
 
-    def write(self, commit: Commit, blocks: Mapping[object, Block], results: Mapping[str, pa.Table]) -> None:
+    def write(
+        self,
+        commit: Commit,
+        blocks: Mapping[tuple[Grouping, int], Block],
+        results: Mapping[str, pa.Table],
+    ) -> None:
         """Make a commit visible, whole or not at all."""
+        filled = {place: block for place, block in blocks.items() if len(block)}
+        names = {place: self._codebook(block.signatures) for place, block in filled.items()}
+        commit = replace(commit, codebooks=tuple(dict.fromkeys(names.values())))
         final = self._commits / f"{commit.number:09d}"
         unfinished = self._commits / f".{final.name}"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
-        for grouping, block in blocks.items():
-            if not len(block):
-                continue
-            path = unfinished / f"block-{fingerprint(grouping)}.arrow"
-            write_block(path, block)
+        for (grouping, number), block in filled.items():
+            path = unfinished / f"block-{fingerprint(grouping)}-{number}.arrow"
+            write_block(path, block, names[grouping, number])
             _sync(path)
         for number, table in enumerate(_by_schema(results)):
             _write_table(unfinished / f"results-{number}.arrow", table)
@@ -103,14 +127,42 @@ class Checkpoint:
         _sync(unfinished)
         unfinished.rename(final)
         _sync(self._commits)
-        self._newest_slices[commit.number] = commit.newest_slice
+        self._kept[commit.number] = commit
 
-    def blocks(self, groupings: Mapping[str, object]) -> Iterator[tuple[object, StoredBlock]]:
-        """Yield the stored blocks of the given relations (fingerprint to grouping), oldest first."""
+    def _codebook(self, signatures: Signatures) -> str:
+        """Return the name of a codebook, written if it is not there yet."""
+        if signatures not in self._names:
+            names = [described(predicate) for predicate in signatures.predicates]
+            content = json.dumps(names).encode() + np.packbits(signatures.bits).tobytes()
+            name = sha256(content).hexdigest()[:32]
+            path = self._codebooks / f"{name}.arrow"
+            if not path.exists():
+                unfinished = self._codebooks / f".{name}.arrow"
+                write_codebook(unfinished, signatures)
+                _sync(unfinished)
+                unfinished.rename(path)
+                _sync(self._codebooks)
+            self._names[signatures] = name
+        return self._names[signatures]
+
+    def blocks(
+        self, groupings: Mapping[str, Grouping], predicates: Iterable[Formula]
+    ) -> Iterator[tuple[Grouping, StoredBlock, Signatures]]:
+        """Yield the stored blocks of the given groupings (by fingerprint), oldest first.
+
+        Their fragments mean what they meant, as far as the given predicates go.
+        """
+        known = {described(predicate): predicate for predicate in predicates}
+        codebooks: dict[str, Signatures] = {}
         for path in sorted(self._commits.glob("*/block-*.arrow")):
-            grouping = groupings.get(path.stem.removeprefix("block-"))
+            grouping = groupings.get(path.stem.removeprefix("block-").rpartition("-")[0])
             if grouping is not None:
-                yield grouping, read_block(path)
+                stored = read_block(path)
+                name = stored.codebook
+                if name not in codebooks:
+                    codebooks[name] = read_codebook(self._codebooks / f"{name}.arrow", known)
+                    self._names[codebooks[name]] = name
+                yield grouping, stored, codebooks[name]
 
     def results(self, number: int) -> dict[str, pa.Table]:
         """Return the results of a commit."""
@@ -140,10 +192,15 @@ class Checkpoint:
     def prune(self, oldest_needed: int) -> None:
         """Remove commits that nothing needs any more; the last one always stays."""
         delivered = self.delivered
-        for number, newest in list(self._newest_slices.items())[:-1]:
+        gone: set[str] = set()
+        for number, commit in list(self._kept.items())[:-1]:
+            newest = commit.newest_slice
             if number <= delivered and (newest is None or newest < oldest_needed):
                 shutil.rmtree(self._commits / f"{number:09d}")
-                del self._newest_slices[number]
+                gone.update(self._kept.pop(number).codebooks)
+        for name in gone - {name for commit in self._kept.values() for name in commit.codebooks}:
+            (self._codebooks / f"{name}.arrow").unlink(missing_ok=True)
+            self._names = WeakKeyDictionary({one: kept for one, kept in self._names.items() if kept != name})
 
 
 def _by_schema(results: Mapping[str, pa.Table]) -> list[pa.Table]:
@@ -164,6 +221,7 @@ def _read_commit(path: Path) -> Commit:
     clock = record.pop("clock")
     counts = RowCounts(**clock.pop("counts"))
     queries = tuple(StoredQuery(**query) for query in record.pop("queries"))
+    record["codebooks"] = tuple(record["codebooks"])
     return Commit(**record, clock=Clock(**clock, counts=counts), queries=queries)
 
 

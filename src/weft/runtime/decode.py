@@ -1,45 +1,38 @@
 """Read a job's result: counts of rows, and a block for each relation."""
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.aggregates import Partial, Primitive, from_arrow
+from weft.optimizer.cost import Fragmentation
+from weft.optimizer.plan import SharedPlan
 from weft.runtime.clock import RowCounts, Seen
+from weft.runtime.fragments import Signatures
 from weft.runtime.state import Block
-from weft.spark.job import (
-    EVERY_ROW,
-    FUTURE,
-    GOOD,
-    LATE,
-    NEWEST,
-    NO_TIME,
-    OLDEST,
-    READ,
-    RELATION,
-    SLICE,
-    STATUS,
-    BatchJob,
-)  # fmt: skip
+from weft.spark.fragments import NOBODYS, Numbered
+from weft.spark.job import FRAGMENT, FUTURE, LATE, NEWEST, NO_TIME, OLDEST, READ, SLICE, BatchJob
 from weft.spark.layout import ROWS, Slot
 
-Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
 
 
 def seen(job: BatchJob, result: pa.Table) -> Seen:
     """Return what the batch showed of rows and times."""
-    if job.repeats_rows:
-        result = result.filter(pc.equal(result[RELATION], EVERY_ROW))
-    status = np.asarray(result[STATUS])
-    read = np.asarray(result[READ] if READ in result.column_names else result[ROWS])
-    good = result.filter(pa.array(status == GOOD))
+    fragment = np.asarray(result[FRAGMENT])
+    counted = result.filter(pa.array(fragment < job.fragments.counting_end))
+    fragment = np.asarray(counted[FRAGMENT])
+    read = np.asarray(counted[READ] if READ in result.column_names else counted[ROWS])
+    good = counted.filter(pa.array(fragment >= NOBODYS))
     return Seen(
         counts=RowCounts(
-            good=int(read[status == GOOD].sum()),
-            late=int(read[status == LATE].sum()),
-            no_time=int(read[status == NO_TIME].sum()),
-            future=int(read[status == FUTURE].sum()),
+            good=int(read[fragment >= NOBODYS].sum()),
+            late=int(read[fragment == LATE].sum()),
+            no_time=int(read[fragment == NO_TIME].sum()),
+            future=int(read[fragment == FUTURE].sum()),
         ),
         oldest=pc.min(good[OLDEST]).as_py(),
         newest=pc.max(good[NEWEST]).as_py(),
@@ -49,28 +42,74 @@ def seen(job: BatchJob, result: pa.Table) -> Seen:
 def failures(job: BatchJob, result: pa.Table) -> dict[str, int]:
     """Return how many rows failed in each query, where any did."""
     found: dict[str, int] = {}
-    for column, queries in job.failures.items():
+    for column, queries in job.failures.queries.items():
         count = pc.sum(result[column]).as_py() or 0
         if count:
-            found |= dict.fromkeys(queries, count)
+            found |= {name: found.get(name, 0) + count for name in queries}
+    for column, answers in job.failures.answers.items():
+        if not pc.sum(result[column]).as_py():
+            continue
+        counts = np.bincount(
+            np.maximum(np.asarray(result[FRAGMENT]), NOBODYS),
+            weights=np.asarray(result[column]),
+            minlength=max(one.end for one in job.fragments.numbered),
+        )
+        for answer in answers:
+            numbered = job.fragments.numbered[answer.relation]
+            mine = numbered.signatures[:, numbered.predicates.index(answer.predicate)]
+            count = int(counts[numbered.first : numbered.end][mine].sum())
+            if count:
+                found[answer.query.name] = found.get(answer.query.name, 0) + count
     return found
 
 
-def block(job: BatchJob, index: int, result: pa.Table) -> Block:
+def block(job: BatchJob, index: int, result: pa.Table, signatures: Signatures) -> Block:
     """Return the block of the job's relation with that index."""
-    relation = job.relations[index]
-    chosen = pc.is_valid(result[SLICE])
-    if job.repeats_rows:
-        chosen = pc.and_(chosen, pc.equal(result[RELATION], index))
-    rows = result.filter(chosen)
+    relation, numbered = job.relations[index], job.fragments.numbered[index]
+    fragment = np.asarray(result[FRAGMENT])
+    rows = result.filter(pa.array((fragment >= numbered.first) & (fragment < numbered.end)))
     names = [slot.name for slot in job.layout.keys[index]]
     slots = zip(relation.primitives, job.layout.primitives[index], strict=True)
     return Block(
         starts=job.coders[index].starts(np.asarray(rows[SLICE])),
         keys=rows.select(names),
+        fragments=(np.asarray(rows[FRAGMENT]) - numbered.first).astype(np.int32),
+        signatures=signatures,
         partials={primitive: _partial(primitive, slot, rows) for primitive, slot in slots},
         rows=pc.sum(rows[ROWS]).as_py() or 0,
     )
+
+
+def fragmentation(numbered: Numbered, result: pa.Table, rows: int) -> Fragmentation:
+    """Return the paper's k, α and β of a relation in a batch of so many good rows."""
+    fragment = np.asarray(result[FRAGMENT])
+    mine = (fragment >= numbered.first) & (fragment < numbered.end)
+    counts = np.bincount(
+        fragment[mine] - numbered.first,
+        weights=np.asarray(result[ROWS])[mine],
+        minlength=len(numbered.signatures),
+    )
+    cardinality = numbered.signatures.sum(axis=1)
+    present = counts > 0
+    return Fragmentation(
+        rows=rows,
+        fragments=int(present.sum()),
+        alpha=float((counts * cardinality).sum()) / rows if rows else 0.0,
+        beta=float(cardinality[present].mean()) if present.any() else 0.0,
+    )
+
+
+def unshared_operations(plan: SharedPlan, job: BatchJob, result: pa.Table) -> int:
+    """Return how many rows the queries would aggregate if each ran alone."""
+    fragment, counts = np.asarray(result[FRAGMENT]), np.asarray(result[ROWS])
+    rows = np.bincount(np.maximum(fragment, NOBODYS), weights=counts, minlength=1)
+    total = 0.0
+    for number, numbered in enumerate(job.fragments.numbered):
+        asked = Counter(answer.predicate for answer in plan.answers_of(number))
+        queries = numbered.signatures @ np.array([asked[one] for one in numbered.predicates])
+        mine = rows[numbered.first : numbered.end]
+        total += float(mine @ queries[: len(mine)])
+    return round(total)
 
 
 def _partial(primitive: Primitive, slot: Slot | None, rows: pa.Table) -> Partial:

@@ -1,11 +1,15 @@
 """Final aggregation: all due windows of a program at once, whatever the number of queries.
 
-Rows of a relation are sorted by group and slice, so a window of a group is a range of rows, found by binary
-search; aggregates combine over those ranges (weft.aggregates.combine).
+A window's result for a key combines the shards that lie in the window and whose fragment satisfies the
+query's predicate (STS 5). There are two ways to find it, with the same results: running totals (totals.py)
+for plain numbers, and ranges for everything else and for few windows. Shards sorted by key, fragment and slice
+make a window of a fragment a range of rows, found by binary search; aggregates combine over those ranges, and
+then over the fragments of a key (weft.aggregates.combine).
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,27 +19,37 @@ from weft.aggregates import Partial, Primitive, aggregate, combine, empty
 from weft.errors import InternalError
 from weft.runtime.programs import Program
 from weft.runtime.state import RelationState
+from weft.runtime.totals import Combined, has_totals, totals
+
+if TYPE_CHECKING:
+    from weft.predicates import Formula
 
 Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 _PAIRS = 2_000_000
 """How many (window, group) pairs are looked at in one go."""
+_SEARCH = 30
+"""What it costs to find a range and to combine it, in rows looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """Due windows: whose they are, and when."""
+    """Due windows: whose they are, when, and of which rows."""
 
     query: npt.NDArray[np.int32]
     start: Times
     end: Times
+    predicate: npt.NDArray[np.int32]
+    """Which of the predicates that are given beside the windows."""
 
     def __len__(self) -> int:
         return len(self.end)
 
     def take(self, rows: Rows) -> "Windows":
         """Return some of the windows."""
-        return Windows(query=self.query[rows], start=self.start[rows], end=self.end[rows])
+        return Windows(
+            query=self.query[rows], start=self.start[rows], end=self.end[rows], predicate=self.predicate[rows]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,73 +59,100 @@ class Finals:
     table: pa.Table
     """Columns query, window_start, window_end, key0…, aggregate0…"""
     operations: int
+    """How many shards were combined: one for each window that a shard is part of."""
     overflows: npt.NDArray[np.int32]
     """The query of each result that does not fit its type, and is NULL."""
 
 
 def finals(
-    state: RelationState, primitives: Sequence[Primitive], program: Program, due: Windows
+    state: RelationState, program: Program, due: Windows, predicates: Sequence["Formula"]
 ) -> Iterator[Finals]:
     """Yield the results of the due windows of a program, in bounded pieces."""
-    state.settle()
-    pieces = _ungrouped(state, due) if not state.groups.grouped else _grouped(state, due)
-    for window, group, lo, hi in pieces:
-        if len(lo):
-            yield _lowered(state, primitives, program, due.take(window), group, lo, hi)
-    if program.emit_empty:
-        yield from _empties(state, primitives, program, due)
-
-
-def _ungrouped(state: RelationState, due: Windows) -> Iterator[tuple[Rows, Rows, Rows, Rows]]:
-    lo, hi = np.searchsorted(state.start, due.start), np.searchsorted(state.start, due.end)
-    held = np.flatnonzero(hi > lo)
-    yield held, np.zeros(len(held), dtype=np.intp), lo[held], hi[held]
-
-
-def _grouped(state: RelationState, due: Windows) -> Iterator[tuple[Rows, Rows, Rows, Rows]]:
-    """Search (group, slice) as one number: the group's rank, then the slice's."""
-    if not len(state.start):
+    if not len(due):
         return
-    slices, groups = np.unique(state.start), np.unique(state.group)
+    bare = np.ones(len(due), dtype=bool)
+    for piece in _combined(state, program.primitives, due, predicates):
+        if len(piece.window):
+            bare[piece.window] = False
+            keys = state.groups.values(piece.key) if program.keys else None
+            columns = [] if keys is None else [keys.column(place).combine_chunks() for place in program.keys]
+            yield _finished(program, due.take(piece.window), columns, piece.partials, piece.operations)
+    if program.emit_empty and bare.any():
+        # Such a query has no keys.
+        windows = due.take(np.flatnonzero(bare))
+        nothing = {one: empty(one, len(windows)) for one in program.primitives}
+        yield _finished(program, windows, [], nothing, 0)
+
+
+def _combined(
+    state: RelationState, primitives: Sequence[Primitive], due: Windows, predicates: Sequence["Formula"]
+) -> Iterator[Combined]:
+    if all(map(has_totals, primitives)) and not _few(state, due):
+        return totals(state, primitives, due.start, due.end, due.predicate, predicates)
+    return ranges(state, primitives, due, predicates)
+
+
+def _few(state: RelationState, due: Windows) -> bool:
+    """Return whether so few pairs of windows and groups are due that looking at all rows costs more.
+
+    Ranges need rows in another order than they are kept in, so few is next to none.
+    """
+    groups = max(1, len(state.fragments)) * max(1, len(state.groups))
+    return len(due) * groups * _SEARCH < len(state)
+
+
+def ranges(
+    state: RelationState, primitives: Sequence[Primitive], due: Windows, predicates: Sequence["Formula"]
+) -> Iterator[Combined]:
+    """Yield the combined partials of windows, each over the fragments that satisfy its predicate.
+
+    A group is a key and a fragment. (group, slice) is searched as one number: the group's rank, then the slice's.
+    """
+    rows = state.by_group(primitives)
+    if not len(rows):
+        return
+    changes = (np.diff(rows.key, prepend=-1) != 0) | (np.diff(rows.fragment, prepend=-1) != 0)
+    begins = np.flatnonzero(changes)
+    key, fragment = rows.key[begins], rows.fragment[begins].astype(np.intp)
+    slices = state.starts()
     stride = len(slices) + 1
-    place = np.searchsorted(groups, state.group) * stride + np.searchsorted(slices, state.start)
-    step = max(1, _PAIRS // len(groups))
-    offsets = np.arange(len(groups))[:, None] * stride
+    place = (np.cumsum(changes) - 1) * stride + np.searchsorted(slices, rows.start)
+    first, last = np.searchsorted(slices, due.start), np.searchsorted(slices, due.end)
+    asked, which = np.unique(due.predicate, return_inverse=True)
+    formulas = [predicates[one] for one in asked]
+    step = max(1, _PAIRS // len(begins))
     for begin in range(0, len(due), step):
-        first = np.searchsorted(slices, due.start[begin : begin + step])
-        last = np.searchsorted(slices, due.end[begin : begin + step])
-        lo, hi = np.searchsorted(place, offsets + first), np.searchsorted(place, offsets + last)
-        group, window = np.nonzero(hi > lo)
-        yield window + begin, groups[group], lo[group, window], hi[group, window]
+        some, number = np.unique(which[begin : begin + step], return_inverse=True)
+        bits = state.fragments.bits([formulas[one] for one in some], fragment)
+        window, group = np.nonzero(bits[number])
+        window += begin
+        lo = np.searchsorted(place, group * stride + first[window])
+        hi = np.searchsorted(place, group * stride + last[window])
+        held = np.flatnonzero(hi > lo)
+        yield _over_fragments(
+            primitives, rows.partials, window[held], key[group[held]].astype(np.intp), lo[held], hi[held]
+        )
 
 
-def _lowered(
-    state: RelationState, primitives: Sequence[Primitive], program: Program,
-    due: Windows, group: Rows, lo: Rows, hi: Rows,
-) -> Finals:  # fmt: skip
-    combined: dict[int, Partial] = {}
-    for place in {place for _, places, _ in program.aggregates for place in places}:
-        primitive = primitives[place]
-        combined[place] = combine(primitive, state.partials[primitive], lo, hi)
-    keys = state.groups.values(group) if program.keys else None
-    columns = [] if keys is None else [keys.column(place).combine_chunks() for place in program.keys]
-    return _finished(program, due, columns, combined, int((hi - lo).sum()))
-
-
-def _empties(
-    state: RelationState, primitives: Sequence[Primitive], program: Program, due: Windows
-) -> Iterator[Finals]:
-    """Yield a row for each window without one (EMIT EMPTY; such a query has no keys)."""
-    bare = np.searchsorted(state.start, due.end) == np.searchsorted(state.start, due.start)
-    windows = due.take(np.flatnonzero(bare))
-    if len(windows):
-        places = {place for _, places, _ in program.aggregates for place in places}
-        combined = {place: empty(primitives[place], len(windows)) for place in places}
-        yield _finished(program, windows, [], combined, 0)
+def _over_fragments(
+    primitives: Sequence[Primitive], partials: dict[Primitive, Partial], window: Rows, key: Rows, lo: Rows, hi: Rows
+) -> Combined:
+    """Combine ranges of rows, and then those of one window and key."""
+    changes = (np.diff(window, prepend=-1) != 0) | (np.diff(key, prepend=-1) != 0)
+    begins = np.flatnonzero(changes)
+    ends = np.append(begins[1:], len(window))
+    combined = {}
+    for primitive in primitives:
+        partial = combine(primitive, partials[primitive], lo, hi)
+        if len(begins) < len(window):
+            partial = combine(primitive, partial, begins, ends)
+        combined[primitive] = partial
+    operations = int((hi - lo).sum())
+    return Combined(window=window[begins], key=key[begins], partials=combined, operations=operations)
 
 
 def _finished(
-    program: Program, due: Windows, keys: list[pa.Array], combined: dict[int, Partial], operations: int
+    program: Program, due: Windows, keys: list[pa.Array], combined: dict[Primitive, Partial], operations: int
 ) -> Finals:
     moment = pa.timestamp("us", "UTC")
     columns: dict[str, pa.Array] = {
@@ -121,12 +162,13 @@ def _finished(
     }
     columns |= {f"key{place}": key for place, key in enumerate(keys)}
     overflows = [np.empty(0, dtype=np.int32)]
-    for place, (name, places, type) in enumerate(program.aggregates):
+    for place, (name, primitives, type) in enumerate(program.aggregates):
         function = aggregate(name)
         if function is None:
             raise InternalError(f"no aggregate {name}")
-        lowered = function.lower([combined[one] for one in places], type)
+        lowered = function.lower([combined[one] for one in primitives], type)
         columns[f"aggregate{place}"] = lowered
         if function.can_overflow and lowered.null_count:
-            overflows.append(due.query[combined[places[0]].valid_mask() & np.asarray(lowered.is_null())])
+            valid = combined[primitives[0]].valid_mask()
+            overflows.append(due.query[valid & np.asarray(lowered.is_null())])
     return Finals(pa.table(columns), operations, np.concatenate(overflows))

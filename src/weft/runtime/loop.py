@@ -214,11 +214,12 @@ class Loop:
                     f"  there: {stored.text}\n  here:  {live.query.text}"
                 )
         self._pipeline.restore(last.clock, {stored.name: stored.first_start for stored in last.queries})
-        relations = {fingerprint(one.grouping): one for one in self._pipeline.plan.relations}
-        groupings = {name: relation.grouping for name, relation in relations.items()}
-        for grouping, stored_block in checkpoint.blocks(groupings):
-            relation = relations[fingerprint(grouping)]
-            self._pipeline.states[grouping].add(stored_block.block(relation.primitives))
+        relations = self._pipeline.plan.relations
+        groupings = {fingerprint(one.grouping): one.grouping for one in relations}
+        predicates = [predicate for one in relations for predicate in one.predicates]
+        for grouping, stored_block, signatures in checkpoint.blocks(groupings, predicates):
+            primitives = {p for one in relations if one.grouping == grouping for p in one.primitives}
+            self._pipeline.states[grouping].add(stored_block.block(primitives, signatures))
         for commit in commits:
             if commit.number > checkpoint.delivered:
                 for sink in self._sinks:

@@ -6,31 +6,38 @@ Everything here is the state between batches; nothing here knows how batches com
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter, time
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.aggregates import arrow_type
 from weft.errors import EngineError, InternalError
-from weft.optimizer.plan import Answer, Relation, SharedPlan
-from weft.optimizer.rules import optimize
+from weft.optimizer.cost import Fragmentation
+from weft.optimizer.plan import Answer, Grouping, SharedPlan
+from weft.optimizer.rules import RULES, Rule, leaves, optimize
 from weft.optimizer.slices import Slicing
+from weft.optimizer.statistics import Sample
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.runtime import decode
 from weft.runtime.answers import by_query, select
-from weft.runtime.clock import Clock, RowCounts
+from weft.runtime.clock import Clock, RowCounts, Seen
 from weft.runtime.due import Advance, due_windows, every_window, oldest_needed, shapes
 from weft.runtime.finals import Finals, Rows, Times, Windows, finals
+from weft.runtime.fragments import Signatures
+from weft.runtime.planner import Planner
 from weft.runtime.programs import Program, programs
 from weft.runtime.state import Block, RelationState
 from weft.spark.columns import Udf
+from weft.spark.declarations import Tables
 from weft.spark.job import BatchJob, Bounds
+from weft.spark.sampling import take_sample
 from weft.spark.schemas import ddl
 from weft.spark.session import utc
-from weft.spark.tables import StaticTable
 
 _US = 1000
 _END_OF_TIME = (1 << 63) - 1
@@ -62,8 +69,12 @@ class BatchReport:
     """Where the time went."""
     failures: Mapping[str, int] = field(default_factory=dict)
     """By query, how many rows or results failed in this batch and became NULL."""
-    blocks: Mapping[object, Block] = field(default_factory=dict)
-    """What the batch added to each relation, by the relation's grouping."""
+    blocks: Mapping[tuple[Grouping, int], Block] = field(default_factory=dict)
+    """What the batch added to each relation, by the relation's grouping and number in the plan."""
+    fragmentations: Sequence[Fragmentation] = ()
+    """How the predicates of each relation split the batch's rows."""
+    replanned: bool = False
+    """Whether the plan is another than that of the batch before."""
 
     @property
     def windows(self) -> int:
@@ -78,19 +89,24 @@ class Pipeline:
         self,
         stream: StreamDef,
         *,
-        tables: Mapping[str, StaticTable] | None = None,
+        tables: Tables | None = None,
         functions: Mapping[str, Udf] | None = None,
         slicing: Slicing = Slicing.PAIRED,
+        rules: Sequence[Rule] = RULES,
     ) -> None:
         self.stream = stream
         self.clock = Clock()
-        self.tables = tables if tables is not None else {}
+        self.tables = tables if tables is not None else Tables()
         self.functions = functions if functions is not None else {}
-        self.slicing = slicing
+        self.planner = Planner(slicing=slicing, rules=rules)
         self.queries: dict[str, LiveQuery] = {}
-        self.states: dict[object, RelationState] = {}
+        self.states: dict[Grouping, RelationState] = {}
         self.plan: SharedPlan = optimize((), slicing)
+        self.fragmentations: Sequence[Fragmentation] = ()
+        """How the predicates of each relation split the last batch."""
+        self._stale, self._provisional = True, True
         self._job: BatchJob | None = None
+        self._signatures: Sequence[Signatures] = ()
         self._programs: Mapping[Program, Sequence[Answer]] = {}
         self._windows = np.empty((0, 3), dtype=np.int64)
         self._span = 0
@@ -100,12 +116,13 @@ class Pipeline:
         # Its first window is the first that begins after all data already aggregated.
         newest = self.clock.newest
         self.queries[query.name] = LiveQuery(query=query, first_start=None if newest is None else newest + 1)
-        self._job = None
+        self._stale = True
 
     def try_out(self, query: LogicalQuery, spark: SparkSession) -> None:
         """Have Spark look at a query before it joins others: what it refuses must not stop them."""
         try:
-            job = BatchJob(optimize([query], self.slicing), self.stream, self.tables, self.functions)
+            plan = leaves([query], self.planner.slicing)
+            job = BatchJob(plan, self.stream, self.tables, self.functions)
             job.run(spark.createDataFrame([], ddl(self.stream.columns)), self._bounds())
         except (PySparkException, TypeError, InternalError) as error:
             raise EngineError(f"query {query.name} cannot be run: {str(error).splitlines()[0]}") from error
@@ -113,7 +130,7 @@ class Pipeline:
     def remove(self, name: str) -> None:
         """Let a query leave before the next batch."""
         del self.queries[name]
-        self._job = None
+        self._stale = True
 
     def process(self, batch: DataFrame) -> BatchReport:
         """Aggregate a batch and answer the windows that are due after it."""
@@ -122,7 +139,9 @@ class Pipeline:
 
     def _process(self, batch: DataFrame) -> BatchReport:
         began = perf_counter()
-        job = self._compiled()
+        self.tables.refresh_due()
+        former = self.plan
+        job = self._compiled(batch)
         planned = perf_counter()
         before = self.clock
         result = job.run(batch, self._bounds())
@@ -130,6 +149,7 @@ class Pipeline:
         seen = decode.seen(job, result)
         blocks = self._blocks(job, result)
         self.clock = before.after(seen, self.stream)
+        self._note(job, result, seen, list(blocks.values()))
         self._span = self._expected_span(before)
         report = self._answer(batch.sparkSession, self.clock.advance_from(before))
         return replace(
@@ -138,16 +158,25 @@ class Pipeline:
             seconds={"plan": planned - began, "spark": ran - planned, "finals": perf_counter() - ran},
             failures=Counter(report.failures) + Counter(decode.failures(job, result)),
             blocks=blocks,
+            fragmentations=self.fragmentations,
+            replanned=self.plan is not former,
             partial_ops=sum(block.rows for block in blocks.values()),
-            unshared_ops=sum(
-                blocks[relation.grouping].rows * len(self.plan.answers_of(number))
-                for number, relation in enumerate(self.plan.relations)
-            ),
+            unshared_ops=decode.unshared_operations(self.plan, job, result),
         )
+
+    def _note(self, job: BatchJob, result: pa.Table, seen: Seen, blocks: Sequence[Block]) -> None:
+        """Remember what the batch tells of the plan."""
+        rows = seen.counts.good
+        self.fragmentations = [
+            decode.fragmentation(numbered, result, rows) for numbered in job.fragments.numbered
+        ]
+        if seen.newest is not None and seen.oldest is not None:
+            span = (seen.newest - seen.oldest) / _US
+            self.planner.note(self.plan, rows=rows, span_ms=span, groups=list(map(len, blocks)))
 
     def finish(self, spark: SparkSession) -> BatchReport:
         """Close every window: the input has ended."""
-        self._compiled()
+        self._compiled(None)
         with utc(spark):
             report = self._answer(spark, Advance(before=self.clock.watermark, now=None))
         self.clock = self.clock.ended(
@@ -157,40 +186,70 @@ class Pipeline:
 
     def idle(self, spark: SparkSession) -> BatchReport:
         """Close the windows that only the delay holds open: the stream has fallen silent."""
-        self._compiled()
+        self._compiled(None)
         before, self.clock = self.clock, self.clock.idle()
         with utc(spark):
             return self._answer(spark, self.clock.advance_from(before))
 
-    def _compiled(self) -> BatchJob:
-        """Return the job of the current plan, made anew only when queries came or went."""
-        if self._job is None:
-            self.plan = optimize([live.query for live in self.queries.values()], self.slicing)
-            self._job = BatchJob(self.plan, self.stream, self.tables, self.functions)
-            self._programs = programs(self.plan)
-            self.states = {relation.grouping: self._state(relation) for relation in self.plan.relations}
-            self._windows = shapes({live.query.window for live in self.queries.values()})
+    def _compiled(self, batch: DataFrame | None) -> BatchJob:
+        """Return the job of the current plan, made anew when queries came or went or another plan pays.
+
+        What is planned without a batch at hand is planned again with the first.
+        """
+        queries = [live.query for live in self.queries.values()]
+        if self._stale or self._job is None or (self._provisional and batch is not None):
+            sampler = None if batch is None else partial(self._sample, batch)
+            plan = self.planner.plan(queries, sampler)
+            self._stale, self._provisional = False, batch is None
+        else:
+            plan = self.plan if batch is None else self.planner.reconsider(self.plan, queries)
+        if self._job is None or plan is not self.plan:
+            self._adopt(plan)
+        assert self._job is not None
         return self._job
 
-    def _state(self, relation: Relation) -> RelationState:
-        """Return a relation's partials so far, less those that nobody asks for any more."""
-        state = self.states.get(relation.grouping)
+    def _sample(self, batch: DataFrame, apart: SharedPlan) -> Sample:
+        return take_sample(batch, apart, self.stream, self.tables, self.functions)
+
+    def _adopt(self, plan: SharedPlan) -> None:
+        """Let a plan take effect; what was aggregated under others stays as it is."""
+        self.plan = plan
+        self._job = BatchJob(plan, self.stream, self.tables, self.functions)
+        self._signatures = [
+            Signatures(predicates=one.predicates, bits=one.signatures) for one in self._job.fragments.numbered
+        ]
+        self._programs = programs(plan)
+        self.states = {relation.grouping: self._state(relation.grouping) for relation in plan.relations}
+        self._windows = shapes({live.query.window for live in self.queries.values()})
+
+    def _state(self, grouping: Grouping) -> RelationState:
+        """Return a grouping's partials so far, less those that nobody asks for any more."""
+        state = self.states.get(grouping)
         if state is None:
-            return RelationState([arrow_type(key.type) for key in relation.keys])
-        state.keep(relation.primitives)
+            return RelationState([arrow_type(key.type) for key in grouping[1]])
+        mine = [relation for relation in self.plan.relations if relation.grouping == grouping]
+        state.keep(
+            [one for relation in mine for one in relation.primitives],
+            [one for relation in mine for one in relation.predicates],
+        )
         return state
 
     def _bounds(self) -> Bounds:
         skew = self.stream.skew_ms
         future = None if skew is None else int(time() * 1_000_000) + skew * _US
-        return Bounds(watermark=self.clock.watermark, future=future, span=self._span)
+        return Bounds(
+            watermark=self.clock.watermark,
+            future=future,
+            span=self._span,
+            groups=self.planner.groups_per_slice(self.plan),
+        )
 
-    def _blocks(self, job: BatchJob, result: pa.Table) -> dict[object, Block]:
-        added: dict[object, Block] = {}
+    def _blocks(self, job: BatchJob, result: pa.Table) -> dict[tuple[Grouping, int], Block]:
+        added: dict[tuple[Grouping, int], Block] = {}
         for index, relation in enumerate(self.plan.relations):
-            block = decode.block(job, index, result)
+            block = decode.block(job, index, result, self._signatures[index])
             self.states[relation.grouping].add(block)
-            added[relation.grouping] = block
+            added[relation.grouping, index] = block
         return added
 
     def _expected_span(self, before: Clock) -> int:
@@ -220,13 +279,20 @@ class Pipeline:
         return BatchReport(counts=RowCounts(), results=results, final_ops=final_ops, failures=failed)
 
     def _program(self, program: Program, answers: Sequence[Answer], advance: Advance) -> Iterable[Finals]:
-        relation = self.plan.relations[program.relation]
-        state = self.states[relation.grouping]
-        due = self._due(program, answers, advance, state)
-        return finals(state, relation.primitives, program, due) if len(due) else ()
+        state = self.states[answers[0].grouping]
+        predicates = dict.fromkeys(answer.predicate for answer in answers)
+        numbers = {predicate: number for number, predicate in enumerate(predicates)}
+        tested = np.array([numbers[answer.predicate] for answer in answers], dtype=np.int32)
+        due = self._due(program, answers, advance, state, tested)
+        return finals(state, program, due, list(predicates)) if len(due) else ()
 
     def _due(
-        self, program: Program, answers: Sequence[Answer], advance: Advance, state: RelationState
+        self,
+        program: Program,
+        answers: Sequence[Answer],
+        advance: Advance,
+        state: RelationState,
+        tested: npt.NDArray[np.int32],
     ) -> Windows:
         windows = shapes(answer.query.window for answer in answers)
         find = self._every if program.emit_empty else due_windows
@@ -234,8 +300,8 @@ class Pipeline:
         start = end - windows[query, 0] * _US
         firsts = [self.queries[answer.query.name].first_start for answer in answers]
         joined = np.array([-_END_OF_TIME if first is None else first for first in firsts], dtype=np.int64)
-        late = Windows(query=query.astype(np.int32), start=start, end=end)
-        return late.take(np.flatnonzero(start >= joined[query]))
+        due = Windows(query=query.astype(np.int32), start=start, end=end, predicate=tested[query])
+        return due.take(np.flatnonzero(start >= joined[query]))
 
     def _every(self, windows: Times, advance: Advance, starts: Times) -> tuple[Rows, Times]:
         """Return all windows in the stream's span, with or without rows."""
@@ -244,6 +310,10 @@ class Pipeline:
             return due_windows(windows, advance, starts[:0])
         after = oldest if advance.before is None else max(oldest, advance.before)
         return every_window(windows, after_us=after, newest_us=newest, now_us=advance.now)
+
+    def answers(self, queries: Sequence[LogicalQuery]) -> bool:
+        """Say whether the current plan is that of exactly these queries."""
+        return {answer.query.name for answer in self.plan.answers} == {query.name for query in queries}
 
     def oldest_needed(self) -> int:
         """Return the start of the oldest window still open: what lies before it can be forgotten."""
@@ -257,5 +327,5 @@ class Pipeline:
         for name, live in self.queries.items():
             joins_late = None if clock.newest is None else clock.newest + 1
             self.queries[name] = replace(live, first_start=first_starts.get(name, joins_late))
-        self._job = None
-        self._compiled()
+        self._stale = True
+        self._compiled(None)

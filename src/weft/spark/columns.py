@@ -46,21 +46,23 @@ class Translator:
             built = self._built[expression] = self._build(expression)
         return built
 
+    def given(self, expression: Expression, column: SparkColumn) -> None:
+        """Take an expression as computed already, in the given column."""
+        self._built[expression] = column
+
     def failure(self, expression: Expression) -> SparkColumn | None:
         """Return a boolean column, true where evaluating failed; None where it cannot fail."""
-        if not isinstance(expression, Call):
-            return None
-        if expression.function == "case":
-            return self._failure_of_case(expression)
-        parts = [part for part in map(self.failure, expression.args) if part is not None]
-        if _can_fail(expression):
-            inputs = [
-                self(argument).isNotNull()
-                for argument in expression.args
-                if not isinstance(argument, Literal)
-            ]
-            parts.append(_all([self(expression).isNull(), *inputs]))
+        parts = [self.failure_at(site) for site in sites(expression)]
         return _any(parts) if parts else None
+
+    def failure_at(self, site: Expression) -> SparkColumn:
+        """Return a boolean column, true where the operation itself fails: see `sites`."""
+        assert isinstance(site, Call)
+        if site.function == "case":
+            found = self._failure_of_case(site)
+            return F.lit(False) if found is None else found
+        inputs = [self(argument).isNotNull() for argument in site.args if not isinstance(argument, Literal)]
+        return _all([self(site).isNull(), *inputs])
 
     def _failure_of_case(self, expression: Call) -> SparkColumn | None:
         """A branch that is not taken cannot fail."""
@@ -114,6 +116,16 @@ def _all(parts: list[SparkColumn]) -> SparkColumn:
 
 def _any(parts: list[SparkColumn]) -> SparkColumn:
     return reduce(SparkColumn.__or__, parts)
+
+
+def sites(expression: Expression) -> tuple[Expression, ...]:
+    """Return the operations of an expression that may fail; a CASE, of which one branch is taken, is one."""
+    if not isinstance(expression, Call):
+        return ()
+    within = dict.fromkeys(site for argument in expression.args for site in sites(argument))
+    if expression.function == "case":
+        return (expression,) if within else ()
+    return (*within, expression) if _can_fail(expression) else tuple(within)
 
 
 def _can_fail(call: Call) -> bool:

@@ -1,21 +1,24 @@
 """Streams, tables and functions by name: what queries may use, and the DataFrames behind it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, _parse_datatype_string
 
 from weft.aggregates import aggregate
-from weft.errors import EngineError
+from weft.errors import EngineError, UnknownName, suggestion
 from weft.query import check_stream
 from weft.query.functions import SPELLINGS
 from weft.query.logical import Catalog, FunctionDef, StreamDef, TableDef
 from weft.spark.columns import Udf
 from weft.spark.schemas import column_defs
-from weft.spark.sources import open_static, open_stream, open_table, typed_stream
+from weft.spark.sources import TableReader, open_static, open_stream, typed_stream
 from weft.spark.tables import StaticTable
+
+_LOG = logging.getLogger("weft")
 
 
 @dataclass(slots=True)
@@ -29,13 +32,53 @@ class DeclaredStream:
     """Where a relative path starts."""
 
 
+class Tables(Mapping[str, StaticTable]):
+    """The static tables by name."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, StaticTable] = {}
+
+    def declare(self, name: str, table: StaticTable) -> None:
+        """Give a table its name."""
+        self._tables[name] = table
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """Why tables could not be read again, by name, until they can."""
+        return {name: table.error for name, table in list(self._tables.items()) if table.error is not None}
+
+    def refresh_due(self) -> None:
+        """Before a batch: read again what was asked for or is due, and let go of what no job reads.
+
+        The batch's own job must have been made by then.
+        """
+        for name, table in list(self._tables.items()):
+            if not table.refresh_if_due():
+                _LOG.warning("table %s keeps its old contents: %s", name, table.error)
+            table.sweep()
+
+    def release(self) -> None:
+        """Let go of all contents: nothing runs any more."""
+        for table in self._tables.values():
+            table.release()
+
+    def __getitem__(self, name: str) -> StaticTable:
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+
 class Declarations:
     """All that has been declared; a name is a stream or a table, never both."""
 
     def __init__(self, session: Callable[[], SparkSession]) -> None:
         self._session = session
         self.streams: dict[str, DeclaredStream] = {}
-        self.tables: dict[str, StaticTable] = {}
+        self.tables = Tables()
         self.functions: dict[str, Udf] = {}
         self._table_defs: dict[str, TableDef] = {}
         self._function_defs: dict[str, FunctionDef] = {}
@@ -66,12 +109,20 @@ class Declarations:
     ) -> None:
         """Declare a static table."""
         self._claim(definition.name)
+        reopen = None
         if frame is None:
-            definition, frame = open_table(self._session(), definition, base)
-        else:
-            definition = TableDef(name=definition.name, columns=column_defs(frame.schema))
-        self._table_defs[definition.name] = definition
-        self.tables[definition.name] = StaticTable(frame)
+            reopen = TableReader(self._session(), definition, base)
+            frame = reopen()
+        self._table_defs[definition.name] = replace(definition, columns=column_defs(frame.schema))
+        table = StaticTable(frame, name=definition.name, reopen=reopen, refresh_ms=definition.refresh_ms)
+        self.tables.declare(definition.name, table)
+
+    def refresh(self, name: str) -> None:
+        """Have a table read again before the next batch."""
+        known = {table.casefold(): table for table in self.tables}
+        if name.casefold() not in known:
+            raise UnknownName(f'unknown table "{name}"{suggestion(name, self.tables)}')
+        self.tables[known[name.casefold()]].ask()
 
     def function(self, name: str, udf: Udf, returns: str) -> None:
         """Register a function under a name that the language does not use itself."""

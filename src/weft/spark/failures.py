@@ -1,4 +1,8 @@
-"""Count, for each query, the rows where an expression of it failed and became NULL."""
+"""Count, for each query, the rows where an expression of it failed and became NULL.
+
+Predicates that differ in their constants only fail together, so they are counted together; and what fails in
+an aggregate's argument or a key counts for the queries whose fragments the row is in.
+"""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -7,50 +11,48 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from weft.expression import Expression
+from weft.optimizer.plan import Answer
 from weft.query.logical import LogicalQuery
-from weft.spark.columns import Translator
+from weft.spark.columns import Translator, sites
+
+_Sites = tuple[Translator, tuple[Expression, ...]]
 
 
 class Failures:
     """The ways in which the queries of a job can fail, each a column that is not NULL where it happened."""
 
-    def __init__(self, queries: Sequence[tuple[LogicalQuery, Translator]], good: Column) -> None:
-        self.columns: dict[str, Column] = {}
-        self.queries: dict[str, tuple[str, ...]] = {}
-        """For each column, the queries that it concerns."""
-        alike: dict[tuple[Translator, Expression | None, tuple[Expression, ...]], list[str]] = {}
-        for query, translate in queries:
-            alike.setdefault((translate, query.predicate, _arguments(query)), []).append(query.name)
-        for (translate, predicate, arguments), names in alike.items():
-            failed = _failed(translate, predicate, arguments)
-            if failed is not None:
-                name = f"failed{len(self.columns)}"
-                self.columns[name] = F.when(good & failed, F.lit(1)).alias(name)
-                self.queries[name] = tuple(names)
+    def __init__(self, answers: Sequence[tuple[Answer, Translator]], good: Column) -> None:
+        in_predicates: dict[_Sites, list[str]] = {}
+        in_values: dict[_Sites, list[Answer]] = {}
+        for answer, translate in answers:
+            predicate = () if answer.query.predicate is None else sites(answer.query.predicate)
+            values = tuple(dict.fromkeys(site for one in _values(answer.query) for site in sites(one)))
+            if predicate:
+                in_predicates.setdefault((translate, predicate), []).append(answer.query.name)
+            if values:
+                in_values.setdefault((translate, values), []).append(answer)
+        self._tests = {f"failed{number}": _failed(key, good) for number, key in enumerate(in_predicates)}
+        self._values = {f"spoilt{number}": _failed(key, good) for number, key in enumerate(in_values)}
+        self.queries = dict(zip(self._tests, map(tuple, in_predicates.values()), strict=True))
+        """For each column that counts failed predicates, the queries that it concerns."""
+        self.answers = dict(zip(self._values, map(tuple, in_values.values()), strict=True))
+        """For each column that counts failed values, the queries that it concerns where they take the row."""
 
     def counts(self) -> list[Column]:
         """Return the aggregates that count failures."""
-        return [F.count(F.col(name)).alias(name) for name in self.columns]
+        return [F.count(F.col(name)).alias(name) for name in (*self._tests, *self._values)]
 
     def fields(self, counted: Column) -> list[Column]:
-        """Return the columns; they are NULL in copies of a row that must not count again."""
-        return [F.when(counted, column).alias(name) for name, column in self.columns.items()]
+        """Return the columns; predicates fail once for a row, however many copies of it there are."""
+        tests = [F.when(counted, column).alias(name) for name, column in self._tests.items()]
+        return [*tests, *(column.alias(name) for name, column in self._values.items())]
 
 
-def _failed(
-    translate: Translator, predicate: Expression | None, arguments: Sequence[Expression]
-) -> Column | None:
-    """A row fails in its predicate, or passes it and fails in what is aggregated or grouped by."""
-    found = [part for part in map(translate.failure, arguments) if part is not None]
-    inside = [reduce(Column.__or__, found)] if found else []
-    if predicate is None:
-        return inside[0] if inside else None
-    outside = translate.failure(predicate)
-    parts = [translate(predicate) & part for part in inside]
-    parts += [] if outside is None else [outside]
-    return reduce(Column.__or__, parts) if parts else None
+def _failed(key: _Sites, good: Column) -> Column:
+    translate, found = key
+    return F.when(good & reduce(Column.__or__, map(translate.failure_at, found)), F.lit(1))
 
 
-def _arguments(query: LogicalQuery) -> tuple[Expression, ...]:
+def _values(query: LogicalQuery) -> tuple[Expression, ...]:
     calls = [one for call in query.aggregates for one in (call.argument, call.filter) if one is not None]
     return (*(key.expression for key in query.keys), *calls)

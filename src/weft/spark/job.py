@@ -1,8 +1,8 @@
 """One Spark job per batch: rows in, the partials of every relation out.
 
-Each row is read once. A single relation is a plain GROUP BY; with several, a row is repeated once for each
-relation that it takes part in, tagged with the relation's number, and grouped by that too. (Measured on 8
-relations and 1 M rows: 0.74 s; repeating whole structs 1.6 s; GROUPING SETS 1.8 s.)
+Each row is read once. A single relation is a plain GROUP BY of slice and fragment; with several, a row is
+repeated once for each fragment that it is in. (Measured on 8 relations and 1 M rows: 0.74 s; repeating whole
+structs 1.6 s; GROUPING SETS 1.8 s.)
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -15,25 +15,25 @@ from pyspark.sql import functions as F
 
 from weft.expression import columns
 from weft.optimizer.plan import Relation, SharedPlan
+from weft.predicates import tests
 from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, named
 from weft.spark.constants import Constants
 from weft.spark.failures import Failures
+from weft.spark.fragments import NOBODYS, FragmentCoder
+from weft.spark.functions import FunctionCalls
 from weft.spark.layout import ROWS, Layout, Slot, lay_out
 from weft.spark.slicing import SliceCoder
 from weft.spark.tables import Joins, StaticTable
 from weft.spark.times import event_time
 
 TIME = "__weft_time"
-STATUS = "__weft_status"
-RELATION = "__weft_relation"
+FRAGMENT = "__weft_fragment"
 SLICE = "__weft_slice"
 OLDEST, NEWEST = "oldest", "newest"
 READ = "read"
-GOOD, NO_TIME, LATE, FUTURE = range(4)
-"""What became of a row."""
-EVERY_ROW = -1
-"""The relation number under which every row is counted, when there are several relations."""
+NO_TIME, LATE, FUTURE = -1, -2, -3
+"""The fragment numbers of rows that are not good."""
 _NEVER_LATE, _NEVER_FUTURE = -(1 << 63), (1 << 63) - 1
 
 
@@ -47,6 +47,8 @@ class Bounds:
     """Rows after it are set aside."""
     span: int = 0
     """How far past the watermark rows are expected to reach; affects speed only."""
+    groups: tuple[float, ...] = ()
+    """How many groups a slice of each relation is expected to have; affects speed only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ class _Steps:
     """The columns of a job's steps."""
 
     inputs: list[Column]
-    relation: Column | None
+    positions: list[Column]
+    fragment: Column
     fields: list[Column]
     grouping: list[str]
     aggregates: list[Column]
@@ -78,36 +81,34 @@ class BatchJob:
         )
         self._stream = stream
         self._joins = Joins(self.relations, tables, functions)
+        self._calls = FunctionCalls(plan, self._joins.translator, functions)
+        self.fragments = FragmentCoder(self.relations, self._joins.translator)
         self._constants = Constants(TIME)
         self._judge_by(Bounds(watermark=None, future=None))
         self._built: tuple[object, _Steps] | None = None
-        alike = [
-            (answer.query, self._joins.translator(plan.relations[answer.relation])) for answer in plan.answers
-        ]
-        self._failures = Failures(alike, self._good())
-        self.failures = self._failures.queries
+        self.failures = Failures(
+            [(answer, self._joins.translator(plan.relations[answer.relation])) for answer in plan.answers],
+            self._good(),
+        )
 
     def run(self, batch: DataFrame, bounds: Bounds) -> pa.Table:
-        """Return the batch's groups, and the counts of rows by status."""
+        """Return the batch's groups, and the counts of rows that are in none."""
         self._prepare(bounds)
         steps = self._steps()
-        rows = batch.select(*steps.inputs, *self._constants.literals())
-        rows = self._joins.apply(rows)
-        if steps.relation is not None:
-            rows = rows.withColumn(RELATION, steps.relation)
+        rows = self._rows(batch).select("*", *steps.positions).withColumn(FRAGMENT, steps.fragment)
         return rows.select(*steps.fields).groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
 
-    @property
-    def repeats_rows(self) -> bool:
-        """Whether a row is told once for every relation it takes part in, and once more to be counted."""
-        return len(self.relations) != 1
+    def _rows(self, batch: DataFrame) -> DataFrame:
+        """Return the batch's rows with all that expressions read: tables' columns, calls of functions."""
+        rows = batch.select(*self._steps().inputs, *self._constants.literals())
+        return self._calls.apply(self._joins.apply(rows))
 
     def _steps(self) -> _Steps:
         """Return the columns of each step: built once, and again only if rows are coded in another way."""
         forms = tuple((coder.uses_table, coder.depth) for coder in self.coders)
         if self._built is None or self._built[0] != forms:
             steps = _Steps(
-                inputs=self._inputs(), relation=self._relation() if self.repeats_rows else None,
+                inputs=self._inputs(), positions=self.fragments.positions(), fragment=self._fragment(),
                 fields=self._fields(), grouping=self._grouping(), aggregates=self._aggregates(),
             )  # fmt: skip
             self._built = forms, steps
@@ -115,8 +116,9 @@ class BatchJob:
 
     def _prepare(self, bounds: Bounds) -> None:
         self._judge_by(bounds)
-        for coder in self.coders:
-            coder.prepare(self._constants, begin_us=bounds.watermark, span_us=bounds.span)
+        groups = bounds.groups or (1.0,) * len(self.coders)
+        for coder, several in zip(self.coders, groups, strict=True):
+            coder.prepare(self._constants, begin_us=bounds.watermark, span_us=bounds.span, groups=several)
 
     def _judge_by(self, bounds: Bounds) -> None:
         watermark, future = bounds.watermark, bounds.future
@@ -129,13 +131,13 @@ class BatchJob:
         kept = [named(column.name) for column in self._stream.columns if column.name in needed]
         return [event_time(self._stream).alias(TIME), *kept]
 
-    def _status(self) -> Column:
+    def _bad(self) -> Column:
+        """Return why a row is not aggregated, as a fragment number; NULL for good rows."""
         time = F.col(TIME)
         return (
             F.when(time.isNull(), F.lit(NO_TIME))
             .when(time < self._constants.read("watermark"), F.lit(LATE))
             .when(time > self._constants.read("future"), F.lit(FUTURE))
-            .otherwise(F.lit(GOOD))
         )
 
     def _good(self) -> Column:
@@ -143,29 +145,21 @@ class BatchJob:
         time = F.col(TIME)
         return (time >= self._constants.read("watermark")) & (time <= self._constants.read("future"))
 
-    def _relation(self) -> Column:
-        """Return the numbers of the relations that a row takes part in: it is repeated for each."""
-        numbers = [F.when(self._takes_part(index), F.lit(index)) for index in range(len(self.relations))]
-        return F.explode(F.array_compact(F.array(F.lit(EVERY_ROW), *numbers)))
-
-    def _takes_part(self, index: int) -> Column:
-        relation = self.relations[index]
-        parts = [self._good(), *self._joins.taken(relation)]
-        if relation.predicate is not None:
-            parts.append(self._joins.translator(relation)(relation.predicate))
-        return reduce(Column.__and__, parts)
+    def _fragment(self) -> Column:
+        conditions = [self._joins.taken(relation) for relation in self.relations]
+        taken = [reduce(Column.__and__, some) if some else None for some in conditions]
+        return self.fragments.column(self._bad(), taken)
 
     def _fields(self) -> list[Column]:
         """Return what is grouped and aggregated, each in its slot.
 
-        A row that takes part in nothing must not open a group: its slice and keys are NULL.
+        A row that is in no fragment must not open a group: its slice and keys are NULL.
         """
         slices = [
             (coder.shape, coder.column(F.col(TIME), self._constants), index)
             for index, coder in enumerate(self.coders)
         ]
-        told = [F.col(RELATION)] if self.repeats_rows else []
-        fields = [F.col(TIME), self._status().alias(STATUS), self._joins.first_copy().alias(READ), *told]
+        fields = [F.col(TIME), F.col(FRAGMENT), self._joins.first_copy().alias(READ)]
         fields.append(self._of_relation(slices).cast("bigint").alias(SLICE))
         for slot in self.layout.key_slots():
             fields.append(self._of_relation(self._uses(slot)).cast(str(slot.type)).alias(slot.name))
@@ -174,8 +168,8 @@ class BatchJob:
             alike = len({expression for expression, _, _ in uses}) == 1
             value = uses[0][1] if alike else self._of_relation(uses)
             fields.append(value.cast(str(slot.type)).alias(slot.name))
-        counted = F.col(RELATION) == EVERY_ROW if self.repeats_rows else F.lit(True)
-        return [*fields, *self._failures.fields(counted)]
+        first_of_row = F.col(FRAGMENT) < self.fragments.counting_end
+        return [*fields, *self.failures.fields(first_of_row)]
 
     def _uses(self, slot: Slot) -> list[tuple[Hashable, Column, int]]:
         """Return the expressions that relations keep in a slot, each with the relation's number."""
@@ -203,14 +197,15 @@ class BatchJob:
         return chosen
 
     def _is_one_of(self, members: Sequence[int]) -> Column:
-        if not self.repeats_rows:
-            return self._takes_part(0)
-        everyone = len(members) == len(self.relations)
-        return F.col(RELATION) > EVERY_ROW if everyone else F.col(RELATION).isin(*members)
+        """Return whether a row's fragment is one of the given relations'."""
+        fragment = F.col(FRAGMENT)
+        if len(members) == len(self.relations):
+            return fragment > NOBODYS
+        numbered = [self.fragments.numbered[index] for index in members]
+        return reduce(Column.__or__, [(fragment >= one.first) & (fragment < one.end) for one in numbered])
 
     def _grouping(self) -> list[str]:
-        several = [RELATION] if self.repeats_rows else []
-        return [*several, STATUS, SLICE, *(slot.name for slot in self.layout.key_slots())]
+        return [FRAGMENT, SLICE, *(slot.name for slot in self.layout.key_slots())]
 
     def _aggregates(self) -> list[Column]:
         lifted = [
@@ -220,11 +215,11 @@ class BatchJob:
         ]
         read = [F.count_if(F.col(READ)).alias(READ)] if self._joins else []
         span = [F.min(TIME).alias(OLDEST), F.max(TIME).alias(NEWEST)]
-        return [F.count(F.lit(1)).alias(ROWS), *span, *read, *lifted, *self._failures.counts()]
+        return [F.count(F.lit(1)).alias(ROWS), *span, *read, *lifted, *self.failures.counts()]
 
 
 def _reads(relation: Relation) -> frozenset[str]:
     arguments = [one.argument for one in relation.primitives if one.argument is not None]
-    predicates = [] if relation.predicate is None else [relation.predicate]
+    tested = [one.expression for predicate in relation.predicates for one in tests(predicate)]
     partners = [left for join in relation.joins for left, _ in join.on]
-    return frozenset().union(*map(columns, (*relation.keys, *predicates, *arguments, *partners)))
+    return frozenset().union(*map(columns, (*relation.keys, *tested, *arguments, *partners)))

@@ -2,7 +2,7 @@
 
 Two ways, both exact:
 
-- *grid*: the common panes of all windows. One modulo per row; right as long as a batch has few panes.
+- *grid*: the common panes of all windows. One modulo per row; right as long as a batch has few groups.
 - *table*: for windows with hardly any common divisor, over batches long in event time. Time ahead is cut into
   equal cells; a cell's entry names the last edge before it and the edges inside it, so a row costs a look-up
   and a few comparisons. Rows outside the table take the grid.
@@ -26,9 +26,9 @@ from weft.optimizer.slice_starts import MICROSECONDS, Times, slice_starts
 from weft.optimizer.slices import EdgeClass, Slicing, common_grid
 from weft.spark.constants import Constants
 
-_MAX_PANES = 65_536
-_PANES_PER_SLICE = 4
-"""The table pays when a batch has more panes than the first, and a slice more than the second."""
+_FEW_GROUPS = 65_536
+_PANES_PER_SLICE = 1.5
+"""The table pays when panes make more groups than the first, and a slice has more panes than the second."""
 _NEVER = np.iinfo(np.int64).max
 _MAX_EDGES = 16_384
 _MAX_CELLS = 65_536
@@ -66,9 +66,14 @@ class SliceCoder:
         """What the column depends on: relations of one shape can use one column."""
         return self._name if self.uses_table else self._grid
 
-    def prepare(self, constants: Constants, *, begin_us: int | None, span_us: int) -> None:
-        """Set what this batch's rows are coded with: `begin_us` is the watermark, if there is one yet."""
-        if begin_us is None or not (self.uses_table or self._table_pays(span_us)):
+    def prepare(
+        self, constants: Constants, *, begin_us: int | None, span_us: int, groups: float = 1.0
+    ) -> None:
+        """Set what this batch's rows are coded with: `begin_us` is the watermark, if there is one yet.
+
+        `groups` is how many groups a pane is expected to have.
+        """
+        if begin_us is None or not (self.uses_table or self._table_pays(span_us, groups)):
             return
         self.uses_table = True
         table = build_table(self._manager, self.classes, begin_us, span_us)
@@ -90,9 +95,9 @@ class SliceCoder:
     def _panes_per_slice(self) -> float:
         return 1 / self._grid.modulus / edge_rate(tuple(self._windows), self._slicing)
 
-    def _table_pays(self, span_us: int) -> bool:
+    def _table_pays(self, span_us: int, groups: float) -> bool:
         panes = span_us / (self._grid.modulus * MICROSECONDS)
-        return panes > _MAX_PANES and self._panes_per_slice > _PANES_PER_SLICE
+        return panes * groups > _FEW_GROUPS and self._panes_per_slice > _PANES_PER_SLICE
 
     def starts(self, coded: Times) -> Times:
         """Return the starts of the slices that coded times lie in."""

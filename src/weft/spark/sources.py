@@ -15,6 +15,7 @@ from weft.spark.schemas import column_defs, ddl
 FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "text"})
 """Formats of files in a folder."""
 _SELF_DESCRIBING = frozenset({"parquet", "orc", "csv", "json"})
+_TELL_COLUMNS = frozenset({"parquet", "orc", "csv"})
 _BATCH_BYTES = 256 << 20
 """How much of a folder one batch reads unless the stream says otherwise: bounds memory, shows progress."""
 
@@ -76,9 +77,38 @@ def typed_stream(stream: StreamDef, frame: DataFrame) -> StreamDef:
 
 def open_table(spark: SparkSession, table: TableDef, base: Path | None = None) -> tuple[TableDef, DataFrame]:
     """Return a static table as a DataFrame, and its definition with its columns."""
+    frame = _load(spark, table, _table_source(table, base))
+    return replace(table, columns=column_defs(frame.schema)), frame
+
+
+class TableReader:
+    """Open a declared table, as often as it is to be read again."""
+
+    def __init__(self, spark: SparkSession, table: TableDef, base: Path | None = None) -> None:
+        self._spark = spark
+        # Settled once: a file that is gone must not be sought elsewhere.
+        self._table = replace(table, source=_table_source(table, base))
+        self._stored: tuple[str, ...] | None = None
+
+    def __call__(self) -> DataFrame:
+        """Return the table as its files are now; refuse files that lack a column they had before."""
+        source = _table_source(self._table, None)
+        frame = _load(self._spark, self._table, source)
+        # Declared columns hide what the files hold: Spark gives NULL for a column that is gone.
+        if self._table.columns:
+            stored = _stored_columns(self._spark, source)
+            _check_stored(self._table.name, source, self._stored or (), stored)
+            self._stored = stored
+        return frame
+
+
+def _table_source(table: TableDef, base: Path | None) -> Source:
     if table.source is None:
         raise SourceError(f"table {table.name} has no source; write USING format OPTIONS (path '…')")
-    source = _resolved(table.source, base, f"table {table.name}")
+    return _resolved(table.source, base, f"table {table.name}")
+
+
+def _load(spark: SparkSession, table: TableDef, source: Source) -> DataFrame:
     try:
         reader = spark.read.format(source.format)
         options = dict(source.options)
@@ -86,10 +116,28 @@ def open_table(spark: SparkSession, table: TableDef, base: Path | None = None) -
             reader = reader.schema(ddl(table.columns))
         elif source.format == "csv":
             options.setdefault("inferSchema", "true")
-        frame = reader.options(**options).load()
+        return reader.options(**options).load()
     except PySparkException as error:
         raise SourceError(_unreadable(f"table {table.name}", source, error)) from error
-    return replace(table, columns=column_defs(frame.schema)), frame
+
+
+def _stored_columns(spark: SparkSession, source: Source) -> tuple[str, ...]:
+    """Return the columns that the files themselves tell, where that takes no reading of all rows."""
+    if source.format not in _TELL_COLUMNS:
+        return ()
+    options = {key: value for key, value in source.options if key.casefold() != "inferschema"}
+    try:
+        return tuple(spark.read.format(source.format).options(**options).load().columns)
+    except PySparkException:
+        return ()
+
+
+def _check_stored(table: str, source: Source, before: tuple[str, ...], now: tuple[str, ...]) -> None:
+    # Spark takes the columns of CSV by their places, those of other files by their names.
+    kept = now[: len(before)] == before if source.format == "csv" else set(before) <= set(now)
+    if not kept:
+        there = ", ".join(now) or "no columns"
+        raise SourceError(f"table {table}: its files had columns {', '.join(before)}; now there are {there}")
 
 
 def _infer(spark: SparkSession, source: Source, what: str) -> str:

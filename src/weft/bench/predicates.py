@@ -1,0 +1,167 @@
+"""The paper's predicates (STS, Table 8): one test of membership and one of a quantity.
+
+A constant is a quantile of the data, chosen so that its test accepts between a fifth and all of the rows,
+0.6 of them on average. Membership accepts half on average, whatever the indexes, since each is asked for and
+asked against equally often. So a row satisfies about 0.3 of the queries: the paper's 76 of 256.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+import numpy as np
+
+Numbers = np.ndarray[tuple[int], np.dtype[Any]]
+"""A column."""
+_LEAST_SHARE = 0.2
+_SHAKEN = 0.1
+_TRIES = 20
+
+
+class Quantity(StrEnum):
+    """What is compared with a constant."""
+
+    VOLUME = "vol"
+    VALUE = "vol * price"
+    CHANGE = "abs(price - cp) / cp"
+
+    @property
+    def qualified(self) -> str:
+        """The same with the aliases of Query 4."""
+        return {"vol": "T.vol", "vol * price": "T.vol * T.price"}.get(self, "abs(T.price - C.cp) / C.cp")
+
+    @property
+    def digits(self) -> int:
+        """How many digits after the point a constant has."""
+        return {Quantity.VOLUME: 0, Quantity.VALUE: 2, Quantity.CHANGE: 6}[self]
+
+
+class Index(StrEnum):
+    """Whose members are asked for."""
+
+    R3000 = "r3000"
+    R2000 = "r2000"
+    R1000 = "r1000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Market:
+    """Trades with what the tables say of them, as columns in the order of time."""
+
+    time_us: Numbers
+    vol: Numbers
+    price: Numbers
+    cp: Numbers
+    r1000: Numbers
+    r2000: Numbers
+
+    def __len__(self) -> int:
+        return len(self.time_us)
+
+    def take(self, rows: Numbers | slice) -> "Market":
+        """Return some of the rows."""
+        return Market(
+            time_us=self.time_us[rows],
+            vol=self.vol[rows],
+            price=self.price[rows],
+            cp=self.cp[rows],
+            r1000=self.r1000[rows],
+            r2000=self.r2000[rows],
+        )
+
+    def quantity(self, which: Quantity) -> Numbers:
+        """Return a quantity of every row, in the arithmetic of Spark's doubles."""
+        if which is Quantity.VOLUME:
+            return self.vol
+        return self.vol * self.price if which is Quantity.VALUE else np.abs(self.price - self.cp) / self.cp
+
+    def members(self, index: Index) -> Numbers:
+        """Return whether each row's company is in an index."""
+        if index is Index.R3000:
+            return self.r1000 | self.r2000
+        return self.r1000 if index is Index.R1000 else self.r2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicate:
+    """`X.r2000 = true AND T.vol > 350`, or the like."""
+
+    index: Index
+    member: bool
+    quantity: Quantity
+    above: bool
+    """Whether the quantity is to be greater than the constant, or less."""
+    constant: float
+
+    @property
+    def sql(self) -> str:
+        """The condition with the aliases of Query 4."""
+        return f"X.{self._asked} AND {self.quantity.qualified} {self._compared}"
+
+    @property
+    def bare(self) -> str:
+        """The condition over columns without aliases."""
+        return f"{self._asked} AND {self.quantity} {self._compared}"
+
+    @property
+    def _asked(self) -> str:
+        return f"{self.index} = {str(self.member).lower()}"
+
+    @property
+    def _compared(self) -> str:
+        return f"{'>' if self.above else '<'} {self.constant:.{self.quantity.digits}f}"
+
+    def holds(self, market: Market) -> Numbers:
+        """Return for each row whether it satisfies the predicate."""
+        value = market.quantity(self.quantity)
+        compared = value > self.constant if self.above else value < self.constant
+        found: Numbers = compared & (market.members(self.index) == self.member)
+        return found
+
+
+def predicates(count: int, market: Market, *, seed: int = 1) -> tuple[Predicate, ...]:
+    """Return different predicates with constants for these rows; fewer are the first of more."""
+    chance = Random(seed)
+    constants = _Constants(market, chance)
+    found: dict[Predicate, None] = {}
+    tries = 0
+    while len(found) < count:
+        tries += 1
+        if tries > 100 * count:
+            raise ValueError(f"{len(market):,} rows do not tell {count:,} predicates apart")
+        index, member = chance.choice(list(Index)), chance.random() < 0.5
+        quantity, above = chance.choice(list(Quantity)), chance.random() < 0.5
+        constant = constants.draw(quantity, above=above)
+        found[Predicate(index=index, member=member, quantity=quantity, above=above, constant=constant)] = None
+    return tuple(found)
+
+
+class _Constants:
+    """Draw constants that were not drawn before, as far as that goes."""
+
+    def __init__(self, market: Market, chance: Random) -> None:
+        self._sorted = {quantity: np.sort(market.quantity(quantity)) for quantity in Quantity}
+        self._chance = chance
+        self._drawn: set[tuple[Quantity, float]] = set()
+
+    def draw(self, quantity: Quantity, *, above: bool) -> float:
+        """Return a constant such that the comparison accepts a random share of the rows."""
+        several = self._candidates(quantity, above)
+        fresh = (one for one in several if (quantity, one) not in self._drawn)
+        constant = next(fresh, None)
+        if constant is None:
+            constant = next(self._candidates(quantity, above))
+        self._drawn.add((quantity, constant))
+        return constant
+
+    def _candidates(self, quantity: Quantity, above: bool) -> Iterator[float]:
+        values = self._sorted[quantity]
+        for _ in range(_TRIES):
+            share = _LEAST_SHARE + (1 - _LEAST_SHARE) * self._chance.random()
+            place = int((1 - share if above else share) * (len(values) - 1))
+            # Half of the trades have one volume: shaken, constants lie about it instead of on it.
+            shaken = 1 + _SHAKEN * (2 * self._chance.random() - 1)
+            constant = float(values[place]) * (shaken if quantity is Quantity.VOLUME else 1.0)
+            yield round(constant, quantity.digits)

@@ -1,0 +1,198 @@
+"""The paper's counts for queries with predicates, exact over the data (STS, sections 4.3.3 and 6.3 to 6.4).
+
+A row's signature is the set of queries that it satisfies. The rows of a slice with the same signature are a
+shard; where all queries have one tumbling window, slices are windows and shards are fragments. A partial
+operation takes a row into a shard, a final operation takes a shard into a window of a query in its signature.
+
+NumPy alone does this, from the rows' columns and the predicates' definition: nothing of Weft's planning or
+coding is used. A predicate tests one quantity. So a row's signature has three parts, one for each quantity,
+and two rows have the same part if they have the same membership and lie on the same side of all constants.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from weft.bench.operations import Counted, Run, Strategy, count, ends
+from weft.bench.predicates import Market, Numbers, Quantity
+from weft.bench.workloads import BenchQuery, Predicates
+from weft.optimizer.slice_manager import SliceManager
+
+_Table = np.ndarray[tuple[int, int], np.dtype[Any]]
+_CELLS = 20_000_000
+"""How large a table of slices by signatures may be at once."""
+
+
+class Sharing(StrEnum):
+    """The two that the paper compares for workloads with predicates."""
+
+    UNSHARED = "unshared"
+    SHARED = "shared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printed:
+    """What the paper prints for 256 queries."""
+
+    seconds: float
+    partial: int
+    final: int
+
+    @property
+    def total(self) -> int:
+        """Both steps together."""
+        return self.partial + self.final
+
+
+PAPER_COUNTS: dict[Predicates, dict[Sharing, Printed]] = {
+    Predicates.FRAGMENTS: {
+        Sharing.UNSHARED: Printed(seconds=27.25, partial=0, final=116_101_112),
+        Sharing.SHARED: Printed(seconds=3.01, partial=1_094_947, final=6_677_009),
+    },
+    Predicates.REGULAR: {
+        Sharing.UNSHARED: Printed(seconds=31.19, partial=100_902_960, final=6_955),
+        Sharing.SHARED: Printed(seconds=3.67, partial=1_138_636, final=2_256_496),
+    },
+    Predicates.LOW: {
+        Sharing.UNSHARED: Printed(seconds=34.56, partial=120_672_210, final=6_812),
+        Sharing.SHARED: Printed(seconds=17.73, partial=1_294_064, final=63_984_043),
+    },
+}
+"""Unshared fragments have one step only, which the paper calls final."""
+PAPER_SIZE = 256
+"""How many queries those are for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signatures:
+    """What one workload's signatures are like, and the operations that follow."""
+
+    queries: int
+    k: float
+    """Signatures in a slice, on average over slices with rows."""
+    alpha: float
+    """Queries that a row satisfies, on average over a slice, and over slices."""
+    beta: float
+    """Queries in a signature, on average over a slice, and over slices."""
+    unshared: Counted
+    shared: Counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """The tests of one quantity."""
+
+    queries: Numbers
+    """Which queries test it."""
+    of_row: Numbers
+    """Each row's part of the signature, by number."""
+    bits: _Table
+    """By part and query, whether rows with the part satisfy the query."""
+
+
+def count_signatures(queries: Sequence[BenchQuery], market: Market, run: Run) -> Signatures:
+    """Return the counts over all rows of a run; final operations are of windows that end in it."""
+    edges = np.array(
+        list(SliceManager([query.window for query in queries], at_ms=run.begin_ms).until(run.end_ms))
+    )
+    slices = np.searchsorted(edges * 1000, market.time_us, side="right")
+    parts = [_part(quantity, queries, market) for quantity in Quantity]
+    cardinality = sum((part.bits.sum(axis=1)[part.of_row] for part in parts), np.zeros(len(market), np.int64))
+    first = _shards(slices, parts)
+    held, shard_slices = np.unique(slices[first], return_inverse=True)
+    shards = np.bincount(shard_slices)
+    rows = np.bincount(slices)[held]
+    unshared = np.bincount(slices, weights=cardinality)[held]
+    shared = np.bincount(shard_slices, weights=cardinality[first])
+    several = len({query.window for query in queries}) > 1
+    finals = _finals(queries, parts, slices, first, edges, run)
+    return Signatures(
+        queries=len(queries),
+        k=float(shards.mean()),
+        alpha=float((unshared / rows).mean()),
+        beta=float((shared / shards).mean()),
+        unshared=_unshared(queries, run, int(unshared.sum()), sliced=several),
+        shared=Counted(queries=len(queries), strategy=Sharing.SHARED, partial=len(market), final=finals),
+    )
+
+
+def _part(quantity: Quantity, queries: Sequence[BenchQuery], market: Market) -> _Part:
+    tests = [
+        (place, query.predicate)
+        for place, query in enumerate(queries)
+        if query.predicate is not None and query.predicate.quantity is quantity
+    ]
+    constants = np.unique([predicate.constant for _, predicate in tests])
+    values = market.quantity(quantity)
+    # Below the first constant 0, on it 1, between it and the second 2, and so on.
+    side = np.searchsorted(constants, values, side="left") + np.searchsorted(constants, values, side="right")
+    member = market.r1000.astype(np.int64) + 2 * market.r2000.astype(np.int64)
+    _, example, of_row = np.unique(4 * side + member, return_index=True, return_inverse=True)
+    examples = market.take(example)
+    holds = np.zeros((len(example), len(tests)), dtype=bool)
+    for column, (_, predicate) in enumerate(tests):
+        holds[:, column] = predicate.holds(examples)
+    bits, same = np.unique(holds, axis=0, return_inverse=True)
+    return _Part(queries=np.array([place for place, _ in tests], np.int64), of_row=same[of_row], bits=bits)
+
+
+def _shards(slices: Numbers, parts: Sequence[_Part]) -> Numbers:
+    """Return one row of each shard."""
+    key = slices.astype(np.int64)
+    room = int(slices.max()) + 1
+    for part in parts:
+        room *= len(part.bits)
+        key = key * len(part.bits) + part.of_row
+    if room >= 2**63:
+        raise ValueError("too many slices and signatures to number them")
+    return np.unique(key, return_index=True)[1]
+
+
+def _finals(
+    queries: Sequence[BenchQuery],
+    parts: Sequence[_Part],
+    slices: Numbers,
+    first: Numbers,
+    edges: Numbers,
+    run: Run,
+) -> int:
+    """Return how many shards are taken into windows."""
+    total = 0
+    for part in parts:
+        before = _shards_before(part, slices[first], part.of_row[first], len(edges) + 1)
+        for column, place in enumerate(part.queries):
+            window = queries[place].window
+            stops = np.array(ends(window, run), dtype=np.int64)
+            starts = np.maximum(stops - window.range_ms, run.begin_ms)
+            begin = np.searchsorted(edges, starts, side="right")
+            end = np.searchsorted(edges, stops, side="left") + 1
+            total += int((before[end, column] - before[begin, column]).sum())
+    return total
+
+
+def _shards_before(part: _Part, slices: Numbers, parts: Numbers, count: int) -> _Table:
+    """Return by slice and query, how many shards of earlier slices have the query in their signature."""
+    width = len(part.bits)
+    before = np.zeros((count + 1, len(part.queries)), dtype=np.int64)
+    step = max(1, _CELLS // width)
+    # Whole numbers far below 2**53, so that products of doubles are exact; those of integers are slow.
+    bits = part.bits.astype(np.float64)
+    for begin in range(0, count, step):
+        end = min(count, begin + step)
+        inside = (slices >= begin) & (slices < end)
+        cells = np.bincount(
+            (slices[inside] - begin) * width + parts[inside], minlength=(end - begin) * width
+        ).reshape(end - begin, width)
+        before[begin + 1 : end + 1] = (cells @ bits).astype(np.int64)
+    return np.cumsum(before, axis=0)
+
+
+def _unshared(queries: Sequence[BenchQuery], run: Run, satisfied: int, *, sliced: bool) -> Counted:
+    """Return what queries cost alone: each row for each query that it satisfies, and their slices."""
+    if not sliced:
+        return Counted(queries=len(queries), strategy=Sharing.UNSHARED, partial=0, final=satisfied)
+    slices = count([query.window for query in queries], Strategy.UNSHARED_PAIRED, run).final
+    return Counted(queries=len(queries), strategy=Sharing.UNSHARED, partial=satisfied, final=slices)

@@ -1,0 +1,316 @@
+"""Which predicates share fragments: leaf relations are merged into roots by cost (SDF, SDS).
+
+Joint fragments save copies of rows: every root costs another. But a query that constrains only `vol` must not
+be split by cuts on `price`, and each group costs more than a row does. So predicates that test the same
+expressions start as one root, and roots are merged while a batch, as it is expected, gets cheaper by it.
+Where a row satisfies hardly any predicate and fragments are nearly as many as rows (section 4.3.3), a root
+aggregates rows once for each predicate instead.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from math import exp, gcd, prod
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.expression import Expression
+from weft.optimizer.cost import WEIGHTS, Fragmentation, Weights
+from weft.optimizer.plan import Relation, SharedPlan, union
+from weft.optimizer.slices import paired
+from weft.optimizer.statistics import Statistics
+from weft.predicates import Cut, Formula, tests
+from weft.window import Window
+
+Numbers = npt.NDArray[np.int64]
+MOST_CELLS = 1 << 16
+"""The largest grid of codes that a root may have: it is looked up in one table."""
+_NO_FRAGMENT = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a root is expected to do in a batch."""
+
+    rows: float
+    """Rows aggregated: with the number of copies, if it is not shared."""
+    groups: float
+    final: float
+    microseconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Root:
+    """Predicates of one grouping that may share fragments, and what they make of the sample."""
+
+    relation: Relation
+    statistics: Statistics
+    weights: Weights
+    cuts: dict[Expression, frozenset[Cut]]
+    signature: Numbers
+    """For each row of the sample, which predicates it satisfies; 0 for none."""
+    cardinality: Numbers
+    """For each row of the sample, how many."""
+    shares: npt.NDArray[np.float64]
+    """For each predicate, the part of the rows that satisfy it."""
+    due_per_ms: float
+    """How many windows of the queries end in a millisecond."""
+    range_ms: float
+    """The mean range of the windows that end."""
+
+    @cached_property
+    def cells(self) -> int:
+        """The grid's size, at most."""
+        return prod(len(cuts) + 2 for cuts in self.cuts.values())
+
+    @cached_property
+    def slices(self) -> float:
+        """The slices in a batch."""
+        return max(1.0, _edge_rate(self.relation.windows) * self.statistics.span_ms)
+
+    @cached_property
+    def groups(self) -> Numbers:
+        """For each row of the sample, its group among all slices: fragment and keys."""
+        keys = self.statistics.sample.keys.get((self.relation.joins, self.relation.keys))
+        if keys is None or not self.relation.keys:
+            return self.signature
+        fragments = np.where(self.signature == _NO_FRAGMENT, _NO_FRAGMENT, 1 + _pairs(self.signature, keys))
+        return fragments
+
+    def fragmentation(self) -> Fragmentation:
+        """Return the paper's k, α and β of the sample."""
+        rows = len(self.signature)
+        _, firsts = np.unique(self.signature, return_index=True)
+        inside = firsts[self.signature[firsts] != _NO_FRAGMENT]
+        k = len(inside)
+        beta = float(self.cardinality[inside].mean()) if k else 0.0
+        return Fragmentation(rows=rows, fragments=k, alpha=float(self.cardinality.mean()), beta=beta)
+
+    @cached_property
+    def shared(self) -> Expected:
+        """What a batch costs with fragments."""
+        rows, span = self.statistics.rows, self.statistics.span_ms
+        taken = rows * float((self.signature != _NO_FRAGMENT).mean())
+        groups = self._measured(shared=True)
+        if groups is None:
+            groups = min(taken, self.slices * _distinct(self.groups, rows / self.slices))
+        in_window = _distinct(self.groups, rows * self.range_ms / span)
+        return self._expected(taken, groups, self.due_per_ms * span * in_window)
+
+    @cached_property
+    def unshared(self) -> Expected:
+        """What a batch costs if rows are aggregated once for each predicate."""
+        rows, span = self.statistics.rows, self.statistics.span_ms
+        copies = rows * float(self.cardinality.mean())
+        groups = self._measured(shared=False)
+        if groups is None:
+            in_slice = float((1 - (1 - self.shares) ** (rows / self.slices)).sum())
+            if self.relation.keys:
+                in_slice *= _distinct(self.groups, rows / self.slices)
+            groups = min(copies, self.slices * in_slice)
+        in_window = min(self.slices * self.range_ms / span, rows * self.range_ms / span)
+        return self._expected(copies, groups, self.due_per_ms * span * in_window)
+
+    @property
+    def expected(self) -> Expected:
+        """What a batch costs in the relation's own way."""
+        return self.shared if self.relation.shared else self.unshared
+
+    def _measured(self, *, shared: bool) -> float | None:
+        return self.statistics.groups.get(measured_key(replace(self.relation, shared=shared)))
+
+    def _expected(self, rows: float, groups: float, final: float) -> Expected:
+        weights = self.weights
+        cost = weights.root + weights.row * rows + weights.group * groups + weights.final * final
+        return Expected(rows=rows, groups=groups, final=final, microseconds=cost)
+
+    def with_other(self, other: "Root") -> "Root":
+        """Return the two as one root."""
+        due = self.due_per_ms + other.due_per_ms
+        ranges = self.range_ms * self.due_per_ms + other.range_ms * other.due_per_ms
+        expressions = dict.fromkeys([*self.cuts, *other.cuts])
+        both = [
+            (one, self.cuts.get(one, frozenset()) | other.cuts.get(one, frozenset())) for one in expressions
+        ]
+        return replace(
+            self,
+            relation=union((self.relation, other.relation)),
+            cuts=dict(both),
+            signature=_joint(self.signature, other.signature),
+            cardinality=self.cardinality + other.cardinality,
+            shares=np.concatenate([self.shares, other.shares]),
+            due_per_ms=due,
+            range_ms=ranges / due,
+        )
+
+
+def measured_key(relation: Relation) -> object:
+    """Return what a root's group count is measured under."""
+    return relation.grouping, frozenset(relation.predicates), relation.shared
+
+
+def share_fragments(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -> SharedPlan:
+    """Merge relations of one grouping into roots with joint fragments, wherever that is expected to pay."""
+    groupings: dict[object, list[int]] = {}
+    for number, relation in enumerate(plan.relations):
+        groupings.setdefault(relation.grouping, []).append(number)
+    relations: list[Relation] = []
+    place: dict[int, int] = {}
+    for members in groupings.values():
+        for root in _roots([_leaf(plan, number, statistics, weights) for number in members]):
+            own = set(root.relation.predicates)
+            place |= {
+                number: len(relations) for number in members if plan.relations[number].predicates[0] in own
+            }
+            relations.append(replace(root.relation, shared=_pays(root)))
+    # Rows are counted in the first relation's copy, which every row must have: see weft.spark.job.
+    order = sorted(range(len(relations)), key=lambda number: not relations[number].shared)
+    moved = {old: new for new, old in enumerate(order)}
+    answers = tuple(replace(one, relation=moved[place[one.relation]]) for one in plan.answers)
+    return replace(plan, relations=tuple(relations[number] for number in order), answers=answers)
+
+
+def roots_of(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -> list[Root]:
+    """Return the roots of a plan as they are, costed with the given statistics."""
+    return [
+        replace(
+            reduce(Root.with_other, _own_leaves(plan, number, relation, statistics, weights)),
+            relation=relation,
+        )
+        for number, relation in enumerate(plan.relations)
+    ]
+
+
+def cost(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -> float:
+    """Return what a batch is expected to cost under a plan, in microseconds."""
+    return sum(root.expected.microseconds for root in roots_of(plan, statistics, weights))
+
+
+def _pays(root: Root) -> bool:
+    """Say whether joint fragments cost no more than a copy of the row for each predicate."""
+    if len(root.relation.predicates) == 1:
+        return True
+    return root.shared.microseconds <= root.unshared.microseconds
+
+
+def _own_leaves(
+    plan: SharedPlan, number: int, relation: Relation, statistics: Statistics, weights: Weights
+) -> list[Root]:
+    windows: dict[Formula, list[Window]] = {one: [] for one in relation.predicates}
+    for one in plan.answers_of(number):
+        windows[one.predicate].append(one.query.window)
+    return [
+        _root(replace(relation, predicates=(predicate,)), some, statistics, weights)
+        for predicate, some in windows.items()
+    ]
+
+
+def _leaf(plan: SharedPlan, number: int, statistics: Statistics, weights: Weights) -> Root:
+    windows = [one.query.window for one in plan.answers_of(number)]
+    return _root(plan.relations[number], windows, statistics, weights)
+
+
+def _root(relation: Relation, windows: Sequence[Window], statistics: Statistics, weights: Weights) -> Root:
+    """Return the root of one predicate."""
+    cuts: dict[Expression, frozenset[Cut]] = {}
+    for one in tests(relation.predicates[0]):
+        cuts[one.expression] = cuts.get(one.expression, frozenset()) | frozenset(one.values.cuts)
+    satisfied = statistics.sample.satisfy(relation.joins, relation.predicates[0]).astype(np.int64)
+    due = sum(1 / window.slide_ms for window in windows)
+    return Root(
+        relation=relation,
+        statistics=statistics,
+        weights=weights,
+        cuts=cuts,
+        signature=satisfied,
+        cardinality=satisfied,
+        shares=np.array([satisfied.mean()]),
+        due_per_ms=due,
+        range_ms=sum(window.range_ms / window.slide_ms for window in windows) / due if due else 1.0,
+    )
+
+
+def _roots(leaves: Sequence[Root]) -> list[Root]:
+    """Merge leaves: first those that test the same expressions, then whatever gets cheaper by it."""
+    families: dict[object, list[Root]] = {}
+    for one in leaves:
+        key = frozenset(one.cuts) if one.cells <= MOST_CELLS else one
+        families.setdefault(key, []).append(one)
+    together = [root for family in families.values() for root in _fitting(family)]
+    together.sort(key=lambda root: -len(root.relation.predicates))
+    found: list[Root] = []
+    for root in together:
+        merged = [one.with_other(root) for one in found]
+        gains = [
+            one.expected.microseconds + root.expected.microseconds - both.expected.microseconds
+            if both.cells <= MOST_CELLS
+            else -1.0
+            for one, both in zip(found, merged, strict=True)
+        ]
+        best = int(np.argmax(gains)) if gains else -1
+        if best >= 0 and gains[best] >= 0:
+            found[best] = merged[best]
+        else:
+            found.append(root)
+    return found
+
+
+def _fitting(family: Sequence[Root]) -> list[Root]:
+    """Return a family as one root, or as several if its grid would be too large."""
+    cuts: dict[Expression, set[Cut]] = {}
+    for one in family:
+        for expression, some in one.cuts.items():
+            cuts.setdefault(expression, set()).update(some)
+    if len(family) > 1 and prod(len(some) + 2 for some in cuts.values()) > MOST_CELLS:
+        half = len(family) // 2
+        return _fitting(family[:half]) + _fitting(family[half:])
+    return [_merged(family)]
+
+
+def _merged(family: Sequence[Root]) -> Root:
+    """Return many roots as one, pairwise, so that a thousand cost no more than they must."""
+    if len(family) == 1:
+        return family[0]
+    half = len(family) // 2
+    return _merged(family[:half]).with_other(_merged(family[half:]))
+
+
+def _joint(one: Numbers, two: Numbers) -> Numbers:
+    """Number pairs of signatures; 0 stays the empty one."""
+    both = one * (int(two.max(initial=0)) + 1) + two
+    distinct, numbers = np.unique(both, return_inverse=True)
+    first = _NO_FRAGMENT if len(distinct) and distinct[0] == _NO_FRAGMENT else 1
+    joint: Numbers = numbers.ravel().astype(np.int64) + first
+    return joint
+
+
+def _pairs(one: Numbers, two: Numbers) -> Numbers:
+    _, keys = np.unique(two, return_inverse=True)
+    _, numbers = np.unique(one * (int(keys.max(initial=0)) + 1) + keys.ravel(), return_inverse=True)
+    paired: Numbers = numbers.ravel().astype(np.int64)
+    return paired
+
+
+def _distinct(groups: Numbers, rows: float) -> float:
+    """Return how many different groups so many rows are expected to show, F0 aside.
+
+    Groups seen have the frequency they have in the sample. Those not seen are as many as Chao's estimate has
+    them; they show up as rows outnumber the sample.
+    """
+    found, counts = np.unique(groups, return_counts=True)
+    counts = counts[found != _NO_FRAGMENT]
+    sampled = len(groups)
+    shown = float((1 - (1 - counts / sampled) ** rows).sum())
+    once, twice = int((counts == 1).sum()), int((counts == 2).sum())
+    unseen = once * once / (2 * twice + 2)
+    return min(rows, shown + unseen * max(0.0, 1 - sampled / max(rows, 1.0)))
+
+
+def _edge_rate(windows: frozenset[Window]) -> float:
+    """Return about how many slices a millisecond has: edges fall on a common grid, as if by chance."""
+    edges = sum(len(paired(window)) / window.slide_ms for window in windows)
+    grid = 1.0 / gcd(
+        *(length for window in windows for length in (window.slide_ms, window.range_ms % window.slide_ms))
+    )
+    return grid * (1 - exp(-edges / grid)) if len(windows) > 1 else edges

@@ -1,0 +1,71 @@
+"""What is known of the stream when its queries are planned."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.expression import Expression
+from weft.predicates import All, Attribute, Formula, Test, attributes
+from weft.query.logical import Join
+
+Bits = npt.NDArray[np.bool_]
+Joins = tuple[Join, ...]
+_ASSUMED_ROWS = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Some rows of the stream, joined with its tables, as positions in attributes (see weft.predicates)."""
+
+    rows: int
+    attributes: Mapping[tuple[Joins, Expression], Attribute]
+    positions: Mapping[tuple[Joins, Expression], npt.NDArray[np.integer]]
+    keys: Mapping[tuple[Joins, tuple[Expression, ...]], npt.NDArray[np.int64]] = field(default_factory=dict)
+    """A hash of each row's GROUP BY keys."""
+
+    def satisfy(self, joins: Joins, formula: Formula) -> Bits:
+        """Return which rows satisfy a predicate."""
+        if isinstance(formula, Test):
+            key = joins, formula.expression
+            found: Bits = self.attributes[key].among(formula.values)[self.positions[key]]
+            return found
+        join = np.logical_and if isinstance(formula, All) else np.logical_or
+        satisfied = np.full(self.rows, isinstance(formula, All))
+        for part in formula.parts:
+            satisfied = join(satisfied, self.satisfy(joins, part))
+        return satisfied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """A batch as it is expected: how many rows over how long, and what they look like."""
+
+    rows: float = 500_000.0
+    span_ms: float = 60_000.0
+    sample: Sample
+    groups: Mapping[object, float] = field(default_factory=dict)
+    """How many groups roots had in the last batch: by grouping, predicates and whether they shared."""
+
+
+def assumed_positions(
+    attribute: Attribute, rows: int, chance: np.random.Generator
+) -> npt.NDArray[np.integer]:
+    """Return positions spread evenly over those of an attribute, NULL aside."""
+    return chance.integers(0, attribute.positions - 1, rows)
+
+
+def assumed(formulas: Iterable[tuple[Joins, Formula]]) -> Statistics:
+    """Return statistics of a stream not seen yet: values fall evenly between all cuts, independently."""
+    by_joins: dict[Joins, list[Formula]] = {}
+    for joins, formula in formulas:
+        by_joins.setdefault(joins, []).append(formula)
+    found = {
+        (joins, expression): attribute
+        for joins, some in by_joins.items()
+        for expression, attribute in attributes(some).items()
+    }
+    chance = np.random.default_rng(1)
+    positions = {key: assumed_positions(attribute, _ASSUMED_ROWS, chance) for key, attribute in found.items()}
+    return Statistics(sample=Sample(rows=_ASSUMED_ROWS, attributes=found, positions=positions))

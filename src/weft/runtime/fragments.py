@@ -1,0 +1,223 @@
+"""Small whole numbers for fragments: sets of predicates that some rows satisfy together.
+
+A fragment is known by its signature (STS 4.3), whatever relation or plan it comes from. Signatures are kept as
+bits twice: by fragment, to find equal ones, and by predicate, to find the fragments that satisfy it.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from weft.predicates import Formula
+
+Bools = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int32]
+_SPELLED_OUT = 4096
+"""How many signatures are spelled out as one byte per bit at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class Signatures:
+    """The fragments of a block: which predicates the rows of each satisfy."""
+
+    predicates: tuple["Formula", ...]
+    bits: Bools
+    """One row per fragment, one column per predicate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classes:
+    """Fragments that agree in some predicates, taken as one."""
+
+    of: Numbers
+    """The class of each fragment; −1 where it satisfies none of the predicates."""
+    samples: npt.NDArray[np.intp]
+    """One fragment of each class."""
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+
+class Fragments:
+    """Number the fragments of a state; equal sets of predicates have one number."""
+
+    def __init__(self) -> None:
+        self._slots: dict[Formula, int] = {}
+        self._free: list[int] = []
+        self._numbers: dict[bytes, int] = {}
+        self._size = 0
+        self._by_fragment: Bytes = np.zeros((8, 1), dtype=np.uint8)
+        self._by_predicate: Bytes = np.zeros((8, 1), dtype=np.uint8)
+        self._empty: Bools = np.zeros(0, dtype=bool)
+        self._known: WeakKeyDictionary[Signatures, Numbers] = WeakKeyDictionary()
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def predicates(self) -> tuple["Formula", ...]:
+        """The predicates that have a bit."""
+        return tuple(self._slots)
+
+    def ids(self, signatures: Signatures) -> Numbers:
+        """Return the number of each of a block's fragments, numbering those not seen before."""
+        known = self._known.get(signatures)
+        if known is None:
+            slots = np.array([self._slot(one) for one in signatures.predicates], dtype=np.intp)
+            pieces = [np.empty(0, dtype=np.int32)]
+            for begin in range(0, len(signatures.bits), _SPELLED_OUT):
+                pieces.append(self._numbered(slots, signatures.bits[begin : begin + _SPELLED_OUT]))
+            known = self._known[signatures] = np.concatenate(pieces)
+        return known
+
+    def satisfying(self, predicate: "Formula") -> Bools:
+        """Return for each fragment whether its rows satisfy the predicate."""
+        return self.bits([predicate], np.arange(self._size))[0]
+
+    def bits(self, predicates: Sequence["Formula"], fragments: npt.NDArray[np.intp]) -> Bools:
+        """Return which of the given fragments (columns) satisfy which predicates (rows)."""
+        if not len(fragments) or not len(predicates):
+            return np.zeros((len(predicates), len(fragments)), dtype=bool)
+        first, last = int(fragments.min()) >> 3, (int(fragments.max()) >> 3) + 1
+        slots = np.array([self._slots.get(one, -1) for one in predicates], dtype=np.intp)
+        packed = self._by_predicate[:, first:last][np.maximum(slots, 0)]
+        packed[slots < 0] = 0
+        wide = np.unpackbits(packed, axis=1).view(bool)
+        return wide[:, _as_slice(fragments - first * 8)]
+
+    def satisfied(self, predicates: Sequence["Formula"], fragments: npt.NDArray[np.intp]) -> Bools:
+        """Return which of the predicates any of the fragments satisfies."""
+        united = np.bitwise_or.reduce(self._by_fragment[fragments], axis=0, initial=0)
+        held = np.append(np.unpackbits(united).view(bool), False)
+        slots = [self._slots.get(one, -1) for one in predicates]
+        return held[np.array(slots, dtype=np.intp)]
+
+    def classes(self, predicates: Collection["Formula"]) -> Classes:
+        """Take fragments as one where they agree in all these predicates; those alike lie close together."""
+        slots = [self._slots[one] for one in predicates if one in self._slots]
+        of = np.full(self._size, -1, dtype=np.int32)
+        chosen = self._by_fragment[: self._size]
+        if len(set(slots)) == len(self._slots):
+            first = np.flatnonzero(~self._empty)
+            of[first] = np.arange(len(first))
+        else:
+            asked = np.zeros(8 * chosen.shape[1], dtype=bool)
+            asked[slots] = True
+            chosen = chosen & np.packbits(asked)
+            held = np.flatnonzero(chosen.any(axis=1))
+            found: dict[bytes, int] = {}
+            of[held] = [found.setdefault(key, len(found)) for key in _keys(chosen[held])]
+            first = held[np.unique(of[held], return_index=True)[1]]
+        if not len(first):
+            return Classes(of=of, samples=first)
+        # Roots have different predicates, so the first bits tell their fragments apart.
+        order = np.argsort((chosen[first] != 0).argmax(axis=1), kind="stable")
+        renamed = np.full(len(order) + 1, -1, dtype=np.int32)
+        renamed[order] = np.arange(len(order))
+        return Classes(of=renamed[of], samples=first[order])
+
+    def keep(self, predicates: Iterable["Formula"]) -> bool:
+        """Forget all other predicates; return whether any was known."""
+        wanted = set(predicates)
+        dropped = [one for one in self._slots if one not in wanted]
+        if not dropped:
+            return False
+        slots = [self._slots.pop(one) for one in dropped]
+        self._free += slots
+        kept = np.ones(8 * self._by_fragment.shape[1], dtype=bool)
+        kept[slots] = False
+        self._by_predicate[slots] = 0
+        self._by_fragment &= np.packbits(kept)
+        self._empty = ~self._by_fragment[: self._size].any(axis=1)
+        self._recall()
+        return True
+
+    def empty(self) -> Bools:
+        """Return which fragments satisfy no predicate at all."""
+        return self._empty
+
+    def forget(self, live: npt.NDArray[np.intp]) -> None:
+        """Forget all fragments but these, which are numbered anew in the given order."""
+        rows = self._by_fragment[live]
+        self._by_fragment = np.zeros((max(8, len(live)), rows.shape[1]), dtype=np.uint8)
+        self._by_predicate = np.zeros((8 * rows.shape[1], len(live) // 8 + 1), dtype=np.uint8)
+        self._size, self._empty = 0, self._empty[:0]
+        everything = np.arange(8 * rows.shape[1])
+        for begin in range(0, len(rows), _SPELLED_OUT):
+            some = rows[begin : begin + _SPELLED_OUT]
+            self._append(some, everything, np.unpackbits(some, axis=1).view(bool))
+        self._recall()
+
+    def _recall(self) -> None:
+        """Find equal signatures anew; of those that have become equal, the first is found."""
+        self._known = WeakKeyDictionary()
+        self._numbers = {}
+        for number, key in enumerate(_keys(self._by_fragment[: self._size])):
+            self._numbers.setdefault(key.rstrip(b"\0"), number)
+
+    def _slot(self, predicate: "Formula") -> int:
+        if predicate not in self._slots:
+            slot = self._free.pop() if self._free else len(self._slots)
+            self._slots[predicate] = slot
+            if slot >= len(self._by_predicate):
+                self._by_fragment = _grown(self._by_fragment, 1, slot // 8 + 1)
+                wide = np.zeros((8 * self._by_fragment.shape[1], self._by_predicate.shape[1]), dtype=np.uint8)
+                wide[: len(self._by_predicate)] = self._by_predicate
+                self._by_predicate = wide
+        return self._slots[predicate]
+
+    def _numbered(self, slots: npt.NDArray[np.intp], bits: Bools) -> Numbers:
+        wide = np.zeros((len(bits), 8 * self._by_fragment.shape[1]), dtype=bool)
+        wide[:, _as_slice(slots)] = bits
+        packed = np.packbits(wide, axis=1)
+        numbers = np.empty(len(bits), dtype=np.int32)
+        fresh: list[int] = []
+        for row, key in enumerate(_keys(packed)):
+            number = self._numbers.setdefault(key.rstrip(b"\0"), self._size + len(fresh))
+            numbers[row] = number
+            if number == self._size + len(fresh):
+                fresh.append(row)
+        self._append(packed[fresh], slots, bits[fresh])
+        return numbers
+
+    def _append(self, rows: Bytes, slots: npt.NDArray[np.intp], bits: Bools) -> None:
+        """Add fragments, given as packed rows and as the bits of some slots."""
+        begin, end = self._size, self._size + len(rows)
+        self._by_fragment = _grown(self._by_fragment, 0, end)
+        self._by_predicate = _grown(self._by_predicate, 1, end // 8 + 1)
+        self._by_fragment[begin:end] = rows
+        # The first byte may hold bits of earlier fragments.
+        padded = np.zeros((len(slots), begin % 8 + len(rows)), dtype=bool)
+        padded[:, begin % 8 :] = bits.T
+        packed = np.packbits(padded, axis=1)
+        self._by_predicate[slots, begin // 8 : begin // 8 + packed.shape[1]] |= packed
+        self._size, self._empty = end, np.append(self._empty, ~rows.any(axis=1))
+
+
+def _keys(rows: Bytes) -> list[bytes]:
+    """Return each row as bytes."""
+    width, data = rows.shape[1], rows.tobytes()
+    return [data[begin : begin + width] for begin in range(0, len(rows) * width, width)] if width else []
+
+
+def _as_slice(places: npt.NDArray[np.intp]) -> npt.NDArray[np.intp] | slice:
+    """Return places as a slice where they follow each other: it is much the faster."""
+    if len(places) and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
+        return slice(int(places[0]), int(places[-1]) + 1)
+    return places
+
+
+def _grown(array: Bytes, axis: int, least: int) -> Bytes:
+    """Return the array with room for at least so many; if it grows, then by a quarter or more."""
+    size = array.shape[axis]
+    if least <= size:
+        return array
+    more = list(array.shape)
+    more[axis] = max(least, size + size // 4 + 1) - size
+    return np.concatenate([array, np.zeros(more, dtype=np.uint8)], axis=axis)

@@ -1,0 +1,94 @@
+"""Plan with what the stream shows: a sample of the batch at hand, and the counts of batches before it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from weft.optimizer.fragments import cost, measured_key, roots_of
+from weft.optimizer.plan import SharedPlan
+from weft.optimizer.rules import RULES, Rule, leaves, optimize, share_slices
+from weft.optimizer.slices import Slicing
+from weft.optimizer.statistics import Sample, Statistics
+from weft.query.logical import LogicalQuery
+
+TakeSample = Callable[[SharedPlan], Sample]
+"""Sample the batch at hand for the leaves of a plan."""
+_WORTH = 0.8
+"""A new plan replaces the current one when it costs less than this part of it…"""
+_WORTH_MICROSECONDS = 50_000.0
+"""…and saves at least so much in a batch: making a plan is not free."""
+_REMEMBERED = 256
+
+
+@dataclass(slots=True, kw_only=True)
+class Planner:
+    """Choose plans for one stream; results are the same under any."""
+
+    slicing: Slicing = Slicing.PAIRED
+    rules: Sequence[Rule] = RULES
+    _sample: Sample | None = None
+    _rows: float | None = None
+    _span_ms: float | None = None
+    _groups: dict[object, float] = field(default_factory=dict)
+    _batches: int = 0
+    """Since the last time that the plan was looked at."""
+    _patience: int = 1
+    """How many batches until it is looked at again: twice as many each time that it stays."""
+
+    def plan(self, queries: Sequence[LogicalQuery], take_sample: TakeSample | None) -> SharedPlan:
+        """Plan queries anew; without a batch at hand, by what would be expected of any stream."""
+        self._batches, self._patience = 0, 1
+        self._sample = None
+        apart = leaves(queries, self.slicing)
+        several = len({(one.grouping, one.predicates) for one in apart.relations}) > len(
+            {one.grouping for one in apart.relations}
+        )
+        if take_sample is None or not several:
+            return optimize(queries, self.slicing, rules=self.rules)
+        self._sample = take_sample(share_slices(apart, self._statistics(None)))
+        return optimize(queries, self.slicing, self._statistics(self._sample), self.rules)
+
+    def reconsider(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan:
+        """Return a better plan if the batches since the last look tell of one; else the same."""
+        if self._sample is None or self._batches < self._patience:
+            return plan
+        statistics = self._statistics(self._sample)
+        self._batches, self._patience = 0, 2 * self._patience
+        other = optimize(queries, self.slicing, statistics, self.rules)
+        if {measured_key(one) for one in other.relations} == {measured_key(one) for one in plan.relations}:
+            return plan
+        now, then = cost(plan, statistics), cost(other, statistics)
+        if then > _WORTH * now or now - then < _WORTH_MICROSECONDS:
+            return plan
+        self._patience = 1
+        return other
+
+    def note(self, plan: SharedPlan, *, rows: int, span_ms: float, groups: Sequence[int]) -> None:
+        """Take in what a batch showed: its rows, the event time it covers, and each relation's groups."""
+        if not rows:
+            return
+        self._batches += 1
+        # Batches differ; a mean that favours the latest follows them without jumping.
+        self._rows = rows if self._rows is None else (self._rows + rows) / 2
+        self._span_ms = span_ms if self._span_ms is None else (self._span_ms + span_ms) / 2
+        measured = {
+            measured_key(one): float(count) for one, count in zip(plan.relations, groups, strict=True)
+        }
+        self._groups = dict(list({**self._groups, **measured}.items())[-_REMEMBERED:])
+
+    def groups_per_slice(self, plan: SharedPlan) -> tuple[float, ...]:
+        """Return how many groups a slice of each relation is expected to have."""
+        if self._sample is None:
+            return (1.0,) * len(plan.relations)
+        roots = roots_of(plan, self._statistics(self._sample))
+        return tuple(root.expected.groups / root.slices for root in roots)
+
+    def statistics(self) -> Statistics | None:
+        """Return what the current plan was chosen by, if the stream was sampled for it."""
+        return None if self._sample is None else self._statistics(self._sample)
+
+    def _statistics(self, sample: Sample | None) -> Statistics:
+        found = Statistics(sample=sample or Sample(rows=0, attributes={}, positions={}))
+        groups: Mapping[object, float] = self._groups
+        if self._rows is not None and self._span_ms is not None:
+            return replace(found, rows=self._rows, span_ms=max(self._span_ms, 1.0), groups=groups)
+        return found

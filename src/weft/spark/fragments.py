@@ -1,0 +1,195 @@
+"""Give each row its fragment in every relation, natively.
+
+A binary search finds each attribute's position, once per row however many queries test it. What the
+positions mean to a relation's predicates is looked up: the positions' codes add up to a cell of the
+relation's grid, and the cell names the fragment (weft.predicates.codebook). A relation with one predicate has
+one fragment, and its predicate is evaluated as it stands.
+
+    row ─search→ positions ─look up, add→ cell ─look up→ fragment, or none: F0
+
+Fragments of all relations are numbered in one row, from 1. 0 stands for good rows that are in no fragment of
+the first relation, and negative numbers for rows that are late or set aside, so that all rows can be counted
+in one copy.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.internal import InternalFunction
+
+from weft.expression import Expression
+from weft.optimizer.plan import Relation
+from weft.predicates import TRUE, Attribute, Codebook, Formula, attributes, codebook
+from weft.query.logical import Join
+from weft.spark.columns import Translator
+from weft.spark.points import comparable, condition, numbers, points_array
+
+NOBODYS = 0
+"""The fragment number of good rows that the first relation has no use for."""
+Place = tuple[tuple[Join, ...], Expression]
+"""An expression, and the tables that are joined where it is evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The fragments of one relation among those of the job."""
+
+    first: int
+    predicates: tuple[Formula, ...]
+    signatures: npt.NDArray[np.bool_]
+    """For each fragment and predicate, whether the one satisfies the other."""
+
+    @property
+    def end(self) -> int:
+        """The number after the last."""
+        return self.first + len(self.signatures)
+
+
+class FragmentCoder:
+    """Code the rows of a job by fragment."""
+
+    def __init__(self, relations: Sequence[Relation], translator: Callable[[Relation], Translator]) -> None:
+        self._relations, self._translator = relations, translator
+        self._searched = attributes_of([one for one in relations if len(one.predicates) > 1])
+        self._names = {place: f"__weft_position{number}" for number, place in enumerate(self._searched)}
+        self._codebooks = tuple(self._codebook(relation) for relation in relations)
+        self.numbered = self._number()
+
+    @property
+    def repeats_rows(self) -> bool:
+        """Whether a row may be in several fragments."""
+        return len(self._relations) > 1 or not self._first_is_shared
+
+    @property
+    def _first_is_shared(self) -> bool:
+        return not self._relations or self._relations[0].shared
+
+    @property
+    def counting_end(self) -> int:
+        """The fragment numbers below it are those of the first copy of each row."""
+        return self.numbered[0].end if self._relations and self._first_is_shared else NOBODYS + 1
+
+    def positions(self) -> list[Column]:
+        """Return the position of each attribute, to be selected beside the row's columns."""
+        by_joins = {relation.joins: self._translator(relation) for relation in self._relations}
+        return [
+            search(attribute, by_joins[joins]).alias(self._names[joins, expression])
+            for (joins, expression), attribute in self._searched.items()
+        ]
+
+    def column(self, bad: Column, taken: Sequence[Column | None]) -> Column:
+        """Return the numbers of a row's fragments: one, or an exploded array if rows are repeated.
+
+        `bad` is NULL for good rows, and `taken` says for each relation which of them it takes.
+        """
+        own = [self._fragment(index, taken[index]) for index in range(len(self._relations))]
+        if not self._first_is_shared or not own:
+            first, rest = F.lit(NOBODYS), own
+        else:
+            first, rest = F.coalesce(own[0], F.lit(NOBODYS)), own[1:]
+        counted = F.coalesce(bad, first)
+        if not self.repeats_rows:
+            return counted
+        others = [F.when(bad.isNull(), one) for one in rest]
+        kinds = [relation.shared for relation in self._relations[len(own) - len(rest) :]]
+        each = F.array_compact(
+            F.array(counted, *(one for one, shared in zip(others, kinds, strict=True) if shared))
+        )
+        nothing = F.array().cast("array<int>")
+        lists = [F.coalesce(one, nothing) for one, shared in zip(others, kinds, strict=True) if not shared]
+        return F.explode(F.concat(each, *lists) if lists else each)
+
+    def _codebook(self, relation: Relation) -> Codebook | None:
+        if len(relation.predicates) == 1:
+            return None
+        own = {
+            expression: attribute
+            for (joins, expression), attribute in self._searched.items()
+            if joins == relation.joins
+        }
+        return codebook(relation.predicates, own)
+
+    def _number(self) -> tuple[Numbered, ...]:
+        found: list[Numbered] = []
+        first = NOBODYS + 1
+        for relation, book in zip(self._relations, self._codebooks, strict=True):
+            several = len(relation.predicates)
+            signatures = (
+                book.signatures if book is not None and relation.shared else np.eye(several, dtype=bool)
+            )
+            found.append(Numbered(first, relation.predicates, signatures))
+            first = found[-1].end
+        return tuple(found)
+
+    def _fragment(self, index: int, taken: Column | None) -> Column:
+        """Return the fragment of a row in a relation, or the array of its fragments; NULL for none."""
+        relation, book, own = self._relations[index], self._codebooks[index], self.numbered[index]
+        if book is None:
+            predicate = relation.predicates[0]
+            holds = None if predicate == TRUE else condition(predicate, self._translator(relation))
+            wanted = [one for one in (taken, holds) if one is not None]
+            number = F.lit(own.first)
+            return F.when(reduce(Column.__and__, wanted), number) if wanted else number
+        cell = self._cell(relation, book)
+        if relation.shared:
+            looked_up = F.get(numbers(np.maximum(book.fragments + own.first, NOBODYS)), cell)
+            looked_up = F.when(looked_up >= own.first, looked_up)
+        else:
+            looked_up = F.get(_members(book, own.first), cell)
+        return looked_up if taken is None else F.when(taken, looked_up)
+
+    def _cell(self, relation: Relation, book: Codebook) -> Column:
+        parts = []
+        for attribute, share in zip(book.attributes, book.shares, strict=True):
+            found = F.col(self._names[relation.joins, attribute.expression])
+            by_search = numbers(_in_search_order(share))
+            shift = len(attribute.points) + 1
+            parts.append(F.coalesce(F.get(by_search, found + F.lit(shift)), F.lit(int(share[-1]))))
+        return reduce(Column.__add__, parts, F.lit(0))
+
+
+def attributes_of(relations: Sequence[Relation]) -> dict[Place, Attribute]:
+    """Return the attributes that relations test, with the tables that each reads."""
+    by_joins: dict[tuple[Join, ...], list[Formula]] = {}
+    for relation in relations:
+        by_joins.setdefault(relation.joins, []).extend(relation.predicates)
+    return {
+        (joins, expression): attribute
+        for joins, formulas in by_joins.items()
+        for expression, attribute in attributes(formulas).items()
+    }
+
+
+def search(attribute: Attribute, translate: Translator) -> Column:
+    """Return where a value stands among the points, as Java's binary search tells it: NULL for NULL.
+
+    i for the value of point i itself, −(i + 1) for those between point i − 1 and point i.
+    """
+    value = translate(attribute.expression)
+    if not attribute.points:
+        return F.when(value.isNotNull(), F.lit(-1))
+    type = attribute.expression.type
+    return InternalFunction.array_binary_search(points_array(attribute.points, type), comparable(value, type))
+
+
+def _in_search_order(by_position: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Return shares in the order of the search's answers, −(m + 1) … m − 1; NULL's own is left out.
+
+    >>> _in_search_order(np.array([10, 11, 12, 13, 14, 99]))  # points a, b: below a, a, between, b, above b
+    array([14, 12, 10, 11, 13])
+    """
+    values = by_position[:-1]
+    return np.concatenate([values[::2][::-1], values[1::2]])
+
+
+def _members(book: Codebook, first: int) -> Column:
+    """Return, for each cell, the predicates that it satisfies, as fragments of one predicate each."""
+    lists = [(first + np.flatnonzero(row)).tolist() for row in book.signatures]
+    cells = [lists[fragment] if fragment >= 0 else [] for fragment in book.fragments.tolist()]
+    return F.from_json(F.lit(json.dumps(cells)), "array<array<int>>")

@@ -1,0 +1,108 @@
+"""Values as weft.predicates knows them, on Spark's side: columns that compare like them, and constants."""
+
+from collections.abc import Sequence
+from decimal import Context, Decimal
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from weft.predicates import All, Formula, Test, Values
+from weft.predicates.values import Cut, Point
+from weft.spark.columns import Translator
+from weft.types import DataType, Kind
+
+_WHOLE = (Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
+_EXACT = Context(prec=100)
+
+
+def comparable(value: Column, type: DataType) -> Column:
+    """Return a column whose values are those that cuts are made at: see weft.predicates.domain."""
+    if type.kind in _WHOLE:
+        return value.cast("bigint")
+    if type.kind is Kind.DATE:
+        return F.unix_date(value).cast("bigint")
+    if type.kind is Kind.TIMESTAMP:
+        return F.unix_micros(value)
+    return F.unix_micros(value.cast("timestamp")) if type.kind is Kind.TIMESTAMP_NTZ else value
+
+
+def points_array(points: Sequence[Point], type: DataType) -> Column:
+    """Return an array of points, in the type of `comparable`; one string crosses to the JVM."""
+    if type.kind is Kind.BINARY:
+        return F.array(*map(F.lit, points))
+    if type.kind is Kind.STRING:
+        return _strings([point.decode() for point in points if isinstance(point, bytes)])
+    if type.kind is Kind.DECIMAL:
+        return _split([str(_decimal(point, type)) for point in points], str(type))
+    return _split([repr(point) for point in points], "double" if type.is_fractional else "bigint")
+
+
+def numbers(values: npt.NDArray[np.integer]) -> Column:
+    """Return an array of whole numbers as a constant."""
+    return _split(list(map(str, values.tolist())), "int")
+
+
+def condition(formula: Formula, translate: Translator) -> Column:
+    """Return where a formula is true, as a native expression; NULL there means that it is not."""
+    if isinstance(formula, Test):
+        return _condition(translate(formula.expression), formula.expression.type, formula.values)
+    found = F.lit(isinstance(formula, All))
+    for part in formula.parts:
+        holds = condition(part, translate)
+        found = found & holds if isinstance(formula, All) else found | holds
+    return found
+
+
+def _condition(value: Column, type: DataType, values: Values) -> Column:
+    if values.null:
+        rest = values.without_null()
+        null = value.isNull()
+        return null if rest.is_empty else null | F.coalesce(_condition(value, type, rest), F.lit(False))
+    if values.lowest and not values.cuts:
+        return value.isNotNull()
+    inside = comparable(value, type)
+    if len(values.cuts) > 2 and values.lowest:
+        return ~_condition(value, type, (~values).without_null())
+    stretches = [_stretch(inside, type, low, high) for low, high in values.stretches()]
+    found = stretches[0]
+    for one in stretches[1:]:
+        found = found | one
+    return found
+
+
+def _stretch(value: Column, type: DataType, low: Cut | None, high: Cut | None) -> Column:
+    if low is not None and high is not None and low.value == high.value:
+        return value == _point(low.value, type)
+    sides = []
+    if low is not None:
+        bound = _point(low.value, type)
+        sides.append(value > bound if low.after else value >= bound)
+    if high is not None:
+        bound = _point(high.value, type)
+        sides.append(value <= bound if high.after else value < bound)
+    return sides[0] if len(sides) == 1 else sides[0] & sides[1]
+
+
+def _point(point: Point, type: DataType) -> Column:
+    if isinstance(point, bytes):
+        return F.lit(point if type.kind is Kind.BINARY else point.decode())
+    if type.kind is Kind.DECIMAL:
+        return F.lit(_decimal(point, type)).cast(str(type))
+    return F.lit(point) if isinstance(point, float) else F.lit(point).cast("bigint")
+
+
+def _decimal(point: Point, type: DataType) -> Decimal:
+    assert isinstance(point, int)
+    return _EXACT.scaleb(Decimal(point), -type.scale)
+
+
+def _split(texts: Sequence[str], type: str) -> Column:
+    return F.split(F.lit(",".join(texts)), ",").cast(f"array<{type}>")
+
+
+def _strings(texts: Sequence[str]) -> Column:
+    used = frozenset().union(*texts)
+    apart = next(char for char in map(chr, range(0xE000, 0xF8FF)) if char not in used)
+    return F.split(F.lit(apart.join(texts)), apart)

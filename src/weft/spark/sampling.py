@@ -1,0 +1,80 @@
+"""A few rows of a batch, as the planner sees them: their positions in every attribute."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from weft.expression import Call, Expression, walk
+from weft.optimizer.plan import Relation, SharedPlan
+from weft.optimizer.statistics import Joins as JoinedTables
+from weft.optimizer.statistics import Sample, assumed_positions
+from weft.predicates import Attribute
+from weft.query.logical import StreamDef
+from weft.spark.columns import Udf, named
+from weft.spark.fragments import Place, attributes_of, search
+from weft.spark.tables import Joins, StaticTable
+
+SAMPLED_ROWS = 2_048
+
+
+def take_sample(
+    batch: DataFrame,
+    leaves: SharedPlan,
+    stream: StreamDef,
+    tables: Mapping[str, StaticTable],
+    functions: Mapping[str, Udf],
+) -> Sample:
+    """Return the first rows of a batch; Spark reads no further than it must for them.
+
+    Registered functions are not called: rows are taken to be spread evenly over what they return.
+    """
+    joins = Joins(leaves.relations, tables, functions)
+    found = attributes_of(leaves.relations)
+    searched = {place: one for place, one in found.items() if not _calls_any(one.expression, functions)}
+    by_joins = {relation.joins: relation for relation in leaves.relations}
+    fields = [
+        search(attribute, joins.translator(by_joins[tables_])).alias(f"a{number}")
+        for number, ((tables_, _), attribute) in enumerate(searched.items())
+    ]
+    grouped = _grouped(leaves, functions)
+    fields += [
+        F.xxhash64(*map(joins.translator(relation), relation.keys)).alias(f"k{number}")
+        for number, relation in enumerate(grouped.values())
+    ]
+    columns = [named(column.name) for column in stream.columns]
+    rows = joins.apply(batch.limit(SAMPLED_ROWS).select(*columns)).select(*fields, F.lit(1)).toArrow()
+    positions: dict[Place, npt.NDArray[np.integer]] = {
+        place: _positions(attribute, rows[f"a{number}"].to_pylist())
+        for number, (place, attribute) in enumerate(searched.items())
+    }
+    chance = np.random.default_rng(1)
+    for place in found.keys() - searched.keys():
+        positions[place] = assumed_positions(found[place], rows.num_rows, chance)
+    keys = {place: np.asarray(rows[f"k{number}"]) for number, place in enumerate(grouped)}
+    return Sample(rows=rows.num_rows, attributes=found, positions=positions, keys=keys)
+
+
+def _positions(attribute: Attribute, answers: list[int | None]) -> npt.NDArray[np.int64]:
+    """Turn the search's answers into positions: see weft.predicates.codebook."""
+    last = attribute.positions - 1
+    return np.array(
+        [last if one is None else 2 * one + 1 if one >= 0 else -2 * (one + 1) for one in answers],
+        dtype=np.int64,
+    )
+
+
+def _grouped(
+    leaves: SharedPlan, functions: Mapping[str, Udf]
+) -> dict[tuple[JoinedTables, tuple[Expression, ...]], Relation]:
+    return {
+        (relation.joins, relation.keys): relation
+        for relation in leaves.relations
+        if relation.keys and not any(_calls_any(key, functions) for key in relation.keys)
+    }
+
+
+def _calls_any(expression: Expression, functions: Mapping[str, Udf]) -> bool:
+    return any(isinstance(node, Call) and node.function in functions for node in walk(expression))
