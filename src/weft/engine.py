@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weft.errors import EngineError, UnknownName, suggestion
 from weft.optimizer.explain import explain
-from weft.optimizer.rules import optimize
+from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import Slicing
 from weft.query import CreateQuery, CreateStream, CreateTable, bind, parse, parse_duration, parse_select
 from weft.query.logical import LogicalQuery, Source, StreamDef, TableDef, TimeUnit
@@ -91,11 +91,13 @@ class Engine:
         spark: SparkSession | None = None,
         *,
         slicing: Slicing | str = Slicing.PAIRED,
+        sharing: Sharing | str = Sharing.AUTO,
         start_spark: Callable[[], SparkSession] = local_session,
     ) -> None:
         self._spark = spark
         self._start_spark = start_spark
         self._slicing = Slicing(slicing)
+        self._sharing = Sharing(sharing)
         self._declared = Declarations(lambda: self.spark)
         self._live: dict[str, _Live] = {}
         self._queries: dict[str, Query] = {}
@@ -201,7 +203,11 @@ class Engine:
                 rate = rows_per_second if rows_per_second is not None else _measured_rate(self.clock(name))
                 live = self._live.get(name)
                 running = live is not None and live.pipeline.answers(queries)
-                plan = live.pipeline.plan if live and running else optimize(queries, self._slicing)
+                plan = (
+                    live.pipeline.plan
+                    if live and running
+                    else optimize(queries, self._slicing, sharing=self._sharing)
+                )
                 measured = live.pipeline.fragmentations if live and running else ()
                 parts.append(explain(stream.definition, plan, rows_per_second=rate, measured=measured))
         return "\n\n".join(parts) or "no queries"
@@ -345,6 +351,7 @@ class Engine:
             tables=declared.tables,
             functions=declared.functions,
             slicing=self._slicing,
+            sharing=self._sharing,
         )
         for query in queries:
             pipeline.add(query)

@@ -34,13 +34,13 @@ def rephrased(rng: Random, of: Expression) -> Expression:
         case In(value, options, negated):
             return _in(rng, value, options, negated)
         case IsNull(inner, negated):
-            return Not(IsNull(inner, not negated)) if rng.random() < 0.5 else NullSafeNull(inner, negated)
+            return Not(IsNull(inner, not negated)) if rng.random() < 0.5 else _same_as_null(inner, negated)
         case IsTruth(inner, wanted, negated):
             return Not(IsTruth(inner, wanted, not negated))
     return Not(Not(of)) if rng.random() < 0.3 else of
 
 
-def NullSafeNull(of: Expression, negated: bool) -> Expression:  # noqa: N802 - reads as the node it makes
+def _same_as_null(of: Expression, negated: bool) -> Expression:
     """Return `[NOT] x <=> NULL`."""
     same = NullSafe(of, Literal(None))
     return Not(same) if negated else same

@@ -1,7 +1,5 @@
 """Replay an oracle's case through Weft, batch by batch; queries come and go as the case says."""
 
-from collections import Counter
-
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F

@@ -13,11 +13,15 @@ from rich.console import Console
 
 from weft.bench.dataset import Dataset
 from weft.bench.events import make_events
+from weft.bench.fragments import collect, run_fragments
+from weft.bench.market import make_market
 from weft.bench.memory_run import Task, observe
+from weft.bench.predicates import Quantity
 from weft.bench.runs import Input, run_scan
 from weft.bench.slices import run_slices
 from weft.bench.trades import HOUR_MS, NOON_MS, make_trades
 from weft.bench.windows import run_windows
+from weft.bench.workloads import Predicates
 
 ROWS = 200_000
 
@@ -97,11 +101,48 @@ def test_a_small_bench_of_slices(spark: SparkSession, folder: Path, tmp_path: Pa
         console=shown, queries=(4,), rows=4_000, batches=3, measured=1, repeats=1, warmups=0, tiny_batches=2,
         data=folder, json=tmp_path / "slices.json", plot=tmp_path / "slices.png",
     )  # fmt: skip
-    assert result.rows_equal is True
-    assert (result.compared_queries, result.compared_rows) == (4, result.windows)
-    assert (result.rows, result.partial_ops, result.batches) == (4_000, 4_000, 3)
+    figures = result.figures
+    assert figures.rows_equal is True
+    assert (figures.compared_queries, figures.compared_rows) == (4, figures.windows)
+    assert (figures.rows, figures.partial_ops, figures.batches) == (4_000, 4_000, 3)
     assert json.loads((tmp_path / "slices.json").read_text())["queries"] == 4
     assert (tmp_path / "slices.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("workload", Predicates)
+def test_a_small_bench_of_predicates(
+    spark: SparkSession, folder: Path, tmp_path: Path, workload: Predicates
+) -> None:
+    shown = Console(file=io.StringIO(), width=120)
+    (result,) = run_fragments(
+        console=shown, workload=workload, queries=(4,), rows=2_000, batches=2, measured=1, repeats=1,
+        warmups=0, tiny_batches=2, adds=1, data=folder, json=tmp_path / "it.json", plot=tmp_path / "it.png",
+    )  # fmt: skip
+    assert result.figures.rows_equal is True
+    assert (result.figures.rows, result.figures.batches, result.change.adds) == (2_000, 2, 1)
+    told = json.loads((tmp_path / "it.json").read_text())
+    assert told["k"] >= 1
+    assert 0 < told["alpha"] < 4
+    assert (tmp_path / "it.png").stat().st_size > 0
+
+
+def test_the_market_is_like_a_market(spark: SparkSession, trades: Dataset, folder: Path) -> None:
+    tables = make_market(spark, folder)
+    close, index = (pq.read_table(table.folder) for table in tables)
+    assert sorted(close["symbol"].to_pylist()) == sorted(index["symbol"].to_pylist())
+    assert len(set(close["symbol"].to_pylist())) == close.num_rows == 8_000
+    all_, small, large = (index[name].to_numpy() for name in ("r3000", "r2000", "r1000"))
+    assert (small.sum(), large.sum()) == (2_000, 1_000)
+    assert not (small & large).any()
+    assert np.array_equal(all_, small | large)
+    market = collect(Input(spark=spark, dataset=trades, files_per_trigger=2, tables=tables))
+    assert len(market) == ROWS
+    assert market.r1000.mean() > 4 * market.r2000.mean()
+    changes = market.quantity(Quantity.CHANGE)
+    assert np.quantile(changes, 0.05) < 0.01
+    assert 0.07 < np.quantile(changes, 0.95) < changes.max() < 0.12
+    before = [table.folder.stat().st_ctime_ns for table in tables]
+    assert [table.folder.stat().st_ctime_ns for table in make_market(spark, folder)] == before
 
 
 def test_a_small_bench_of_windows(spark: SparkSession, folder: Path) -> None:

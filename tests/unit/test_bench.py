@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,15 +11,20 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from weft.bench.against_spark import Figures
 from weft.bench.equality import Check, Comparison, difference
+from weft.bench.fragments import FragmentsResult
 from weft.bench.measure import alternate
 from weft.bench.memory import MemoryResult
 from weft.bench.memory_run import Observed
-from weft.bench.operations import Run, count_all
+from weft.bench.operations import Counted, Run, count_all
+from weft.bench.plan_change import PlanChange
 from weft.bench.report import save, show_memory, show_slices, show_windows
+from weft.bench.report_fragments import show_fragments
+from weft.bench.signatures import PAPER_COUNTS, Sharing, Signatures
 from weft.bench.slices import SlicesResult
 from weft.bench.windows import Size, WindowsResult
-from weft.bench.workloads import paper_queries, scotty_queries
+from weft.bench.workloads import Predicates, paper_queries, scotty_queries
 from weft.query import parse_select
 from weft.window import Window
 
@@ -112,19 +118,38 @@ def test_what_is_checked() -> None:
 
 
 @pytest.fixture
-def slices() -> SlicesResult:
+def figures() -> Figures:
+    return Figures(
+        queries=256, rows=5, weft_s=2.0, one_query_s=2.5, unshared_s=640.0, scan_s=1.0, partial_ops=5,
+        final_ops=9, measured_queries=5, repeats=3, batches=8, windows=11, cores=2, pyspark="4.3.0",
+        register_s=0.1, stages_s={"spark": 1.0}, runs_s={"Weft": (2.0,)}, ratio_by_pairs=0.8,
+        rows_equal=True, compared_queries=256, compared_rows=11, differences=(), fixed_cost_ms=80.0,
+        empty_batch_ms=50.0,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def slices(figures: Figures) -> SlicesResult:
     counted = [
         one
         for size in (16, 256)
         for one in count_all([Window(range_ms=3, slide_ms=2)] * size, Run(begin_ms=0, end_ms=9, rows=5))
     ]
-    return SlicesResult(
-        queries=256, rows=5, weft_s=2.0, one_query_s=2.5, unshared_s=640.0, scan_s=1.0, partial_ops=5,
-        final_ops=9, measured_queries=5, repeats=3, batches=8, windows=11, cores=2, pyspark="4.3.0",
-        register_s=0.1, stages_s={"spark": 1.0}, runs_s={"Weft": (2.0,)}, ratio_by_pairs=0.8,
-        rows_equal=True, compared_queries=256, compared_rows=11, differences=(), fixed_cost_ms=80.0,
-        empty_batch_ms=50.0, operations=tuple(counted),
-    )  # fmt: skip
+    return SlicesResult(figures=figures, operations=tuple(counted))
+
+
+@pytest.fixture(params=Predicates)
+def fragments(figures: Figures, request: pytest.FixtureRequest) -> FragmentsResult:
+    counted = [
+        Signatures(
+            queries=size, k=11_407.0, alpha=76.0, beta=77.5,
+            unshared=Counted(queries=size, strategy=Sharing.UNSHARED, partial=0, final=500 * size),
+            shared=Counted(queries=size, strategy=Sharing.SHARED, partial=100, final=9 * size),
+        )
+        for size in (16, 256)
+    ]  # fmt: skip
+    change = PlanChange(adds=5, batch_ms=100.0, changed_ms=350.0, add_ms=40.0)
+    return FragmentsResult(workload=request.param, figures=figures, change=change, counted=tuple(counted))
 
 
 def test_slices_as_json(slices: SlicesResult, tmp_path: Path) -> None:
@@ -143,6 +168,29 @@ def test_slices_as_tables(slices: SlicesResult) -> None:
     assert "1,462,391" in text
     assert "rows equal plain Spark's: 11 rows of 256 queries" in text
     assert "fixed_cost_ms 80" in text
+
+
+def test_fragments_as_json(fragments: FragmentsResult) -> None:
+    told = json.loads(json.dumps(fragments.as_json()))
+    assert set(FIELDS) <= set(told)
+    assert (told["k"], told["alpha"], told["beta"]) == (11_407, 76, 77.5)
+    assert told["plan_change_ms"] == 250
+    assert [(one["queries"], one["strategy"]) for one in told["operations"]] == [
+        (16, "unshared"), (16, "shared"), (256, "unshared"), (256, "shared")
+    ]  # fmt: skip
+
+
+def test_fragments_as_tables(fragments: FragmentsResult) -> None:
+    shown = console()
+    show_fragments(fragments, shown)
+    text = printed(shown)
+    for sharing in Sharing:
+        paper = PAPER_COUNTS[fragments.workload][sharing]
+        assert f"{paper.final:,}" in text
+        assert f"{paper.seconds:.2f}" in text
+    assert "two broadcast joins" in text
+    assert "plan_change_ms 250" in text
+    assert "11,407" in text
 
 
 @pytest.fixture
@@ -183,3 +231,12 @@ def test_pictures(slices: SlicesResult, windows: WindowsResult, tmp_path: Path) 
     plot_slices(slices, tmp_path / "slices.png")
     plot_windows(windows, tmp_path / "windows.png")
     assert {path.name for path in tmp_path.iterdir()} == {"slices.png", "windows.png"}
+
+
+def test_a_picture_of_fragments(fragments: FragmentsResult, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from weft.bench.plot_fragments import plot_fragments
+
+    smaller = replace(fragments, figures=replace(fragments.figures, queries=16, unshared_s=40.0))
+    plot_fragments([fragments, smaller], tmp_path / "fragments.png")
+    assert (tmp_path / "fragments.png").stat().st_size > 0

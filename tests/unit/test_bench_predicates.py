@@ -90,7 +90,7 @@ def test_a_row_satisfies_about_as_many_queries_as_in_the_paper() -> None:
 
 def test_too_few_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="3 rows do not tell"):
-        predicates(4_000, small_market(3))
+        predicates(2_000, small_market(3))
 
 
 def test_a_predicate_is_true_of_the_rows_that_it_describes() -> None:

@@ -46,7 +46,12 @@ def slow_finals(queries: Sequence[BenchQuery], shards: dict[tuple[int, frozenset
 
 
 def cases() -> list[tuple[Predicates, int]]:
-    return [(Predicates.FRAGMENTS, 1), (Predicates.FRAGMENTS, 12), (Predicates.REGULAR, 9), (Predicates.LOW, 12)]
+    return [
+        (Predicates.FRAGMENTS, 1),
+        (Predicates.FRAGMENTS, 12),
+        (Predicates.REGULAR, 9),
+        (Predicates.LOW, 12),
+    ]
 
 
 @pytest.mark.parametrize(("workload", "size"), cases())

@@ -11,9 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.aggregate_samples import expected
 from tests.unit.state_samples import (
-    COUNT, EXACT, FEES, FIRST, HEAT, HIGHEST, LEAST, LOWEST, MONEY, MOST, PREDICATES, SPREAD, TOTAL, Row, block,
-    rows, signature, state_of,
-)  # fmt: skip
+    COUNT,
+    EXACT,
+    FEES,
+    FIRST,
+    HEAT,
+    HIGHEST,
+    LEAST,
+    LOWEST,
+    MONEY,
+    MOST,
+    PREDICATES,
+    SPREAD,
+    TOTAL,
+    Row,
+    block,
+    rows,
+    signature,
+    state_of,
+)
 
 from weft.aggregates import Primitive
 from weft.runtime import finals as finals_module
@@ -146,7 +162,7 @@ def state_by_plans(
 
 @pytest.mark.parametrize(("way", "calls"), [("totals", NUMBERS), ("ranges", NUMBERS | OBJECTS)])
 @pytest.mark.parametrize("keyed", [True, False])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(several=rows, more=rows, due=dues, emit_empty=st.booleans(), seed=st.integers(0, 1 << 30))
 def test_all_windows_at_once_are_each_window_on_its_own(
     way: str, calls: dict[Call, Callable[[Row], Any]], keyed: bool, several: list[Row], more: list[Row],
@@ -164,7 +180,7 @@ def test_all_windows_at_once_are_each_window_on_its_own(
 
 
 @pytest.mark.parametrize("way", ["totals", "ranges"])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(several=rows, more=rows, due=dues, seed=st.integers(0, 1 << 30), before=st.integers(-4, 8))
 def test_queries_leave_and_slices_go(
     way: str, several: list[Row], more: list[Row], due: list[Due], seed: int, before: int
@@ -214,7 +230,9 @@ def test_operations_are_the_shards_that_windows_were_made_of(
         pieces = list(finals(state, program(tuple(NUMBERS), keyed=True), windows(due), KNOWN))
     shards = {(row.key, row.start, signature(row, root)) for row in several for root in divided}
     wanted = sum(
-        one.start <= start < one.end and one.predicate in fragment for _, start, fragment in shards for one in due
+        one.start <= start < one.end and one.predicate in fragment
+        for _, start, fragment in shards
+        for one in due
     )
     assert sum(piece.operations for piece in pieces) == wanted
 

@@ -65,10 +65,11 @@ def test_forgotten_predicates_leave_no_bits_behind(
         wanted = [one & kept for one in wanted]
         assert sets_of(fragments) == wanted
         assert fragments.empty().tolist() == [not one for one in wanted]
-        live = np.flatnonzero([order.random() < 0.7 for _ in wanted])
-        fragments.forget(live)
-        wanted = [wanted[number] for number in live]
-        assert sets_of(fragments) == wanted
+        if order.random() < 0.3:
+            live = np.flatnonzero([order.random() < 0.7 for _ in wanted])
+            fragments.forget(live)
+            wanted = [wanted[number] for number in live]
+            assert sets_of(fragments) == wanted
     assert len(fragments._by_predicate) <= 64 + 2 * width
 
 

@@ -35,7 +35,9 @@ def several_shards(state: RelationState) -> Iterator[tuple[Any, tuple[Any, ...]]
     state.settle()
     known = {one: state.fragments.satisfying(one) for one in state.fragments.predicates}
     for run in state.runs():
-        keys = state.groups.values(run.key).column(0).to_pylist() if state.groups.grouped else [None] * len(run)
+        keys = (
+            state.groups.values(run.key).column(0).to_pylist() if state.groups.grouped else [None] * len(run)
+        )
         counts = run.partial(COUNT).fields[0].tolist()
         for key, start, fragment, count in zip(keys, run.start.tolist(), run.fragment, counts, strict=True):
             yield (key, start, frozenset(one for one in known if known[one][fragment])), ((count,),)

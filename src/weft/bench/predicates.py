@@ -17,7 +17,7 @@ Numbers = np.ndarray[tuple[int], np.dtype[Any]]
 """A column."""
 _LEAST_SHARE = 0.2
 _SHAKEN = 0.1
-_TRIES = 20
+_TRIES, _MISSES = 20, 50
 
 
 class Quantity(StrEnum):
@@ -126,15 +126,16 @@ def predicates(count: int, market: Market, *, seed: int = 1) -> tuple[Predicate,
     chance = Random(seed)
     constants = _Constants(market, chance)
     found: dict[Predicate, None] = {}
-    tries = 0
+    misses = 0
     while len(found) < count:
-        tries += 1
-        if tries > 100 * count:
-            raise ValueError(f"{len(market):,} rows do not tell {count:,} predicates apart")
         index, member = chance.choice(list(Index)), chance.random() < 0.5
         quantity, above = chance.choice(list(Quantity)), chance.random() < 0.5
         constant = constants.draw(quantity, above=above)
-        found[Predicate(index=index, member=member, quantity=quantity, above=above, constant=constant)] = None
+        one = Predicate(index=index, member=member, quantity=quantity, above=above, constant=constant)
+        misses = misses + 1 if one in found else 0
+        if misses > _MISSES:
+            raise ValueError(f"{len(market):,} rows do not tell {count:,} predicates apart")
+        found[one] = None
     return tuple(found)
 
 

@@ -48,7 +48,7 @@ def show_checks(figures: "Figures", console: Console) -> None:
     )
 
 
-def seconds_table(result: "Figures") -> Table:
+def seconds_table(result: "Figures", *, joins: str = "") -> Table:
     """Return the seconds of Weft, ordinary queries and a scan."""
     table = Table(title=f"{result.queries:,} queries over {result.rows:,} rows", title_justify="left")
     for name in ("", "seconds", "of one query"):
@@ -66,8 +66,8 @@ def seconds_table(result: "Figures") -> Table:
         f"Medians within the quietest of {result.repeats} rounds, the one whose runs together took least; "
         "in a round Weft runs before each ordinary query. A warm-up round is not counted. "
         f"{result.batches} micro-batches, {result.cores} cores, "
-        f"pyspark {result.pyspark}. An ordinary query is withWatermark, groupBy(window), append mode; it "
-        "throws its results away, which favours Spark. "
+        f"pyspark {result.pyspark}. An ordinary query is withWatermark, {joins}groupBy(window), append mode; "
+        "it throws its results away, which favours Spark. "
         f"Weft's time includes its queries' text, finals and results in Parquet (in batches: {stages})."
     )
     table.caption_justify = "left"

@@ -18,7 +18,7 @@ _SECTIONS = {Predicates.FRAGMENTS: "6.3", Predicates.REGULAR: "6.4.1", Predicate
 def show_fragments(result: "FragmentsResult", console: Console) -> None:
     """Print seconds, operations, signatures and what was checked."""
     console.rule(result.workload.described)
-    console.print(seconds_table(result.figures))
+    console.print(seconds_table(result.figures, joins="two broadcast joins, where, "))
     console.print(_operations(result))
     console.print(_signatures(result))
     show_checks(result.figures, console)

@@ -16,6 +16,7 @@ from weft.cli.live import LiveView
 from weft.cli.workload import load
 from weft.engine import Engine
 from weft.errors import EngineError
+from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.runtime.results import result_schema
 from weft.runtime.sinks import ConsoleSink, ParquetSink, as_table
@@ -23,10 +24,13 @@ from weft.runtime.sinks import ConsoleSink, ParquetSink, as_table
 _SHOWN_QUERIES = 5
 
 
-class Sharing(StrEnum):
-    """Whether queries share work."""
+class RunSharing(StrEnum):
+    """How queries share work, if they do."""
 
-    ALL = "all"
+    AUTO = Sharing.AUTO
+    JOINT = Sharing.JOINT
+    SEPARATE = Sharing.SEPARATE
+    UNSHARED = Sharing.UNSHARED
     NONE = "none"
 
 
@@ -43,8 +47,8 @@ def run(
         bool, typer.Option("--flush", help="Close all windows at the end, even with a checkpoint.")
     ] = False,
     sharing: Annotated[
-        Sharing, typer.Option(help="none: each query on its own, as ordinary Spark.")
-    ] = Sharing.ALL,
+        RunSharing, typer.Option(help="How predicates share; none: each query as ordinary Spark.")
+    ] = RunSharing.AUTO,
     slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.PAIRED,
     interval: Annotated[str, typer.Option(help="With --follow: time between batches.")] = "1 second",
     idle: Annotated[
@@ -62,11 +66,13 @@ def run(
     """
     console = Console(stderr=True)
     with console.status("starting Spark"):
-        engine = load(workload, slicing=slicing, cores=cores, memory=memory)
+        plain = sharing is RunSharing.NONE
+        shared = Sharing.AUTO if plain else Sharing(sharing)
+        engine = load(workload, slicing=slicing, sharing=shared, cores=cores, memory=memory)
         if not engine.queries:
             raise EngineError(f"{workload} has no queries; add CREATE QUERY name AS SELECT …")
         _ = engine.spark
-    if sharing is Sharing.NONE:
+    if plain:
         _run_plain(engine, out, follow=follow, checkpoint=checkpoint)
     elif follow:
         _follow(console, engine, out, checkpoint, flush=flush, interval=interval, idle=idle)

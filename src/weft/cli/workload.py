@@ -4,11 +4,19 @@ from pathlib import Path
 
 from weft.engine import Engine
 from weft.errors import SourceError
+from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.spark.session import local_session
 
 
-def load(path: Path, *, slicing: Slicing, cores: int | None = None, memory: str | None = None) -> Engine:
+def load(
+    path: Path,
+    *,
+    slicing: Slicing,
+    sharing: Sharing = Sharing.AUTO,
+    cores: int | None = None,
+    memory: str | None = None,
+) -> Engine:
     """Return an engine with the streams, tables and queries of a workload file."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -20,6 +28,8 @@ def load(path: Path, *, slicing: Slicing, cores: int | None = None, memory: str 
         ) from None
     except UnicodeDecodeError as error:
         raise SourceError(f"{path} is not UTF-8 text (byte {error.start})") from None
-    engine = Engine(slicing=slicing, start_spark=lambda: local_session(cores=cores, memory=memory))
+    engine = Engine(
+        slicing=slicing, sharing=sharing, start_spark=lambda: local_session(cores=cores, memory=memory)
+    )
     engine.load(text, base=path.parent)
     return engine

@@ -1,8 +1,11 @@
 """The passes that turn queries into a shared plan; each is a pure function of the plan."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
+from functools import partial
 
+from weft.optimizer.cost import Weights
 from weft.optimizer.fragments import share_fragments
 from weft.optimizer.plan import SharedPlan, answer, leaf, union
 from weft.optimizer.slices import Slicing
@@ -23,11 +26,36 @@ def share_slices(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
     return replace(plan, relations=relations, answers=answers)
 
 
-RULES: tuple[Rule, ...] = (
-    share_slices,
-    # After slices, so that it sees each predicate once.
-    share_fragments,
-)
+def copy_rows(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
+    """Have rows aggregated once for each predicate that they satisfy, whatever it costs."""
+    copied = [replace(one, shared=len(one.predicates) == 1) for one in plan.relations]
+    order = sorted(range(len(copied)), key=lambda number: not copied[number].shared)
+    moved = {old: new for new, old in enumerate(order)}
+    answers = tuple(replace(one, relation=moved[one.relation]) for one in plan.answers)
+    return replace(plan, relations=tuple(copied[number] for number in order), answers=answers)
+
+
+class Sharing(StrEnum):
+    """How predicates share; results are the same in every way."""
+
+    AUTO = "auto"
+    """Whichever of the others is expected to cost least, for each group of predicates."""
+    JOINT = "joint"
+    """As few roots as possible."""
+    SEPARATE = "separate"
+    """A root for each predicate."""
+    UNSHARED = "unshared"
+    """Rows are aggregated once for each predicate that they satisfy."""
+
+
+_JOINTLY = partial(share_fragments, weights=Weights(root=1e18))
+RULES: Mapping[Sharing, tuple[Rule, ...]] = {
+    # Fragments after slices, so that each predicate is seen once.
+    Sharing.AUTO: (share_slices, share_fragments),
+    Sharing.JOINT: (share_slices, _JOINTLY),
+    Sharing.SEPARATE: (share_slices,),
+    Sharing.UNSHARED: (share_slices, _JOINTLY, copy_rows),
+}
 
 
 def leaves(queries: Sequence[LogicalQuery], slicing: Slicing = Slicing.PAIRED) -> SharedPlan:
@@ -44,12 +72,12 @@ def optimize(
     queries: Sequence[LogicalQuery],
     slicing: Slicing = Slicing.PAIRED,
     statistics: Statistics | None = None,
-    rules: Sequence[Rule] = RULES,
+    sharing: Sharing = Sharing.AUTO,
 ) -> SharedPlan:
     """Plan queries over one stream so that they share what they can."""
     plan = leaves(queries, slicing)
     if statistics is None:
         statistics = assumed((one.joins, one.predicates[0]) for one in plan.relations)
-    for rule in rules:
+    for rule in RULES[sharing]:
         plan = rule(plan, statistics)
     return plan

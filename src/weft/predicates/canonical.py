@@ -13,14 +13,14 @@ of that boolean itself.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 
 import numpy as np
 
 from weft.expression import Call, Expression, Literal, Scalar
 from weft.predicates.domain import IS_FALSE, IS_TRUE, values_from
 from weft.predicates.formula import FALSE, TRUE, Formula, all_of, any_of, negation, size, test
-from weft.predicates.values import ANY_VALUE, NOTHING, ONLY_NULL, Values
+from weft.predicates.values import ANY_VALUE, NOTHING, ONLY_NULL, Values, joined
 from weft.query.coercion import common_of
 from weft.types import BOOLEAN, DataType, Kind
 
@@ -162,7 +162,7 @@ def _sets(type: DataType, function: str, constants: Sequence[Scalar]) -> tuple[V
     equal = [_equal(type, constant) for constant in known]
     if None in equal:
         return None
-    among = reduce(Values.__or__, (one for one in equal if one is not None), NOTHING)
+    among = joined([NOTHING, *(one for one in equal if one is not None)], Values.__or__)
     if function == "<=>":
         same = among if known else ONLY_NULL
         return same, ~same

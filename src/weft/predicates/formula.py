@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from weft.expression import Expression
 from weft.predicates.domain import point_text
-from weft.predicates.values import Cut, Values
+from weft.predicates.values import Cut, Values, joined
 from weft.types import Kind
 
 
@@ -98,15 +98,14 @@ def _joined(
     decisive: Formula,
     join: Callable[[Values, Values], Values],
 ) -> Formula:
-    sets: dict[Expression, Values] = {}
+    sets: dict[Expression, list[Values]] = {}
     others: dict[Formula, None] = {}
     for part in _flat(parts, kind):
         if isinstance(part, Test):
-            known = sets.get(part.expression)
-            sets[part.expression] = part.values if known is None else join(known, part.values)
+            sets.setdefault(part.expression, []).append(part.values)
         else:
             others[part] = None
-    found = [test(expression, values) for expression, values in sets.items()]
+    found = [test(expression, joined(values, join)) for expression, values in sets.items()]
     found += others
     if decisive in found:
         return decisive

@@ -11,7 +11,7 @@ dates, timestamps and booleans, see weft.predicates.domain) or bytes, so that th
 them. NaN, greater than all other doubles and equal to itself, is what lies after infinity.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
@@ -95,6 +95,14 @@ def from_cut(cut: Cut) -> Values:
     [(Cut(value=5, after=True), None)]
     """
     return Values(cuts=(cut,))
+
+
+def joined(sets: Sequence[Values], join: Callable[[Values, Values], Values]) -> Values:
+    """Join one set or more, two by two: one by one, a long IN would be walked for each of its values."""
+    while len(sets) > 1:
+        paired = [join(one, two) for one, two in zip(sets[::2], sets[1::2], strict=False)]
+        sets = [*paired, sets[-1]] if len(sets) % 2 else paired
+    return sets[0]
 
 
 def exactly(value: Point) -> Values:

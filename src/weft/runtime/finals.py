@@ -2,9 +2,9 @@
 
 A window's result for a key combines the shards that lie in the window and whose fragment satisfies the
 query's predicate (STS 5). There are two ways to find it, with the same results: running totals (totals.py)
-for plain numbers, and ranges for everything else and for few windows. Shards sorted by key, fragment and slice
-make a window of a fragment a range of rows, found by binary search; aggregates combine over those ranges, and
-then over the fragments of a key (weft.aggregates.combine).
+for plain numbers, and ranges for everything else. Shards sorted by key, fragment and slice make a window of a
+fragment a range of rows, found by binary search; aggregates combine over those ranges, and then over the
+fragments of a key (weft.aggregates.combine).
 """
 
 from collections.abc import Iterator, Sequence
@@ -106,7 +106,8 @@ def ranges(
 ) -> Iterator[Combined]:
     """Yield the combined partials of windows, each over the fragments that satisfy its predicate.
 
-    A group is a key and a fragment. (group, slice) is searched as one number: the group's rank, then the slice's.
+    A group is a key and a fragment. (group, slice) is searched as one number: the group's rank, then the
+    slice's.
     """
     rows = state.by_group(primitives)
     if not len(rows):
@@ -135,7 +136,12 @@ def ranges(
 
 
 def _over_fragments(
-    primitives: Sequence[Primitive], partials: dict[Primitive, Partial], window: Rows, key: Rows, lo: Rows, hi: Rows
+    primitives: Sequence[Primitive],
+    partials: dict[Primitive, Partial],
+    window: Rows,
+    key: Rows,
+    lo: Rows,
+    hi: Rows,
 ) -> Combined:
     """Combine ranges of rows, and then those of one window and key."""
     changes = (np.diff(window, prepend=-1) != 0) | (np.diff(key, prepend=-1) != 0)

@@ -1,7 +1,7 @@
 """Small whole numbers for fragments: sets of predicates that some rows satisfy together.
 
-A fragment is known by its signature (STS 4.3), whatever relation or plan it comes from. Signatures are kept as
-bits twice: by fragment, to find equal ones, and by predicate, to find the fragments that satisfy it.
+A fragment is known by its signature (STS 4.3), whatever relation or plan it comes from. Signatures are kept
+as bits twice: by fragment, to find equal ones, and by predicate, to find the fragments that satisfy it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -78,7 +78,8 @@ class Fragments:
 
     def satisfying(self, predicate: "Formula") -> Bools:
         """Return for each fragment whether its rows satisfy the predicate."""
-        return self.bits([predicate], np.arange(self._size))[0]
+        found: Bools = self.bits([predicate], np.arange(self._size))[0]
+        return found
 
     def bits(self, predicates: Sequence["Formula"], fragments: npt.NDArray[np.intp]) -> Bools:
         """Return which of the given fragments (columns) satisfy which predicates (rows)."""
@@ -89,7 +90,9 @@ class Fragments:
         packed = self._by_predicate[:, first:last][np.maximum(slots, 0)]
         packed[slots < 0] = 0
         wide = np.unpackbits(packed, axis=1).view(bool)
-        return wide[:, _as_slice(fragments - first * 8)]
+        places = _as_slice(fragments - first * 8)
+        # Rows stay contiguous with take, but not with an index.
+        return wide[:, places] if isinstance(places, slice) else np.take(wide, places, axis=1)
 
     def satisfied(self, predicates: Sequence["Formula"], fragments: npt.NDArray[np.intp]) -> Bools:
         """Return which of the predicates any of the fragments satisfies."""
@@ -134,7 +137,7 @@ class Fragments:
         kept[slots] = False
         self._by_predicate[slots] = 0
         self._by_fragment &= np.packbits(kept)
-        self._empty = ~self._by_fragment[: self._size].any(axis=1)
+        self._empty = _are_empty(self._by_fragment[: self._size])
         self._recall()
         return True
 
@@ -197,7 +200,12 @@ class Fragments:
         padded[:, begin % 8 :] = bits.T
         packed = np.packbits(padded, axis=1)
         self._by_predicate[slots, begin // 8 : begin // 8 + packed.shape[1]] |= packed
-        self._size, self._empty = end, np.append(self._empty, ~rows.any(axis=1))
+        self._size, self._empty = end, np.append(self._empty, _are_empty(rows))
+
+
+def _are_empty(rows: Bytes) -> Bools:
+    """Return which rows have no bit set."""
+    return np.logical_not(rows.any(axis=1))
 
 
 def _keys(rows: Bytes) -> list[bytes]:

@@ -19,7 +19,7 @@ from weft.aggregates import arrow_type
 from weft.errors import EngineError, InternalError
 from weft.optimizer.cost import Fragmentation
 from weft.optimizer.plan import Answer, Grouping, SharedPlan
-from weft.optimizer.rules import RULES, Rule, leaves, optimize
+from weft.optimizer.rules import Sharing, leaves, optimize
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Sample
 from weft.query.logical import LogicalQuery, StreamDef
@@ -92,19 +92,19 @@ class Pipeline:
         tables: Tables | None = None,
         functions: Mapping[str, Udf] | None = None,
         slicing: Slicing = Slicing.PAIRED,
-        rules: Sequence[Rule] = RULES,
+        sharing: Sharing = Sharing.AUTO,
     ) -> None:
         self.stream = stream
         self.clock = Clock()
         self.tables = tables if tables is not None else Tables()
         self.functions = functions if functions is not None else {}
-        self.planner = Planner(slicing=slicing, rules=rules)
+        self.planner = Planner(slicing=slicing, sharing=sharing)
         self.queries: dict[str, LiveQuery] = {}
         self.states: dict[Grouping, RelationState] = {}
         self.plan: SharedPlan = optimize((), slicing)
         self.fragmentations: Sequence[Fragmentation] = ()
         """How the predicates of each relation split the last batch."""
-        self._stale, self._provisional = True, True
+        self._stale = True
         self._job: BatchJob | None = None
         self._signatures: Sequence[Signatures] = ()
         self._programs: Mapping[Program, Sequence[Answer]] = {}
@@ -197,10 +197,10 @@ class Pipeline:
         What is planned without a batch at hand is planned again with the first.
         """
         queries = [live.query for live in self.queries.values()]
-        if self._stale or self._job is None or (self._provisional and batch is not None):
+        if self._stale or self._job is None or (self.planner.provisional and batch is not None):
             sampler = None if batch is None else partial(self._sample, batch)
             plan = self.planner.plan(queries, sampler)
-            self._stale, self._provisional = False, batch is None
+            self._stale = False
         else:
             plan = self.plan if batch is None else self.planner.reconsider(self.plan, queries)
         if self._job is None or plan is not self.plan:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from weft.optimizer.fragments import cost, measured_key, roots_of
 from weft.optimizer.plan import SharedPlan
-from weft.optimizer.rules import RULES, Rule, leaves, optimize, share_slices
+from weft.optimizer.rules import Sharing, leaves, optimize, share_slices
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Sample, Statistics
 from weft.query.logical import LogicalQuery
@@ -24,7 +24,9 @@ class Planner:
     """Choose plans for one stream; results are the same under any."""
 
     slicing: Slicing = Slicing.PAIRED
-    rules: Sequence[Rule] = RULES
+    sharing: Sharing = Sharing.AUTO
+    provisional: bool = True
+    """Whether the plan was made without rows to judge by, and should be made again when there are some."""
     _sample: Sample | None = None
     _rows: float | None = None
     _span_ms: float | None = None
@@ -37,23 +39,27 @@ class Planner:
     def plan(self, queries: Sequence[LogicalQuery], take_sample: TakeSample | None) -> SharedPlan:
         """Plan queries anew; without a batch at hand, by what would be expected of any stream."""
         self._batches, self._patience = 0, 1
-        self._sample = None
+        self._sample, self.provisional = None, False
         apart = leaves(queries, self.slicing)
         several = len({(one.grouping, one.predicates) for one in apart.relations}) > len(
             {one.grouping for one in apart.relations}
         )
-        if take_sample is None or not several:
-            return optimize(queries, self.slicing, rules=self.rules)
-        self._sample = take_sample(share_slices(apart, self._statistics(None)))
-        return optimize(queries, self.slicing, self._statistics(self._sample), self.rules)
+        if not several:
+            return optimize(queries, self.slicing, sharing=self.sharing)
+        sample = None if take_sample is None else take_sample(share_slices(apart, self._statistics(None)))
+        if sample is None or not sample.rows:
+            self.provisional = True
+            return optimize(queries, self.slicing, sharing=self.sharing)
+        self._sample = sample
+        return optimize(queries, self.slicing, self._statistics(sample), self.sharing)
 
     def reconsider(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan:
         """Return a better plan if the batches since the last look tell of one; else the same."""
-        if self._sample is None or self._batches < self._patience:
+        if self._sample is None or self._batches < self._patience or self.sharing is not Sharing.AUTO:
             return plan
         statistics = self._statistics(self._sample)
         self._batches, self._patience = 0, 2 * self._patience
-        other = optimize(queries, self.slicing, statistics, self.rules)
+        other = optimize(queries, self.slicing, statistics, self.sharing)
         if {measured_key(one) for one in other.relations} == {measured_key(one) for one in plan.relations}:
             return plan
         now, then = cost(plan, statistics), cost(other, statistics)

@@ -94,11 +94,12 @@ def totals(
     predicate: npt.NDArray[np.int32], predicates: Sequence["Formula"],
 ) -> Iterator[Combined]:  # fmt: skip
     """Yield the combined partials of windows, each over the fragments that satisfy its predicate."""
+    runs = state.runs()
     asked, place = np.unique(predicate, return_inverse=True)
     formulas = [predicates[one] for one in asked]
     classes = state.fragments.classes(formulas)
     for job in jobs(start, end):
-        grid = _grid(state.runs(), job, classes)
+        grid = _grid(runs, job, classes)
         if grid is not None:
             yield from _answers(state.fragments, primitives, job, grid, place[job.window], formulas)
 
@@ -217,7 +218,7 @@ def _add_chunk(
     """Add some columns to the sums of all windows and of the columns' keys."""
     samples, keys = grid.sample[chunk], grid.key[chunk]
     held = fragments.satisfied(formulas, samples)
-    bits = fragments.bits([formulas[one] for one in np.flatnonzero(held)], samples)
+    bits = fragments.bits([formulas[one] for one in np.flatnonzero(held).tolist()], samples)
     # As whole numbers, 0 and −1 are masks for numbers of any width.
     mask = None if bits.all() else -bits.view(np.int8)
     windows = np.flatnonzero(held[predicate])
@@ -288,9 +289,7 @@ def _by_key(ufunc: np.ufunc, picked: Values, begins: Rows) -> Values:
     return reduced
 
 
-def _combined(
-    primitives: Sequence[Primitive], job: Job, keys: Rows, sums: dict[_Name, Values]
-) -> Combined:
+def _combined(primitives: Sequence[Primitive], job: Job, keys: Rows, sums: dict[_Name, Values]) -> Combined:
     shards = sums[_SHARDS]
     pairs = np.nonzero(shards)
     partials = {}
