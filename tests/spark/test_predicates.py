@@ -207,8 +207,8 @@ def main(first: int, last: int, most: int = 12) -> None:
             check_values(spark, seed)
             check_case(spark, random_workload(seed, queries=(5, most), calls=seed % 3 == 0))
             print(f"seed {seed}: equal", flush=True)
-        except AssertionError as error:
-            print(f"seed {seed}: {error}", flush=True)
+        except Exception as error:
+            print(f"seed {seed}: {type(error).__name__}: {error}", flush=True)
     spark.stop()
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-
 from tests.unit.market_samples import small_market
+
 from weft.bench.predicates import Index, Predicate, Quantity, predicates
 from weft.bench.workloads import BenchQuery, Predicates, predicate_queries
 from weft.query import CreateQuery, CreateStream, CreateTable, bind, parse, parse_select

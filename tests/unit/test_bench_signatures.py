@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import pytest
-
 from tests.unit.market_samples import small_market
+
 from weft.bench.operations import Run, Strategy, count
 from weft.bench.predicates import Market
 from weft.bench.signatures import PAPER_COUNTS, Sharing, Signatures, count_signatures

@@ -161,6 +161,7 @@ WORDS = [
     ("fee >= 12.5", "fee >= 12.50"),
     ("fee > 12.505", "fee > 12.50"),
     ("price < 0.5", "price < 0.5"),
+    ("price < -0.0d", "price < 0.0"),
     ("ratio < 0.5", "cast(ratio as double) < 0.5"),
     ("n > 5e0", "cast(n as double) > 5.0"),
     ("day < '2026-01-31'", "day < DATE '2026-01-31'"),
@@ -276,6 +277,7 @@ def test_attributes_with_more_cuts_give_the_same_fragments(
     assume(wp.grid_size(formulas) <= LARGEST_GRID)
     known = wp.attributes([*formulas, *(wp.canonical(one) for one in others)])
     own, wider = wp.codebook(formulas), wp.codebook(formulas, known)
+    assert wider.attributes == tuple(known[one.expression] for one in own.attributes)
     rows = random_rows(seed, 30)
     assert fragments(own, rows) == fragments(wider, rows)
     assert own.signatures.tolist() == wider.signatures.tolist()

@@ -132,7 +132,7 @@ def assert_same(found: dict[Any, list[Any]], wanted: dict[Any, list[Any]]) -> No
 
 def forced(way: str, patch: pytest.MonkeyPatch, chance: Random) -> None:
     """Have finals go one way, in pieces of any size."""
-    patch.setattr(finals_module, "_few", lambda *_: way == "ranges")
+    patch.setattr(finals_module, "has_totals", lambda primitive: way == "totals")
     patch.setattr(finals_module, "_PAIRS", chance.choice((1, 7, 1000)))
     patch.setattr(totals_module, "_CELLS", chance.choice((1, 20, 10_000)))
     patch.setattr(totals_module, "_BATCH", chance.choice((1, 10, 1000)))
@@ -257,6 +257,21 @@ def test_infinity_in_one_fragment_harms_no_other() -> None:
     asked = program([("sum", (HEAT,), DOUBLE)], keyed=False)
     found = results(list(finals(state, asked, windows(due), KNOWN)), due)
     assert found == {(0, None): [1.5], (1, None): [1.6], (2, None): [float("inf")], (3, None): [0.1]}
+
+
+@pytest.mark.parametrize("cells", [1, 1000])
+def test_infinities_of_both_signs_are_nan_wherever_they_meet(
+    cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(totals_module, "_CELLS", cells)
+    infinity = float("inf")
+    places = (0, 1, infinity), (0, 2, -infinity), (5000, 2, infinity), (5000, 1, 1.0)
+    several = [Row(start, None, n, None, None, x) for start, n, x in places]
+    state = state_of(block(several, [HEAT], keyed=False, predicates=KNOWN), keyed=False)
+    due = [Due(0, 5000, "all"), Due(0, 9000, "even"), Due(5000, 9000, "all")]
+    asked = program([("sum", (HEAT,), DOUBLE)], keyed=False)
+    found = results(list(finals(state, asked, windows(due), KNOWN)), due)
+    assert_same(found, {(0, None): [float("nan")], (1, None): [float("nan")], (2, None): [infinity]})
 
 
 def test_groups_without_aggregates() -> None:

@@ -48,6 +48,7 @@ def _draw_seconds(axes: Axes, results: Sequence["FragmentsResult"]) -> None:
         )
     axes.set_yscale("log")
     _finish(axes, [*sizes, PAPER_SIZE], "seconds")
+    axes.margins(y=0.5)  # Room for the legend above the lines.
     axes.set_title(f"{figures[-1].rows:,} rows, {figures[-1].cores} cores")
 
 
@@ -84,7 +85,7 @@ def _draw_speedup(axes: Axes, results: Sequence["FragmentsResult"]) -> None:
     axes.axhline(1, color="black", linewidth=0.5)
     axes.set_yscale("log")
     _finish(axes, [*sizes, *(one.queries for one in counted)], "times")
-    axes.set_title("shared over unshared")
+    axes.set_title("how many times less sharing takes")
 
 
 def _finish(axes: Axes, sizes: Sequence[int], label: str) -> None:

@@ -95,7 +95,10 @@ class Root:
         groups = self._measured(shared=True)
         if groups is None:
             groups = min(taken, self.slices * _distinct(self.groups, rows / self.slices))
-        in_window = _distinct(self.groups, rows * self.range_ms / span)
+        # No window shows more than its slices hold together.
+        in_window = min(
+            _distinct(self.groups, rows * self.range_ms / span), groups * max(1.0, self.range_ms / span)
+        )
         return self._expected(taken, groups, self.due_per_ms * span * in_window)
 
     @cached_property

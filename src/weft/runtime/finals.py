@@ -28,8 +28,6 @@ Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 _PAIRS = 2_000_000
 """How many (window, group) pairs are looked at in one go."""
-_SEARCH = 30
-"""What it costs to find a range and to combine it, in rows looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,18 +85,10 @@ def finals(
 def _combined(
     state: RelationState, primitives: Sequence[Primitive], due: Windows, predicates: Sequence["Formula"]
 ) -> Iterator[Combined]:
-    if all(map(has_totals, primitives)) and not _few(state, due):
+    # Totals need no order and look at each row once: they are faster for a single window, too.
+    if all(map(has_totals, primitives)):
         return totals(state, primitives, due.start, due.end, due.predicate, predicates)
     return ranges(state, primitives, due, predicates)
-
-
-def _few(state: RelationState, due: Windows) -> bool:
-    """Return whether so few pairs of windows and groups are due that looking at all rows costs more.
-
-    Ranges need rows in another order than they are kept in, so few is next to none.
-    """
-    groups = max(1, len(state.fragments)) * max(1, len(state.groups))
-    return len(due) * groups * _SEARCH < len(state)
 
 
 def ranges(

@@ -32,9 +32,9 @@ Values = npt.NDArray[Any]
 _Name = tuple[Primitive | None, bool]
 """What is added up: a primitive's values, or (True) which of them are valid."""
 _SHARDS: _Name = (None, False)
-_CELLS = 8_000_000
-"""How many totals of one kind are kept at a time: 64 MB of them."""
-_BATCH = 1 << 17
+_CELLS = 2_000_000
+"""How many totals of one kind are kept at a time: 16 MB of them."""
+_BATCH = 1 << 16
 """How many totals are picked for windows at a time: they should stay in the processor's cache."""
 _RESULTS = 2_000_000
 """How many (window, key) pairs are answered at a time."""
@@ -154,8 +154,10 @@ def _answers(
         distinct = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
         shape = len(job.window), len(distinct)
         sums = {name: _nothing(measure, shape) for name, measure in measures.items()}
-        for chunk in span:
-            _add_chunk(fragments, job, grid, predicate, formulas, measures, chunk, next(rows), room, sums)
+        # Infinities of both signs add up to NaN, as they should.
+        with np.errstate(all="ignore"):
+            for chunk in span:
+                _add_chunk(fragments, job, grid, predicate, formulas, measures, chunk, next(rows), room, sums)
         yield _combined(primitives, job, distinct, sums)
 
 
@@ -248,12 +250,11 @@ def _room(room: Times, measure: _Measure, cells: int, width: int) -> Values:
 
 def _run(ufunc: np.ufunc, grid: Values, place: Times, values: Values, anchor: int) -> None:
     """Fill in totals from each cell to the anchor (with it on the left), and leave the last row empty."""
-    with np.errstate(all="ignore"):
-        ufunc.at(grid.reshape(-1), place, values)
-        for cell in range(anchor - 1, -1, -1):
-            ufunc(grid[cell], grid[cell + 1], out=grid[cell])
-        for cell in range(anchor + 2, len(grid) - 1):
-            ufunc(grid[cell], grid[cell - 1], out=grid[cell])
+    ufunc.at(grid.reshape(-1), place, values)
+    for cell in range(anchor - 1, -1, -1):
+        ufunc(grid[cell], grid[cell + 1], out=grid[cell])
+    for cell in range(anchor + 2, len(grid) - 1):
+        ufunc(grid[cell], grid[cell - 1], out=grid[cell])
 
 
 def _picked(ufunc: np.ufunc, running: Values, job: Job, windows: Rows) -> Values:
@@ -262,8 +263,7 @@ def _picked(ufunc: np.ufunc, running: Values, job: Job, windows: Rows) -> Values
     right = job.last[windows]
     if (right > job.anchor).any():
         rest = np.where(right > job.anchor, right, len(running) - 1)
-        with np.errstate(all="ignore"):
-            ufunc(picked, running[rest], out=picked)
+        ufunc(picked, running[rest], out=picked)
     return picked
 
 
@@ -281,11 +281,10 @@ def _blank(picked: Values, measure: _Measure, mask: npt.NDArray[np.int8]) -> Non
 def _by_key(ufunc: np.ufunc, picked: Values, begins: Rows) -> Values:
     if len(begins) == picked.shape[1]:
         return picked
-    with np.errstate(all="ignore"):
-        if len(begins) == 1:
-            reduced: Values = ufunc.reduce(picked, axis=1, keepdims=True, dtype=picked.dtype)
-        else:
-            reduced = ufunc.reduceat(picked, begins, axis=1, dtype=picked.dtype)
+    if len(begins) == 1:
+        reduced: Values = ufunc.reduce(picked, axis=1, keepdims=True, dtype=picked.dtype)
+    else:
+        reduced = ufunc.reduceat(picked, begins, axis=1, dtype=picked.dtype)
     return reduced
 
 

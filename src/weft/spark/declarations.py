@@ -48,10 +48,7 @@ class Tables(Mapping[str, StaticTable]):
         return {name: table.error for name, table in list(self._tables.items()) if table.error is not None}
 
     def refresh_due(self) -> None:
-        """Before a batch: read again what was asked for or is due, and let go of what no job reads.
-
-        The batch's own job must have been made by then.
-        """
+        """Before a batch: read again what was asked for or is due, and let go of what no job reads."""
         for name, table in list(self._tables.items()):
             if not table.refresh_if_due():
                 _LOG.warning("table %s keeps its old contents: %s", name, table.error)

@@ -46,6 +46,8 @@ class _Prepared:
             self.rows = snapshot.drop(_READING).withColumn(COPY, copy).persist()
         # Known weakly: a job that is gone reads no more.
         self.readers: WeakSet[object] = WeakSet()
+        self.spared = False
+        """Whether the last sweep found no reader."""
 
 
 class _Contents:
@@ -69,16 +71,20 @@ class _Contents:
         if name not in self._prepared:
             self._prepared[name] = _Prepared(self.snapshot, list(keys.values()))
         self._prepared[name].readers.add(reader)
+        self._prepared[name].spared = False
         return self._prepared[name].rows
 
     def forget(self, reader: object) -> None:
         for prepared in self._prepared.values():
             prepared.readers.discard(reader)
 
-    def sweep(self) -> bool:
-        """Let go of what nobody reads; return whether anything is left."""
-        for name in [name for name, prepared in self._prepared.items() if not prepared.readers]:
-            self._prepared.pop(name).rows.unpersist()
+    def sweep(self, *, spare: bool = False) -> bool:
+        """Let go of what nobody reads, or spare it the first time; return whether anything is left."""
+        for name, prepared in list(self._prepared.items()):
+            unread = not prepared.readers
+            if unread and (prepared.spared or not spare):
+                self._prepared.pop(name).rows.unpersist()
+            prepared.spared = unread
         if not self._prepared:
             self.snapshot.unpersist()
         return bool(self._prepared)
@@ -156,10 +162,13 @@ class StaticTable:
             return True
 
     def sweep(self) -> None:
-        """Let go of what no living reader has asked for."""
+        """Let go of what no living reader has asked for since the last sweep.
+
+        What a query was tried out with is still there when it joins, and so is a plan's when it changes.
+        """
         with self._lock:
             self._replaced = [contents for contents in self._replaced if contents.sweep()]
-            if self._contents is not None and not self._contents.sweep():
+            if self._contents is not None and not self._contents.sweep(spare=True):
                 self._contents = None
 
     def release(self) -> None:

@@ -1,0 +1,260 @@
+"""Which predicates share fragments, and when rows are not shared at all (SDF, section 4.3.3; DESIGN 3)."""
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.expression import Column
+from weft.optimizer.cost import PAPER_WEIGHTS, WEIGHTS, Fragmentation
+from weft.optimizer.explain import explain
+from weft.optimizer.fragments import MOST_CELLS, cost, measured_key, roots_of
+from weft.optimizer.plan import SharedPlan
+from weft.optimizer.rules import Sharing, optimize
+from weft.optimizer.statistics import Sample, Statistics
+from weft.predicates import attributes, canonical, codebook
+from weft.query import bind, parse_select
+from weft.query.logical import Catalog, ColumnDef, LogicalQuery, StreamDef
+from weft.runtime.planner import Planner
+from weft.types import BIGINT, DOUBLE, STRING, TIMESTAMP
+
+STREAM = StreamDef(
+    name="trades",
+    time="time",
+    columns=tuple(
+        ColumnDef(name=name, type=type)
+        for name, type in (("time", TIMESTAMP), ("symbol", STRING), ("price", DOUBLE), ("vol", BIGINT))
+    ),
+)
+SLIDING = "[RANGE '10 min' SLIDE '1 s']"
+Values = Mapping[str, npt.NDArray[np.float64]]
+
+
+def queries(predicates: Iterable[str], window: str = SLIDING) -> list[LogicalQuery]:
+    """Return a count of rows for each WHERE clause."""
+    texts = [f"SELECT count(*) AS n FROM trades {window} WHERE {one}" for one in predicates]
+    return [
+        bind(parse_select(text, name=f"q{number}"), Catalog(streams=(STREAM,)))
+        for number, text in enumerate(texts)
+    ]
+
+
+def statistics(several: Iterable[LogicalQuery], values: Values, *, rows: float = 500_000) -> Statistics:
+    """Return the statistics of a stream whose rows look like the given ones, a minute of it in a batch."""
+    found = attributes(canonical(query.predicate) for query in several)
+    positions = {}
+    for expression, attribute in found.items():
+        assert isinstance(expression, Column)
+        points = np.array(attribute.points, dtype=np.float64)
+        own = values[expression.name]
+        equal = np.isin(own, points)
+        positions[(), expression] = 2 * np.searchsorted(points, own) + equal
+    sample = Sample(
+        rows=len(next(iter(values.values()))),
+        attributes={((), expression): attribute for expression, attribute in found.items()},
+        positions=positions,
+    )
+    return Statistics(rows=rows, span_ms=60_000, sample=sample)
+
+
+def spread(seed: int = 1, rows: int = 2_048) -> Values:
+    """Return independent prices and volumes, even over 0 … 1,000."""
+    chance = np.random.default_rng(seed)
+    return {"price": chance.uniform(0, 1000, rows), "vol": np.floor(chance.uniform(0, 1000, rows))}
+
+
+def thresholds(count: int) -> list[str]:
+    """Return as many predicates on vol as on price."""
+    steps = [1 + 998 * number // count for number in range(count)]
+    return [f"vol > {step}" for step in steps] + [f"price > {step}.5" for step in steps]
+
+
+def split_by(plan: SharedPlan) -> list[set[str]]:
+    """Return the columns that each relation tests."""
+    return [{str(one) for one in attributes(relation.predicates)} for relation in plan.relations]
+
+
+def test_cuts_on_price_do_not_split_a_query_on_vol() -> None:
+    several = queries(thresholds(100))
+    found = statistics(several, spread())
+    plan = optimize(several, statistics=found)
+    assert sorted(map(sorted, split_by(plan))) == [["price"], ["vol"]]
+    joint = optimize(several, statistics=found, sharing=Sharing.JOINT)
+    assert split_by(joint) == [{"vol", "price"}]
+    assert cost(plan, found) < cost(joint, found)
+
+
+def test_few_cuts_share_one_root() -> None:
+    several = queries([*thresholds(2), "true"])
+    plan = optimize(several, statistics=statistics(several, spread()))
+    assert split_by(plan) == [{"vol", "price"}]
+    assert len(plan.relations[0].predicates) == 5
+
+
+def test_in_between_what_belongs_together_is_together() -> None:
+    mixed = [f"symbol = 'a' AND vol > {step}" for step in range(0, 1000, 10)]
+    mixed += [f"symbol = 'a' AND price > {step}.5" for step in range(0, 1000, 10)] + ["symbol = 'a'"]
+    several = queries(mixed)
+    values = {**spread(), "symbol": np.zeros(2_048)}
+    found = attributes(canonical(query.predicate) for query in several)
+    sample = statistics(queries(thresholds(1)), spread()).sample
+    chance = np.random.default_rng(2)
+    positions = {
+        ((), expression): chance.integers(0, attribute.positions - 1, len(values["symbol"]))
+        for expression, attribute in found.items()
+    }
+    measured = Sample(
+        rows=sample.rows, attributes={((), key): one for key, one in found.items()}, positions=positions
+    )
+    plan = optimize(several, statistics=Statistics(sample=measured))
+    assert len(plan.relations) == 2
+    assert {len(relation.predicates) for relation in plan.relations} == {100, 101}
+
+
+def test_rows_are_not_shared_where_fragments_are_as_many_as_rows() -> None:
+    # A row satisfies few predicates, and rows of a slice hardly twice the same ones.
+    lows = np.random.default_rng(3).uniform(-200, 990, (20, 3))
+    boxes = [
+        f"vol BETWEEN {int(vol)} AND {int(vol) + 330} AND price BETWEEN {price:.3f} AND {price + 330:.3f}"
+        for vol, price, _ in lows
+    ]
+    several = queries(boxes, "[RANGE '1 s']")
+    found = statistics(several, spread(), rows=20_000)
+    plan = optimize(several, statistics=found)
+    assert [relation.shared for relation in plan.relations] == [False]
+    assert "not shared: a row is aggregated once for each predicate" in explain(STREAM, plan)
+    assert cost(plan, found) < cost(optimize(several, statistics=found, sharing=Sharing.JOINT), found)
+
+
+def test_table_5() -> None:
+    # The paper's example: 189,445 rows in ten minutes, 12,068 fragments, α = β = 76.
+    found = Fragmentation(rows=189_445, fragments=12_068, alpha=76, beta=76)
+    assert found.unshared.total == 76 * 189_445
+    assert found.shared.total == 189_445 + 12_068 * 76
+
+
+def test_figure_10_sharing_stops_paying_where_fragments_are_as_many_as_rows() -> None:
+    rows, alpha = 189_445, 76
+    pays = [
+        Fragmentation(rows=rows, fragments=k, alpha=alpha, beta=alpha).shared.total < alpha * rows
+        for k in range(1, rows + 1, 997)
+    ]
+    # |T| + kα < α|T| exactly while k < |T| (1 − 1/α).
+    assert pays == [k < rows * (1 - 1 / alpha) for k in range(1, rows + 1, 997)]
+    assert pays[0]
+    assert not pays[-1]
+
+
+def test_with_the_papers_costs_the_choice_is_table_5s() -> None:
+    several = queries(thresholds(8))
+    for values in (spread(rows=2_048), spread(rows=16)):
+        found = statistics(several, values, rows=len(values["vol"]))
+        plan = optimize(several, statistics=found, sharing=Sharing.JOINT)
+        (root,) = roots_of(plan, found, PAPER_WEIGHTS)
+        fragmentation = root.fragmentation()
+        assert root.shared.rows == pytest.approx(fragmentation.rows * (root.signature > 0).mean())
+        assert root.unshared.rows == pytest.approx(fragmentation.unshared.total)
+
+
+def test_k_alpha_and_beta_are_those_of_the_rows() -> None:
+    several = queries(["vol > 10", "vol > 20", "price > 5"])
+    values = {"vol": np.array([5.0, 15, 25, 25, 5]), "price": np.array([1.0, 1, 9, 9, 1])}
+    (root,) = roots_of(
+        optimize(several, statistics=statistics(several, values), sharing=Sharing.JOINT),
+        statistics(several, values),
+    )
+    # Signatures {}, {0}, {0,1,2}, {0,1,2}, {}: two fragments beside F0.
+    assert root.fragmentation() == Fragmentation(rows=5, fragments=2, alpha=7 / 5, beta=2.0)
+
+
+def test_a_grid_is_never_larger_than_its_table() -> None:
+    boxes = [f"vol > {step} AND price > {step}.5" for step in range(1000)]
+    several = queries(boxes)
+    plan = optimize(several, statistics=statistics(several, spread()), sharing=Sharing.JOINT)
+    assert len(plan.relations) > 1
+    for relation in plan.relations:
+        assert len(codebook(relation.predicates).fragments) <= MOST_CELLS
+
+
+def test_a_predicate_too_wide_for_any_grid_is_alone() -> None:
+    wide = " AND ".join(f"price + {number} BETWEEN 1 AND 5" for number in range(12))
+    plan = optimize(queries([wide, "vol > 5", "vol > 6"]))
+    assert sorted(len(relation.predicates) for relation in plan.relations) == [1, 2]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), sharing=st.sampled_from(Sharing), seed=st.integers(0, 99))
+def test_every_query_is_answered_from_one_relation_that_has_its_predicate(
+    data: st.DataObject, sharing: Sharing, seed: int
+) -> None:
+    clause = st.builds(
+        "{} {} {}".format, st.sampled_from(["vol", "price"]), st.sampled_from("<>="), st.integers(0, 9)
+    )
+    both = st.builds("{} AND {}".format, clause, clause)
+    texts = data.draw(st.lists(st.one_of(clause, both, st.just("true")), min_size=1, max_size=20))
+    several = queries(texts)
+    chance = np.random.default_rng(seed)
+    values = {name: chance.integers(0, 10, 64).astype(np.float64) for name in ("vol", "price")}
+    plan = optimize(several, statistics=statistics(several, values), sharing=sharing)
+    assert [answer.query for answer in plan.answers] == several
+    for answer in plan.answers:
+        relation = plan.relations[answer.relation]
+        assert answer.predicate == canonical(answer.query.predicate)
+        assert answer.predicate in relation.predicates
+        assert answer.query.window in relation.windows
+    # A row must count once for a predicate: no two relations of a grouping have one in common.
+    everyone = [predicate for relation in plan.relations for predicate in relation.predicates]
+    assert len(everyone) == len(set(everyone))
+    assert all(one >= two for one, two in pairwise(relation.shared for relation in plan.relations))
+
+
+def test_measured_group_counts_outweigh_estimates() -> None:
+    several = queries(thresholds(100), "[RANGE '5 s' SLIDE '1 s']")
+    found = statistics(several, spread())
+    joint = optimize(several, statistics=found, sharing=Sharing.JOINT)
+    told = Statistics(
+        rows=found.rows,
+        span_ms=found.span_ms,
+        sample=found.sample,
+        # Volume and price turn out to go together: hardly more groups than cuts.
+        groups={measured_key(joint.relations[0]): 300.0},
+    )
+    assert cost(joint, told) < cost(joint, found)
+    assert len(optimize(several, statistics=found).relations) == 2
+    assert len(optimize(several, statistics=told).relations) == 1
+
+
+def test_a_plan_is_kept_until_another_is_clearly_better() -> None:
+    several = queries(thresholds(100))
+    apart = statistics(several, spread())
+    planner = Planner()
+    plan = planner.plan(several, lambda _: apart.sample)
+    assert len(plan.relations) == 2
+    assert planner.reconsider(plan, several) is plan
+    planner.note(plan, rows=500_000, span_ms=60_000, groups=[900, 900])
+    assert planner.reconsider(plan, several) is plan
+
+
+def test_a_plan_made_without_rows_is_provisional() -> None:
+    several = queries(thresholds(3))
+    planner = Planner()
+    planner.plan(several, None)
+    assert planner.provisional
+    planner.plan(several, lambda _: Sample(rows=0, attributes={}, positions={}))
+    assert planner.provisional
+    planner.plan(several, lambda _: statistics(several, spread()).sample)
+    assert not planner.provisional
+
+
+def test_one_predicate_needs_no_rows_to_judge_by() -> None:
+    planner = Planner()
+    planner.plan(queries(["vol > 5", "vol > 5"]), None)
+    assert not planner.provisional
+
+
+def test_weights_are_positive() -> None:
+    assert min(WEIGHTS.row, WEIGHTS.group, WEIGHTS.final, WEIGHTS.root) > 0
