@@ -48,7 +48,7 @@ class Sharing(StrEnum):
     """Rows are aggregated once for each predicate that they satisfy."""
 
 
-_JOINTLY = partial(share_fragments, weights=Weights(root=1e18))
+_JOINTLY = partial(share_fragments, weights=Weights(row=1e9, root=1e18))
 RULES: Mapping[Sharing, tuple[Rule, ...]] = {
     # Fragments after slices, so that each predicate is seen once.
     Sharing.AUTO: (share_slices, share_fragments),
