@@ -123,7 +123,7 @@ class Pipeline:
         try:
             plan = leaves([query], self.planner.slicing)
             job = BatchJob(plan, self.stream, self.tables, self.functions)
-            job.run(spark.createDataFrame([], ddl(self.stream.columns)), self._bounds())
+            job.run(spark.createDataFrame([], ddl(self.stream.columns)), Bounds(watermark=None, future=None))
         except (PySparkException, TypeError, InternalError) as error:
             raise EngineError(f"query {query.name} cannot be run: {str(error).splitlines()[0]}") from error
 
