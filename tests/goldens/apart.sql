@@ -1,4 +1,4 @@
--- Predicates, keys and joins make relations of their own, in as few jobs as there are joins.
+-- Keys and joins make relations of their own; predicates do not. One job computes them all.
 CREATE STREAM trades (time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT)
   USING parquet OPTIONS (path 'trades/') EVENT TIME time;
 CREATE TABLE close (symbol STRING, cp DOUBLE) USING csv OPTIONS (path 'close.csv', header 'true');

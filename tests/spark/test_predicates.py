@@ -96,7 +96,7 @@ def test_weft_the_reference_and_ordinary_spark_agree_on_predicates(spark: SparkS
 
 
 def assert_same_for(case: Case, expected: Replay, one: Replayed, other: Replayed) -> None:
-    """Fail unless two runs gave the queries of a case the same rows, batch by batch."""
+    """Fail unless two runs gave the queries of a case the same rows."""
     for spec in case.specs:
         wanted = expected.results(spec.name)
         assert_equal_runs(spec, wanted, one.results(spec.name), other.results(spec.name))

@@ -43,6 +43,7 @@ from weft.optimizer.rules import optimize
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
 from weft.runtime.finals import Windows, finals
+from weft.runtime.fragments import Signatures
 from weft.runtime.programs import programs
 from weft.runtime.state import Block, RelationState
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
@@ -287,14 +288,24 @@ def test_adding_an_aggregate_takes_one_value(monkeypatch: pytest.MonkeyPatch) ->
 
     state = RelationState([])
     slices: list[list[float | None]] = [[3.0, None, 8.0], [5.5], [None]]
-    partials = {one: lifted(one, slices) for one in relation.primitives}
-    starts = np.array([0, 5_000, 10_000])
-    state.add(Block(starts=starts, keys=pa.table({"n": [0] * 3}).select([]), partials=partials))
-    due = Windows(query=np.zeros(2, np.int32), start=np.array([0, 10_000]), end=np.array([10_000, 20_000]))
+    state.add(
+        Block(
+            starts=np.array([0, 5_000, 10_000]),
+            keys=pa.table({"n": [0] * 3}).select([]),
+            fragments=np.zeros(3, np.int32),
+            signatures=Signatures(predicates=relation.predicates, bits=np.ones((1, 1), dtype=bool)),
+            partials={one: lifted(one, slices) for one in relation.primitives},
+        )
+    )
+    due = Windows(
+        query=np.zeros(2, np.int32), start=np.array([0, 10_000]), end=np.array([10_000, 20_000]),
+        predicate=np.zeros(2, np.int32),
+    )  # fmt: skip
     program = next(iter(programs(plan)))
-    (found,) = finals(state, relation.primitives, program, due)
-    assert found.table["aggregate0"].to_pylist() == [5.0, None]
-    assert found.table["aggregate1"].to_pylist() == [8.0, None]
+    pieces = [piece.table for piece in finals(state, program, due, relation.predicates)]
+    found = pa.concat_tables(pieces).sort_by("window_start")
+    assert found["aggregate0"].to_pylist() == [5.0, None]
+    assert found["aggregate1"].to_pylist() == [8.0, None]
 
 
 def test_count_of_rows_counts_nulls_too() -> None:

@@ -10,6 +10,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from tests.unit.aggregate_samples import lifted
+from tests.unit.checkpoint_samples import (
+    ANOTHER,
+    GROUPING,
+    KNOWN,
+    codebooks,
+    commit,
+    numbers,
+    one_row,
+    restored,
+)
 from tests.unit.state_samples import (
     COUNT,
     EXACT,
@@ -29,32 +39,13 @@ from weft.errors import EngineError
 from weft.expression import Call, Column
 from weft.runtime import checkpoint as checkpoint_module
 from weft.runtime.blocks import read_block, write_block
-from weft.runtime.checkpoint import Checkpoint, Commit, StoredQuery, fingerprint
-from weft.runtime.clock import Clock, RowCounts
+from weft.runtime.checkpoint import Checkpoint, fingerprint
 from weft.runtime.state import Block
 from weft.types import BIGINT, BOOLEAN, DataType, Kind
 
 ALL = (*EXACT, SPREAD)
-COUNTS = RowCounts(good=3, late=1, no_time=2, future=4)
-GROUPING = ((), (Column("symbol", BIGINT),), None)
-
-
-def commit(number: int, newest_slice: int | None = None) -> Commit:
-    return Commit(
-        number=number,
-        batch=number + 10,
-        clock=Clock(watermark=5, oldest=None, newest=-7, counts=COUNTS),
-        queries=(
-            StoredQuery(name="big", text="SELECT 'ü'", first_start=None),
-            StoredQuery(name="b", text="", first_start=4),
-        ),
-        newest_slice=newest_slice,
-        stream="(x BIGINT) EVENT TIME x",
-    )
-
-
-def numbers(checkpoint: Checkpoint) -> list[int]:
-    return [one.number for one in checkpoint.commits()]
+ALL_ROWS: list[Any] = ["all"]
+"""The predicate of most blocks here, which are named rather than written out."""
 
 
 # Blocks.
@@ -66,8 +57,12 @@ def test_a_block_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, 
     path = tmp_path_factory.mktemp("blocks") / "block.arrow"
     for keyed in (True, False):
         before = block(several, ALL, keyed=keyed)
-        write_block(path, before)
-        after = read_block(path).block(ALL)
+        write_block(path, before, "book")
+        stored = read_block(path)
+        assert stored.codebook == "book"
+        after = stored.block(ALL, before.signatures)
+        assert after.fragments.dtype == before.fragments.dtype
+        assert after.fragments.tolist() == before.fragments.tolist()
         assert (after.rows, len(after)) == (before.rows, len(before))
         assert list(after.partials) == list(before.partials)
         for one in ALL:
@@ -80,8 +75,8 @@ def test_a_block_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, 
 def test_numbers_wider_than_any_arrow_integer_come_back(tmp_path: Path) -> None:
     fees = [Decimal(10**36 - 1), Decimal(1 - 10**36), None]
     before = block([Row(place, "k", None, None, fee) for place, fee in enumerate(fees)])
-    write_block(tmp_path / "b", before)
-    after = read_block(tmp_path / "b").block(EXACT)
+    write_block(tmp_path / "b", before, "book")
+    after = read_block(tmp_path / "b").block(EXACT, before.signatures)
     assert after.partials[FEES].fields[0].tolist()[:2] == [(10**36 - 1) * 100, (1 - 10**36) * 100]
     assert after.partials[FEES].valid_mask().tolist() == [True, True, False]
 
@@ -96,18 +91,20 @@ def test_binary_and_boolean_partials_come_back(tmp_path: Path) -> None:
     before = Block(
         starts=np.arange(3),
         keys=pa.table({"x": [0, 0, 0]}).select([]),
+        fragments=np.zeros(3, np.int32),
+        signatures=one_row().signatures,
         partials={one: lifted(one, some) for one, some in zip(primitives, slices, strict=True)},
     )
-    write_block(tmp_path / "b", before)
-    assert contents(state_of(read_block(tmp_path / "b").block(primitives), keyed=False)) == contents(
-        state_of(before, keyed=False)
-    )
+    write_block(tmp_path / "b", before, "book")
+    after = read_block(tmp_path / "b").block(primitives, before.signatures)
+    assert contents(state_of(after, keyed=False)) == contents(state_of(before, keyed=False))
 
 
 def test_of_a_stored_block_only_known_primitives_are_taken(tmp_path: Path) -> None:
     row = Row(0, "a", 7, "x", None)
-    write_block(tmp_path / "b", block([row], [COUNT, TOTAL]))
-    after = read_block(tmp_path / "b").block((FIRST, TOTAL))
+    before = block([row], [COUNT, TOTAL])
+    write_block(tmp_path / "b", before, "book")
+    after = read_block(tmp_path / "b").block((FIRST, TOTAL), before.signatures)
     assert list(after.partials) == [TOTAL]
     # What the block lacks is empty, as for a query that came later.
     state = state_of(after, block([row], [FIRST, TOTAL]))
@@ -122,10 +119,13 @@ def test_a_primitive_is_known_wherever_its_text_stood(tmp_path: Path) -> None:
     before = Block(
         starts=np.array([0]),
         keys=pa.table({"x": [0]}).select([]),
+        fragments=np.zeros(1, np.int32),
+        signatures=one_row().signatures,
         partials={total((1, 2)): block([Row(0, None, 3, None, None)], [TOTAL]).partials[TOTAL]},
     )
-    write_block(tmp_path / "b", before)
-    assert list(read_block(tmp_path / "b").block((total((70, 80)),)).partials) == [total((1, 2))]
+    write_block(tmp_path / "b", before, "book")
+    after = read_block(tmp_path / "b").block((total((70, 80)),), before.signatures)
+    assert list(after.partials) == [total((1, 2))]
 
 
 # Commits.
@@ -140,14 +140,15 @@ def test_a_commit_comes_back_as_it_was(tmp_path: Path) -> None:
         "same columns": pa.table({"x": pa.array([Decimal("2.5")], pa.decimal128(38, 2)), "s": ["b"]}),
         "other columns": pa.table({"y": [1.5, float("inf")]}),
     }
-    checkpoint.write(commit(3, newest_slice=0), {GROUPING: written}, results)
+    checkpoint.write(commit(3, newest_slice=0), {(GROUPING, 0): written}, results)
 
     again = Checkpoint(tmp_path)
-    assert again.commits() == [commit(3, newest_slice=0)]
+    assert again.commits() == [commit(3, newest_slice=0, codebooks=tuple(codebooks(again)))]
     assert again.results(3) == results
-    ((grouping, stored),) = again.blocks({fingerprint(GROUPING): GROUPING, "unknown": None})
+    ((grouping, stored, signatures),) = again.blocks({**KNOWN, "unknown": ANOTHER}, ALL_ROWS)
     assert grouping == GROUPING
-    assert contents(state_of(stored.block(EXACT))) == contents(state_of(written))
+    assert [stored.codebook] == codebooks(again)
+    assert contents(state_of(stored.block(EXACT, signatures))) == contents(state_of(written))
     # Queries with the same columns share a file.
     assert len(list(tmp_path.glob("commits/*/results-*.arrow"))) == 2
 
@@ -157,22 +158,29 @@ def test_a_commit_of_nothing(tmp_path: Path) -> None:
     checkpoint.write(commit(0), {}, {})
     assert numbers(checkpoint) == [0]
     assert checkpoint.results(0) == {}
-    assert list(checkpoint.blocks({fingerprint(GROUPING): GROUPING})) == []
+    assert restored(checkpoint) == []
+    assert codebooks(checkpoint) == []
+
+
+def test_a_block_of_nothing_leaves_nothing(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.write(commit(0), {(GROUPING, 0): block([])}, {})
+    assert restored(checkpoint) == []
+    assert codebooks(checkpoint) == []
 
 
 def test_commits_and_blocks_come_oldest_first(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
     for number in (9, 10, 100):
-        checkpoint.write(commit(number), {GROUPING: block([Row(number, None, None, None, None)])}, {})
+        checkpoint.write(commit(number), {(GROUPING, 0): one_row(number)}, {})
     assert numbers(checkpoint) == [9, 10, 100]
-    stored = [one.block(EXACT) for _, one in checkpoint.blocks({fingerprint(GROUPING): GROUPING})]
-    assert [one.starts.tolist() for one in stored] == [[9], [10], [100]]
+    assert [one.starts.tolist() for one in restored(checkpoint)] == [[9], [10], [100]]
 
 
 def test_blocks_of_relations_that_nobody_needs_are_not_read(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
-    checkpoint.write(commit(0), {GROUPING: block([Row(0, None, None, None, None)])}, {})
-    assert list(checkpoint.blocks({fingerprint("another"): "another"})) == []
+    checkpoint.write(commit(0), {(GROUPING, 0): one_row()}, {})
+    assert list(checkpoint.blocks({fingerprint(ANOTHER): ANOTHER}, ALL_ROWS)) == []
 
 
 def test_an_unfinished_commit_was_never_made(tmp_path: Path) -> None:
@@ -188,14 +196,15 @@ def test_an_unfinished_commit_was_never_made(tmp_path: Path) -> None:
 
 def test_a_write_that_failed_can_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = Checkpoint(tmp_path)
-    blocks: dict[object, Block] = {GROUPING: block([Row(0, None, None, None, None)])}
+    blocks = {(GROUPING, 0): one_row()}
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_module, "write_block", _disk_full)
         with pytest.raises(OSError, match="full"):
             checkpoint.write(commit(0), blocks, {})
     assert numbers(checkpoint) == []
-    checkpoint.write(commit(0), {}, {})
+    checkpoint.write(commit(0), blocks, {})
     assert numbers(checkpoint) == [0]
+    assert [one.starts.tolist() for one in restored(checkpoint)] == [[0]]
 
 
 def _disk_full(*_: object) -> None:
@@ -217,10 +226,14 @@ def test_everything_is_on_disk_before_the_rename(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(checkpoint_module, "_sync", sync)
     monkeypatch.setattr(Path, "rename", rename)
     one = block([Row(0, "a", 1, None, None)])
-    Checkpoint(tmp_path).write(commit(0), {GROUPING: one}, {"q": pa.table({"x": [1]})})
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.write(commit(0), {(GROUPING, 0): one}, {"q": pa.table({"x": [1]})})
+    (book,) = codebooks(checkpoint)
+    # A commit may refer to a codebook, so that is safe before anything else is written.
+    assert steps[:3] == [f".{book}.arrow", f".{book}.arrow → {book}.arrow", "codebooks"]
     renamed = steps.index(".000000000 → 000000000")
-    assert set(steps[:renamed]) == {
-        f"block-{fingerprint(GROUPING)}.arrow", "results-0.arrow", "commit.json", ".000000000",
+    assert set(steps[3:renamed]) == {
+        f"block-{fingerprint(GROUPING)}-0.arrow", "results-0.arrow", "commit.json", ".000000000",
     }  # fmt: skip
     assert steps[renamed + 1 :] == ["commits"]
 
@@ -254,16 +267,17 @@ def test_commits_that_nothing_needs_are_removed(
     assert numbers(checkpoint) == left
 
 
-def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 99])
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, version: int) -> None:
     checkpoint = Checkpoint(tmp_path)
     checkpoint.write(commit(0), {}, {})
     path = tmp_path / "commits" / "000000000" / "commit.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
     with pytest.raises(EngineError, match="another version"):
         checkpoint.commits()
 
 
 def test_a_fingerprint_is_the_same_in_every_run() -> None:
-    assert fingerprint(GROUPING) == fingerprint(((), (Column("symbol", BIGINT, (3, 9)),), None))
-    assert fingerprint(GROUPING) != fingerprint(((), (Column("Symbol", BIGINT),), None))
+    assert fingerprint(GROUPING) == fingerprint(((), (Column("symbol", BIGINT, (3, 9)),)))
+    assert fingerprint(GROUPING) != fingerprint(((), (Column("Symbol", BIGINT),)))
     assert fingerprint(()) == "2e38e77b22c314a4"

@@ -10,8 +10,10 @@ from tests.unit.language_samples import CATALOG
 from weft.errors import InternalError
 from weft.expression import Call, Column, Literal
 from weft.optimizer.plan import SharedPlan, answer, leaf, lift
-from weft.optimizer.rules import RULES, leaves, optimize, share_slices
+from weft.optimizer.rules import RULES, Sharing, leaves, optimize, share_slices
 from weft.optimizer.slices import Slicing, edge_classes
+from weft.optimizer.statistics import Statistics, assumed
+from weft.predicates import TRUE, canonical
 from weft.query import bind, parse_select
 from weft.query.logical import AggregateCall, LogicalQuery
 from weft.runtime.programs import program_of, programs
@@ -47,9 +49,6 @@ def test_queries_that_differ_in_windows_share_one_relation() -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("SELECT count(*) AS c FROM trades {} WHERE vol > 5", "SELECT count(*) AS c FROM trades {}"),
-        ("SELECT count(*) AS c FROM trades {} WHERE vol > 5",
-         "SELECT count(*) AS c FROM trades {} WHERE vol > 6"),
         ("SELECT symbol, count(*) AS c FROM trades {} GROUP BY symbol",
          "SELECT count(*) AS c FROM trades {}"),
         ("SELECT symbol, count(*) AS c FROM trades {} GROUP BY symbol",
@@ -59,11 +58,76 @@ def test_queries_that_differ_in_windows_share_one_relation() -> None:
         ("SELECT count(*) AS c FROM trades T {} JOIN close C ON T.symbol = C.symbol",
          "SELECT count(*) AS c FROM trades T {} LEFT JOIN close C ON T.symbol = C.symbol"),
     ],
-    ids=["a predicate", "two predicates", "a key", "two keys", "a join", "two joins"],
+    ids=["a key", "two keys", "a join", "two joins"],
 )  # fmt: skip
-def test_what_keeps_relations_apart(first: str, second: str) -> None:
-    plan = optimize(queries(first.format(FIVE), second.format(SEVEN)))
+@pytest.mark.parametrize("sharing", Sharing)
+def test_what_keeps_relations_apart(first: str, second: str, sharing: Sharing) -> None:
+    plan = optimize(queries(first.format(FIVE), second.format(SEVEN)), sharing=sharing)
     assert [one.relation for one in plan.answers] == [0, 1]
+    assert [one.grouping for one in plan.answers] == [one.grouping for one in plan.relations]
+
+
+# Shared fragments; tests/unit/test_choosing.py asks when they pay.
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("vol > 5", "true"), ("vol > 5", "vol > 6"), ("vol > 5", "price < 2"), ("ok", "vol IN (5, 6)")],
+    ids=["a predicate", "two constants", "two columns", "two kinds"],
+)
+def test_queries_that_differ_in_predicates_share_one_relation(first: str, second: str) -> None:
+    several = queries(
+        f"SELECT count(*) AS c FROM trades {FIVE} WHERE {first}",
+        f"SELECT max(price) AS m FROM trades {SEVEN} WHERE {second}",
+    )
+    plan = optimize(several)
+    (relation,) = plan.relations
+    assert relation.windows == {query.window for query in several}
+    assert relation.predicates == tuple(canonical(query.predicate) for query in several)
+    assert relation.shared
+    assert kept(plan) == [["count(*)", "max(price)"]]
+    assert [one.relation for one in plan.answers] == [0, 0]
+    # Each reads the fragments that satisfy its own predicate.
+    assert tuple(one.predicate for one in plan.answers) == relation.predicates
+
+
+def test_ways_of_sharing() -> None:
+    several = queries(
+        f"SELECT count(*) AS c FROM trades {FIVE}",
+        f"SELECT count(*) AS c FROM trades {FIVE} WHERE vol > 5",
+        f"SELECT count(*) AS c FROM trades {SEVEN} WHERE vol > 5",
+    )
+    big = canonical(several[1].predicate)
+    found = {
+        sharing: [(one.predicates, one.shared) for one in optimize(several, sharing=sharing).relations]
+        for sharing in Sharing
+    }
+    assert found == {
+        Sharing.AUTO: [((TRUE, big), True)],
+        Sharing.JOINT: [((TRUE, big), True)],
+        Sharing.SEPARATE: [((TRUE,), True), ((big,), True)],
+        Sharing.UNSHARED: [((TRUE, big), False)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("vol > 5 AND ok", "ok AND 5 < vol"),
+        ("vol > 5", "NOT vol <= 5"),
+        ("vol > 5", "vol >= 6 OR vol > 5"),
+        ("vol BETWEEN 5 AND 9", "vol >= 5 AND vol <= 9"),
+        ("symbol IN ('b', 'a')", "symbol = 'a' OR symbol = 'b'"),
+    ],
+)
+def test_predicates_that_mean_the_same_are_one(first: str, second: str) -> None:
+    plan = optimize(
+        queries(*(f"SELECT count(*) AS c FROM trades {FIVE} WHERE {one}" for one in (first, second))),
+        sharing=Sharing.SEPARATE,
+    )
+    (relation,) = plan.relations
+    assert len(relation.predicates) == 1
+    assert [one.predicate for one in plan.answers] == [*relation.predicates] * 2
 
 
 def test_the_order_of_keys_does_not_matter() -> None:
@@ -102,7 +166,12 @@ def test_each_primitive_is_kept_once() -> None:
         )
     )
     assert kept(plan) == [["sum(price)", "count(price)", "moments(price)", "count(*)"]]
-    assert [one.aggregates for one in plan.answers] == [((0, 1), (1,)), ((0,), (2,), (2,)), ((3,), (0, 1))]
+    total, count, moments, everything = plan.relations[0].primitives
+    assert [one.aggregates for one in plan.answers] == [
+        ((total, count), (count,)),
+        ((total,), (moments,), (moments,)),
+        ((everything,), (total, count)),
+    ]
 
 
 def test_a_filter_is_part_of_what_is_aggregated() -> None:
@@ -133,6 +202,11 @@ def test_an_aggregate_that_does_not_exist_is_our_fault() -> None:
 # Rules.
 
 
+def unseen(plan: SharedPlan) -> Statistics:
+    """Return the statistics of a stream that nobody has seen."""
+    return assumed((one.joins, predicate) for one in plan.relations for predicate in one.predicates)
+
+
 def test_a_rule_that_changes_nothing_returns_its_argument() -> None:
     for several in (
         queries(),
@@ -142,9 +216,23 @@ def test_a_rule_that_changes_nothing_returns_its_argument() -> None:
         ),
     ):
         plan = leaves(several)
-        assert share_slices(plan) is plan
-    shared = optimize(queries(*[f"SELECT count(*) AS c FROM trades {one}" for one in (FIVE, SEVEN)]))
-    assert all(rule(shared) is shared for rule in RULES)
+        assert share_slices(plan, unseen(plan)) is plan
+    shared = optimize(
+        queries(
+            *[f"SELECT count(*) AS c FROM trades {one}" for one in (FIVE, SEVEN)],
+            f"SELECT symbol, count(*) AS c FROM trades {FIVE} WHERE ok GROUP BY symbol",
+        )
+    )
+    assert len(shared.relations) == 2
+    for rules in RULES.values():
+        assert all(rule(shared, unseen(shared)) is shared for rule in rules)
+
+
+def test_rows_that_are_copied_already_are_left_so() -> None:
+    several = queries(*(f"SELECT count(*) AS c FROM trades {FIVE} WHERE vol > {one}" for one in (5, 6)))
+    plan = optimize(several, sharing=Sharing.UNSHARED)
+    *_, copy_rows = RULES[Sharing.UNSHARED]
+    assert copy_rows(plan, unseen(plan)) is plan
 
 
 def test_a_plan_is_a_value() -> None:
@@ -161,40 +249,46 @@ SELECTS = [
     for where, group in (
         ("", ""),
         ("WHERE ok", ""),
+        ("WHERE vol > 5", ""),
         ("", "GROUP BY symbol"),
         ("WHERE ok", "GROUP BY symbol, n"),
     )
 ]
 
 
-@settings(max_examples=40)
-@given(st.lists(st.sampled_from(SELECTS), max_size=12))
-def test_a_shared_plan_answers_every_query_as_its_leaf_would(texts: Sequence[str]) -> None:
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from(SELECTS), max_size=12), st.sampled_from(Sharing))
+def test_a_shared_plan_answers_every_query_as_its_leaf_would(texts: Sequence[str], sharing: Sharing) -> None:
     several = queries(*texts)
-    plan = optimize(several)
+    plan = optimize(several, sharing=sharing)
     assert [one.query for one in plan.answers] == several
-    groupings = [relation.grouping for relation in plan.relations]
-    assert len(set(groupings)) == len(groupings)
+    apart = [(one.grouping, predicate) for one in plan.relations for predicate in one.predicates]
+    assert len(set(apart)) == len(apart)
+    groupings = {relation.grouping for relation in plan.relations}
+    # A few predicates fit one grid, and on a stream not seen yet they are worth one.
+    assert len(plan.relations) == (len(apart) if sharing is Sharing.SEPARATE else len(groupings))
     for one in plan.answers:
         relation, own = plan.relations[one.relation], leaf(one.query)
         # The relation feeds the leaf: its edges, attributes and primitives refine it.
-        assert relation.grouping == own.grouping
+        assert relation.grouping == one.grouping == own.grouping
+        assert one.predicate == own.predicates[0] == canonical(one.query.predicate)
+        assert one.predicate in relation.predicates
         assert own.windows <= relation.windows
         assert own.edges(plan.slicing) <= relation.edges(plan.slicing)
         assert set(own.primitives) <= set(relation.primitives)
         assert len(set(relation.primitives)) == len(relation.primitives)
         alone = answer(one.query, own, 0)
-        read = [[relation.primitives[place] for place in places] for places in one.aggregates]
-        assert read == [[own.primitives[place] for place in places] for places in alone.aggregates]
+        assert (one.keys, one.aggregates) == (alone.keys, alone.aggregates)
+        assert {primitive for several in one.aggregates for primitive in several} <= set(relation.primitives)
     asked = {window for query in several for window in (query.window,)}
     assert asked == {window for relation in plan.relations for window in relation.windows}
 
 
-def test_programs_forget_names_and_windows() -> None:
+def test_programs_forget_names_windows_and_predicates() -> None:
     plan = optimize(
         queries(
             f"SELECT sum(price) AS a FROM trades {FIVE}",
-            f"SELECT sum(price) AS b FROM trades {SEVEN}",
+            f"SELECT sum(price) AS b FROM trades {SEVEN} WHERE vol > 5",
             f"SELECT sum(price) AS c FROM trades {SEVEN} HAVING count(*) > 1",
             f"SELECT sum(price) + 1 AS d FROM trades {SEVEN}",
             f"SELECT sum(price) AS e FROM trades {SEVEN} EMIT EMPTY",

@@ -44,7 +44,7 @@ def _assumed(plan: SharedPlan) -> list[Fragmentation]:
 
 def _fragments(relation: Relation, found: Fragmentation, *, assumed: bool) -> list[str]:
     """Tell k, α, β and the two costs of Table 5."""
-    rows = "of rows spread evenly" if assumed else "of the last batch"
+    rows = "rows spread evenly" if assumed else "rows of the last batch"
     count = len(relation.predicates)
     together, apart = found.shared, found.unshared
     lines = [

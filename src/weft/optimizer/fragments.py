@@ -171,7 +171,8 @@ def share_fragments(plan: SharedPlan, statistics: Statistics, weights: Weights =
     order = sorted(range(len(relations)), key=lambda number: not relations[number].shared)
     moved = {old: new for new, old in enumerate(order)}
     answers = tuple(replace(one, relation=moved[place[one.relation]]) for one in plan.answers)
-    return replace(plan, relations=tuple(relations[number] for number in order), answers=answers)
+    merged = replace(plan, relations=tuple(relations[number] for number in order), answers=answers)
+    return plan if merged == plan else merged
 
 
 def roots_of(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -> list[Root]:

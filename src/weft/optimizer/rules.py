@@ -20,6 +20,8 @@ def share_slices(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
     merged: dict[object, list[int]] = {}
     for number, relation in enumerate(plan.relations):
         merged.setdefault((relation.grouping, relation.predicates), []).append(number)
+    if len(merged) == len(plan.relations):
+        return plan
     relations = tuple(union(plan.relations[number] for number in members) for members in merged.values())
     place = {number: index for index, members in enumerate(merged.values()) for number in members}
     answers = tuple(replace(one, relation=place[one.relation]) for one in plan.answers)
@@ -29,6 +31,8 @@ def share_slices(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
 def copy_rows(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
     """Have rows aggregated once for each predicate that they satisfy, whatever it costs."""
     copied = [replace(one, shared=len(one.predicates) == 1) for one in plan.relations]
+    if tuple(copied) == plan.relations:
+        return plan
     order = sorted(range(len(copied)), key=lambda number: not copied[number].shared)
     moved = {old: new for new, old in enumerate(order)}
     answers = tuple(replace(one, relation=moved[one.relation]) for one in plan.answers)

@@ -133,7 +133,7 @@ class Checkpoint:
         """Return the name of a codebook, written if it is not there yet."""
         if signatures not in self._names:
             names = [described(predicate) for predicate in signatures.predicates]
-            content = json.dumps(names).encode() + np.packbits(signatures.bits).tobytes()
+            content = json.dumps(names).encode() + np.packbits(signatures.bits, axis=1).tobytes()
             name = sha256(content).hexdigest()[:32]
             path = self._codebooks / f"{name}.arrow"
             if not path.exists():

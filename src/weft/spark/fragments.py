@@ -76,16 +76,24 @@ class FragmentCoder:
         return self.numbered[0].end if self._relations and self._first_is_shared else NOBODYS + 1
 
     def positions(self) -> list[Column]:
-        """Return the position of each attribute, to be selected beside the row's columns."""
+        """Return where each attribute's value stands, to be selected beside the row's columns.
+
+        The search's answers −(m + 1) … m − 1 become 0 … 2m, and NULL comes last.
+        """
         by_joins = {relation.joins: self._translator(relation) for relation in self._relations}
-        return [
-            search(attribute, by_joins[joins]).alias(self._names[joins, expression])
-            for (joins, expression), attribute in self._searched.items()
-        ]
+        found = []
+        for (joins, expression), attribute in self._searched.items():
+            shift = len(attribute.points) + 1
+            place = search(attribute, by_joins[joins]) + F.lit(shift)
+            null = F.lit(attribute.positions - 1)
+            found.append(F.coalesce(place, null).alias(self._names[joins, expression]))
+        return found
 
     def column(self, bad: Column, taken: Sequence[Column | None]) -> Column:
         """Return the numbers of a row's fragments: one, or an exploded array if rows are repeated.
 
+        NULLs among them stand for relations that have no use for the row, and are to be dropped. (Taking them
+        out of the array first would cost ten times as much: Spark interprets functions with a lambda.)
         `bad` is NULL for good rows, and `taken` says for each relation which of them it takes.
         """
         own = [self._fragment(index, taken[index]) for index in range(len(self._relations))]
@@ -98,9 +106,7 @@ class FragmentCoder:
             return counted
         others = [F.when(bad.isNull(), one) for one in rest]
         kinds = [relation.shared for relation in self._relations[len(own) - len(rest) :]]
-        each = F.array_compact(
-            F.array(counted, *(one for one, shared in zip(others, kinds, strict=True) if shared))
-        )
+        each = F.array(counted, *(one for one, shared in zip(others, kinds, strict=True) if shared))
         nothing = F.array().cast("array<int>")
         lists = [F.coalesce(one, nothing) for one, shared in zip(others, kinds, strict=True) if not shared]
         return F.explode(F.concat(each, *lists) if lists else each)
@@ -138,8 +144,7 @@ class FragmentCoder:
             return F.when(reduce(Column.__and__, wanted), number) if wanted else number
         cell = self._cell(relation, book)
         if relation.shared:
-            looked_up = F.get(numbers(np.maximum(book.fragments + own.first, NOBODYS)), cell)
-            looked_up = F.when(looked_up >= own.first, looked_up)
+            looked_up = F.get(numbers(book.fragments + own.first, known=book.fragments >= 0), cell)
         else:
             looked_up = F.get(_members(book, own.first), cell)
         return looked_up if taken is None else F.when(taken, looked_up)
@@ -147,11 +152,9 @@ class FragmentCoder:
     def _cell(self, relation: Relation, book: Codebook) -> Column:
         parts = []
         for attribute, share in zip(book.attributes, book.shares, strict=True):
-            found = F.col(self._names[relation.joins, attribute.expression])
-            by_search = numbers(_in_search_order(share))
-            shift = len(attribute.points) + 1
-            parts.append(F.coalesce(F.get(by_search, found + F.lit(shift)), F.lit(int(share[-1]))))
-        return reduce(Column.__add__, parts, F.lit(0))
+            place = F.col(self._names[relation.joins, attribute.expression])
+            parts.append(F.get(numbers(_in_search_order(share)), place))
+        return reduce(Column.__add__, parts) if parts else F.lit(0)
 
 
 def attributes_of(relations: Sequence[Relation]) -> dict[Place, Attribute]:
@@ -179,13 +182,13 @@ def search(attribute: Attribute, translate: Translator) -> Column:
 
 
 def _in_search_order(by_position: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Return shares in the order of the search's answers, −(m + 1) … m − 1; NULL's own is left out.
+    """Return shares in the order of the search's answers, −(m + 1) … m − 1, and then NULL's.
 
     >>> _in_search_order(np.array([10, 11, 12, 13, 14, 99]))  # points a, b: below a, a, between, b, above b
-    array([14, 12, 10, 11, 13])
+    array([14, 12, 10, 11, 13, 99])
     """
     values = by_position[:-1]
-    return np.concatenate([values[::2][::-1], values[1::2]])
+    return np.concatenate([values[::2][::-1], values[1::2], by_position[-1:]])
 
 
 def _members(book: Codebook, first: int) -> Column:

@@ -28,6 +28,7 @@ from weft.spark.tables import Joins, StaticTable
 from weft.spark.times import event_time
 
 TIME = "__weft_time"
+BAD = "__weft_bad"
 FRAGMENT = "__weft_fragment"
 SLICE = "__weft_slice"
 OLDEST, NEWEST = "oldest", "newest"
@@ -95,7 +96,10 @@ class BatchJob:
         """Return the batch's groups, and the counts of rows that are in none."""
         self._prepare(bounds)
         steps = self._steps()
-        rows = self._rows(batch).select("*", *steps.positions).withColumn(FRAGMENT, steps.fragment)
+        rows = self._rows(batch).select("*", self._bad().alias(BAD), *steps.positions)
+        rows = rows.withColumn(FRAGMENT, steps.fragment)
+        if self.fragments.repeats_rows:
+            rows = rows.where(F.col(FRAGMENT).isNotNull())
         return rows.select(*steps.fields).groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
 
     def _rows(self, batch: DataFrame) -> DataFrame:
@@ -148,7 +152,7 @@ class BatchJob:
     def _fragment(self) -> Column:
         conditions = [self._joins.taken(relation) for relation in self.relations]
         taken = [reduce(Column.__and__, some) if some else None for some in conditions]
-        return self.fragments.column(self._bad(), taken)
+        return self.fragments.column(F.col(BAD), taken)
 
     def _fields(self) -> list[Column]:
         """Return what is grouped and aggregated, each in its slot.

@@ -39,9 +39,13 @@ def points_array(points: Sequence[Point], type: DataType) -> Column:
     return _split([repr(point) for point in points], "double" if type.is_fractional else "bigint")
 
 
-def numbers(values: npt.NDArray[np.integer]) -> Column:
-    """Return an array of whole numbers as a constant."""
-    return _split(list(map(str, values.tolist())), "int")
+def numbers(values: npt.NDArray[np.integer], known: npt.NDArray[np.bool_] | None = None) -> Column:
+    """Return an array of whole numbers as a constant, with NULL for those that are not known."""
+    texts = list(map(str, values.tolist()))
+    if known is None or known.all():
+        return _split(texts, "int")
+    shown = [text if one else "" for text, one in zip(texts, known.tolist(), strict=True)]
+    return F.split(F.lit(",".join(shown)), ",").try_cast("array<int>")
 
 
 def condition(formula: Formula, translate: Translator) -> Column:
