@@ -10,6 +10,7 @@ aggregates rows once for each predicate instead.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import combinations
 from math import exp, gcd, prod
 
 import numpy as np
@@ -27,6 +28,8 @@ Numbers = npt.NDArray[np.int64]
 MOST_CELLS = 1 << 16
 """The largest grid of codes that a root may have: it is looked up in one table."""
 _NO_FRAGMENT = 0
+_MOST_PAIRED = 24
+"""Up to so many roots, all pairs are tried for the best one to merge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,23 +244,40 @@ def _roots(leaves: Sequence[Root]) -> list[Root]:
     for one in leaves:
         key = frozenset(one.cuts) if one.cells <= MOST_CELLS else one
         families.setdefault(key, []).append(one)
-    together = [root for family in families.values() for root in _fitting(family)]
-    together.sort(key=lambda root: -len(root.relation.predicates))
+    found = [root for family in families.values() for root in _fitting(family)]
+    if len(found) > _MOST_PAIRED:
+        found.sort(key=lambda root: -len(root.relation.predicates))
+        return _inserted(found)
+    gains = {pair: _gain(*pair) for pair in combinations(found, 2)}
+    while gains and max(gains.values()) >= 0:
+        one, two = max(gains, key=gains.__getitem__)
+        rest = [root for root in found if root is not one and root is not two]
+        both = one.with_other(two)
+        gains = {pair: gain for pair, gain in gains.items() if not {one, two} & set(pair)}
+        gains |= {(both, root): _gain(both, root) for root in rest}
+        found = [both, *rest]
+    return found
+
+
+def _inserted(roots: Sequence[Root]) -> list[Root]:
+    """Add roots one by one to the one that gains most by it: for when there are too many to try all pairs."""
     found: list[Root] = []
-    for root in together:
-        merged = [one.with_other(root) for one in found]
-        gains = [
-            one.expected.microseconds + root.expected.microseconds - both.expected.microseconds
-            if both.cells <= MOST_CELLS
-            else -1.0
-            for one, both in zip(found, merged, strict=True)
-        ]
+    for root in roots:
+        gains = [_gain(one, root) for one in found]
         best = int(np.argmax(gains)) if gains else -1
         if best >= 0 and gains[best] >= 0:
-            found[best] = merged[best]
+            found[best] = found[best].with_other(root)
         else:
             found.append(root)
     return found
+
+
+def _gain(one: Root, two: Root) -> float:
+    """Return what a batch saves if two roots are one, in microseconds."""
+    both = one.with_other(two)
+    if both.cells > MOST_CELLS:
+        return -1.0
+    return one.expected.microseconds + two.expected.microseconds - both.expected.microseconds
 
 
 def _fitting(family: Sequence[Root]) -> list[Root]:

@@ -43,7 +43,7 @@ class Statistics:
     """A batch as it is expected: how many rows over how long, and what they look like."""
 
     rows: float = 500_000.0
-    span_ms: float = 60_000.0
+    span_ms: float = 600_000.0
     sample: Sample
     groups: Mapping[object, float] = field(default_factory=dict)
     """How many groups roots had in the last batch: by grouping, predicates and whether they shared."""

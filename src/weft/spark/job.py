@@ -109,7 +109,7 @@ class BatchJob:
 
     def _steps(self) -> _Steps:
         """Return the columns of each step: built once, and again only if rows are coded in another way."""
-        forms = tuple((coder.uses_table, coder.depth) for coder in self.coders)
+        forms = tuple((coder.uses_table, coder.uses_panes, coder.depth) for coder in self.coders)
         if self._built is None or self._built[0] != forms:
             steps = _Steps(
                 inputs=self._inputs(), positions=self.fragments.positions(), fragment=self._fragment(),

@@ -1,14 +1,15 @@
 """Give each row its slice, natively.
 
-Two ways, both exact:
+Three ways, all exact:
 
 - *grid*: the common panes of all windows. One modulo per row; right as long as a batch has few groups.
+- *panes*: where slices are several panes long and groups are many, the slice of each pane ahead is looked up.
 - *table*: for windows with hardly any common divisor, over batches long in event time. Time ahead is cut into
   equal cells; a cell's entry names the last edge before it and the edges inside it, so a row costs a look-up
-  and a few comparisons. Rows outside the table take the grid.
+  and a few comparisons.
 
-Either may give a start inside a slice instead of its beginning; the driver, which sees only distinct starts,
-rounds them down to the slice's edge.
+Rows outside a look-up take the grid. Each way may give a start inside a slice instead of its beginning; the
+driver, which sees only distinct starts, rounds them down to the slice's edge.
 """
 
 from collections.abc import Hashable
@@ -26,9 +27,12 @@ from weft.optimizer.slice_starts import MICROSECONDS, Times, slice_starts
 from weft.optimizer.slices import EdgeClass, Slicing, common_grid
 from weft.spark.constants import Constants
 
-_FEW_GROUPS = 65_536
+_FEW_GROUPS = 32_768
 _PANES_PER_SLICE = 1.5
-"""The table pays when panes make more groups than the first, and a slice has more panes than the second."""
+"""Panes are looked up when they make more groups than the first, and a slice has more than the second."""
+_MAX_PANES = 65_536
+_PANES_PER_SLICE_OF_TABLE = 4
+"""The table pays when a batch has more panes than the first, and a slice more than the second."""
 _NEVER = np.iinfo(np.int64).max
 _MAX_EDGES = 16_384
 _MAX_CELLS = 65_536
@@ -57,14 +61,16 @@ class SliceCoder:
         self._windows, self._slicing = relation.windows, slicing
         self._name = name
         self.uses_table = False
-        """Whether rows are looked up rather than computed; what once pays is kept."""
+        """Whether rows are looked up in cells rather than computed; what once pays is kept."""
+        self.uses_panes = False
+        """Whether rows are looked up by pane."""
         self.depth = 0
         """How many edges a cell may have: a part of the generated code, so it only grows."""
 
     @property
     def shape(self) -> Hashable:
         """What the column depends on: relations of one shape can use one column."""
-        return self._name if self.uses_table else self._grid
+        return self._name if self.uses_table or self.uses_panes else self._grid
 
     def prepare(
         self, constants: Constants, *, begin_us: int | None, span_us: int, groups: float = 1.0
@@ -73,9 +79,24 @@ class SliceCoder:
 
         `groups` is how many groups a pane is expected to have.
         """
-        if begin_us is None or not (self.uses_table or self._table_pays(span_us, groups)):
+        if begin_us is None:
             return
-        self.uses_table = True
+        if self.uses_table or self._table_pays(span_us):
+            self.uses_table = True
+            self._prepare_table(constants, begin_us, span_us)
+        elif self.uses_panes or self._panes_pay(span_us, groups):
+            self.uses_panes = True
+            self._prepare_panes(constants, begin_us, span_us)
+
+    def _prepare_panes(self, constants: Constants, begin_us: int, span_us: int) -> None:
+        width = self._grid.modulus * MICROSECONDS
+        begin = begin_us - (begin_us - self._grid.residue * MICROSECONDS) % width
+        count = min(_MAX_PANES, span_us // width + 2)
+        panes = begin + np.arange(count, dtype=np.int64) * width
+        constants.number(f"{self._name}_begin", begin)
+        constants.array(f"{self._name}_panes", (slice_starts(panes, self.classes) - begin) // width)
+
+    def _prepare_table(self, constants: Constants, begin_us: int, span_us: int) -> None:
         table = build_table(self._manager, self.classes, begin_us, span_us)
         # More comparisons than needed are harmless; a stable number keeps the compiled code.
         self.depth = max(self.depth, len(table.inside))
@@ -95,9 +116,13 @@ class SliceCoder:
     def _panes_per_slice(self) -> float:
         return 1 / self._grid.modulus / edge_rate(tuple(self._windows), self._slicing)
 
-    def _table_pays(self, span_us: int, groups: float) -> bool:
+    def _panes_pay(self, span_us: int, groups: float) -> bool:
         panes = span_us / (self._grid.modulus * MICROSECONDS)
         return panes * groups > _FEW_GROUPS and self._panes_per_slice > _PANES_PER_SLICE
+
+    def _table_pays(self, span_us: int) -> bool:
+        panes = span_us / (self._grid.modulus * MICROSECONDS)
+        return panes > _MAX_PANES and self._panes_per_slice > _PANES_PER_SLICE_OF_TABLE
 
     def starts(self, coded: Times) -> Times:
         """Return the starts of the slices that coded times lie in."""
@@ -107,6 +132,11 @@ class SliceCoder:
         """Return the start of each row's slice, or a time within it, in microseconds."""
         width = self._grid.modulus * MICROSECONDS
         pane = time - F.pmod(time - F.lit(self._grid.residue * MICROSECONDS), F.lit(width))
+        if self.uses_panes and not self.uses_table:
+            begin = constants.read(f"{self._name}_begin")
+            number = F.call_function("div", time - begin, F.lit(width)).cast("int")
+            first = F.get(constants.whole(f"{self._name}_panes"), number)
+            return F.coalesce(begin + first * F.lit(width), pane)
         if not self.uses_table:
             return pane
         begin, end = (constants.read(f"{self._name}_{bound}") for bound in ("begin", "end"))
