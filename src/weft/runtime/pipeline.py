@@ -41,6 +41,8 @@ from weft.spark.session import utc
 
 _US = 1000
 _END_OF_TIME = (1 << 63) - 1
+_FIRST_SPAN = 600_000_000
+"""How much event time the first batch is taken to cover, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ class Pipeline:
         self._signatures: Sequence[Signatures] = ()
         self._programs: Mapping[Program, Sequence[Answer]] = {}
         self._windows = np.empty((0, 3), dtype=np.int64)
-        self._span = 0
+        self._span = _FIRST_SPAN
 
     def add(self, query: LogicalQuery) -> None:
         """Let a query join before the next batch."""
@@ -149,7 +151,7 @@ class Pipeline:
         seen = decode.seen(job, result)
         blocks = self._blocks(job, result)
         self.clock = before.after(seen, self.stream)
-        self._note(job, result, seen, list(blocks.values()))
+        self._note(job, result, seen, () if before.watermark is None else list(blocks.values()))
         self._span = self._expected_span(before)
         report = self._answer(batch.sparkSession, self.clock.advance_from(before))
         return replace(

@@ -35,23 +35,40 @@ class Planner:
     """Since the last time that the plan was looked at."""
     _patience: int = 1
     """How many batches until it is looked at again: twice as many each time that it stays."""
+    _per_slice: tuple[float, ...] = ()
+    """How many groups a slice of each relation of the current plan is expected to have."""
+    _expected: Statistics | None = None
+    """What the current plan was chosen by."""
+    _expected_groups: Mapping[object, float] = field(default_factory=dict)
+    """How many groups each relation of the current plan is expected to have in a batch."""
 
     def plan(self, queries: Sequence[LogicalQuery], take_sample: TakeSample | None) -> SharedPlan:
         """Plan queries anew; without a batch at hand, by what would be expected of any stream."""
         self._batches, self._patience = 0, 1
-        self._sample, self.provisional = None, False
+        self._sample, self.provisional, self._expected = None, False, None
         apart = leaves(queries, self.slicing)
         several = len({(one.grouping, one.predicates) for one in apart.relations}) > len(
             {one.grouping for one in apart.relations}
         )
         if not several:
-            return optimize(queries, self.slicing, sharing=self.sharing)
+            return self._chosen(optimize(queries, self.slicing, sharing=self.sharing), None)
         sample = None if take_sample is None else take_sample(share_slices(apart, self._statistics(None)))
         if sample is None or not sample.rows:
             self.provisional = True
-            return optimize(queries, self.slicing, sharing=self.sharing)
+            return self._chosen(optimize(queries, self.slicing, sharing=self.sharing), None)
         self._sample = sample
-        return optimize(queries, self.slicing, self._statistics(sample), self.sharing)
+        statistics = self._statistics(sample)
+        return self._chosen(optimize(queries, self.slicing, statistics, self.sharing), statistics)
+
+    def _chosen(self, plan: SharedPlan, statistics: Statistics | None) -> SharedPlan:
+        """Note what a plan is expected to do."""
+        self._expected = statistics
+        self._per_slice = (1.0,) * len(plan.relations)
+        if statistics is not None:
+            roots = roots_of(plan, statistics)
+            self._expected_groups = {measured_key(root.relation): root.expected.groups for root in roots}
+            self._per_slice = tuple(root.expected.groups / root.slices for root in roots)
+        return plan
 
     def reconsider(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan:
         """Return a better plan if the batches since the last look tell of one; else the same."""
@@ -59,6 +76,9 @@ class Planner:
             return plan
         statistics = self._statistics(self._sample)
         self._batches, self._patience = 0, 2 * self._patience
+        if not self._surprised(statistics):
+            return plan
+        self._chosen(plan, statistics)
         other = optimize(queries, self.slicing, statistics, self.sharing)
         if {measured_key(one) for one in other.relations} == {measured_key(one) for one in plan.relations}:
             return plan
@@ -66,10 +86,23 @@ class Planner:
         if then > _WORTH * now or now - then < _WORTH_MICROSECONDS:
             return plan
         self._patience = 1
-        return other
+        return self._chosen(other, statistics)
 
-    def note(self, plan: SharedPlan, *, rows: int, span_ms: float, groups: Sequence[int]) -> None:
-        """Take in what a batch showed: its rows, the event time it covers, and each relation's groups."""
+    def _surprised(self, now: Statistics) -> bool:
+        """Say whether the stream is not as it was expected to be: by half, or twice over."""
+        then = self._expected
+        if then is None:
+            return True
+        pairs = [(now.rows, then.rows), (now.span_ms, then.span_ms)]
+        expected = self._expected_groups
+        pairs += [(count, expected[key]) for key, count in now.groups.items() if key in expected]
+        return any(not 0.5 < one / max(other, 1.0) < 2.0 for one, other in pairs)
+
+    def note(self, plan: SharedPlan, *, rows: int, span_ms: float, groups: Sequence[int] = ()) -> None:
+        """Take in what a batch showed: its rows, the event time it covers, and each relation's groups.
+
+        The first batch's groups are no measure: without a watermark, its slices are cut into panes.
+        """
         if not rows:
             return
         self._batches += 1
@@ -77,20 +110,13 @@ class Planner:
         self._rows = rows if self._rows is None else (self._rows + rows) / 2
         self._span_ms = span_ms if self._span_ms is None else (self._span_ms + span_ms) / 2
         measured = {
-            measured_key(one): float(count) for one, count in zip(plan.relations, groups, strict=True)
+            measured_key(one): float(count) for one, count in zip(plan.relations, groups, strict=False)
         }
         self._groups = dict(list({**self._groups, **measured}.items())[-_REMEMBERED:])
 
     def groups_per_slice(self, plan: SharedPlan) -> tuple[float, ...]:
         """Return how many groups a slice of each relation is expected to have."""
-        if self._sample is None:
-            return (1.0,) * len(plan.relations)
-        roots = roots_of(plan, self._statistics(self._sample))
-        return tuple(root.expected.groups / root.slices for root in roots)
-
-    def statistics(self) -> Statistics | None:
-        """Return what the current plan was chosen by, if the stream was sampled for it."""
-        return None if self._sample is None else self._statistics(self._sample)
+        return self._per_slice if len(self._per_slice) == len(plan.relations) else ()
 
     def _statistics(self, sample: Sample | None) -> Statistics:
         found = Statistics(sample=sample or Sample(rows=0, attributes={}, positions={}))

@@ -48,6 +48,8 @@ def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, st
         "spark.sql.warehouse.dir": Path(_scratch().name, "warehouse").as_uri(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Noting the line of Python that made each column costs more than making it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if memory or "SPARK_DRIVER_MEMORY" not in environ:
         common["spark.driver.memory"] = memory or DEFAULT_MEMORY

@@ -79,19 +79,19 @@ class SliceCoder:
 
         `groups` is how many groups a pane is expected to have.
         """
-        if begin_us is None:
-            return
-        if self.uses_table or self._table_pays(span_us):
+        if begin_us is not None and (self.uses_table or self._table_pays(span_us)):
             self.uses_table = True
             self._prepare_table(constants, begin_us, span_us)
         elif self.uses_panes or self._panes_pay(span_us, groups):
             self.uses_panes = True
             self._prepare_panes(constants, begin_us, span_us)
 
-    def _prepare_panes(self, constants: Constants, begin_us: int, span_us: int) -> None:
+    def _prepare_panes(self, constants: Constants, begin_us: int | None, span_us: int) -> None:
         width = self._grid.modulus * MICROSECONDS
+        # Nobody knows where the first batch begins; but its code should be that of the others.
+        count = 1 if begin_us is None else min(_MAX_PANES, span_us // width + 2)
+        begin_us = begin_us or 0
         begin = begin_us - (begin_us - self._grid.residue * MICROSECONDS) % width
-        count = min(_MAX_PANES, span_us // width + 2)
         panes = begin + np.arange(count, dtype=np.int64) * width
         constants.number(f"{self._name}_begin", begin)
         constants.array(f"{self._name}_panes", (slice_starts(panes, self.classes) - begin) // width)
@@ -134,7 +134,7 @@ class SliceCoder:
         pane = time - F.pmod(time - F.lit(self._grid.residue * MICROSECONDS), F.lit(width))
         if self.uses_panes and not self.uses_table:
             begin = constants.read(f"{self._name}_begin")
-            number = F.call_function("div", time - begin, F.lit(width)).cast("int")
+            number = F.call_function("div", time - begin, F.lit(width)).try_cast("int")
             first = F.get(constants.whole(f"{self._name}_panes"), number)
             return F.coalesce(begin + first * F.lit(width), pane)
         if not self.uses_table:
