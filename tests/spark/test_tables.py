@@ -18,8 +18,9 @@ from weft.query import bind, parse_select
 from weft.query.logical import Catalog, ColumnDef, StreamDef, TableDef
 from weft.spark import tables as tables_module
 from weft.spark.declarations import Tables
+from weft.spark.joins import Joins
 from weft.spark.schemas import column_defs
-from weft.spark.tables import Joins, StaticTable
+from weft.spark.tables import StaticTable
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = "time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT"

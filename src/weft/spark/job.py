@@ -22,9 +22,10 @@ from weft.spark.constants import Constants
 from weft.spark.failures import Failures
 from weft.spark.fragments import NOBODYS, FragmentCoder
 from weft.spark.functions import FunctionCalls
+from weft.spark.joins import Joins
 from weft.spark.layout import ROWS, Layout, Slot, lay_out
 from weft.spark.slicing import SliceCoder
-from weft.spark.tables import Joins, StaticTable
+from weft.spark.tables import StaticTable
 from weft.spark.times import event_time
 
 TIME = "__weft_time"

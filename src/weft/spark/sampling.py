@@ -15,7 +15,8 @@ from weft.predicates import Attribute
 from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, named
 from weft.spark.fragments import Place, attributes_of, search
-from weft.spark.tables import Joins, StaticTable
+from weft.spark.joins import Joins
+from weft.spark.tables import StaticTable
 
 SAMPLED_ROWS = 2_048
 

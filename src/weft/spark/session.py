@@ -48,6 +48,8 @@ def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, st
         "spark.sql.warehouse.dir": Path(_scratch().name, "warehouse").as_uri(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Spark keeps 100; code that falls out is compiled and warmed up again.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         # Noting the line of Python that made each column costs more than making it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }

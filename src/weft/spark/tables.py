@@ -1,15 +1,10 @@
-"""Static tables: read once, read again when asked, and joined to the stream once for all queries.
+"""Static tables: read once, and read again when asked.
 
 A table is read into a snapshot that Spark keeps. Each way to join it is prepared from the snapshot once, and
 kept for all plans that join it so. What a later reading replaces is let go when the last batch on it is over.
-
-Every table is joined from the left, so no row of the stream is lost, and its rows of equal key are numbered.
-A relation that joins a table takes the rows with a partner (or all, for LEFT JOIN); one that does not takes
-the first copy of each row. So relations with different joins still read the same rows in the same job.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import count
 from threading import RLock
@@ -22,12 +17,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from weft.errors import SourceError
-from weft.expression import Call, Expression, columns
-from weft.expression import Column as ColumnName
-from weft.optimizer.plan import Relation
-from weft.query.coercion import common_type
-from weft.query.logical import ColumnDef, Join, JoinKind
-from weft.spark.columns import Translator, Udf, named
+from weft.expression import Expression
+from weft.query.logical import ColumnDef
+from weft.spark.columns import named
 from weft.spark.schemas import column_defs
 from weft.spark.session import utc
 
@@ -37,17 +29,95 @@ _READING = "__weft_reading"
 _READINGS = count()
 
 
-class _Prepared:
+class Prepared:
     """A snapshot numbered by key, and those who read it."""
 
     def __init__(self, snapshot: DataFrame, keys: Sequence[Column]) -> None:
-        copy = F.row_number().over(Window.partitionBy(*keys).orderBy(F.lit(0))) - 1
+        self.keys = tuple(keys)
         with utc(snapshot.sparkSession):
-            self.rows = snapshot.drop(_READING).withColumn(COPY, copy).persist()
+            self.unique = _unique(snapshot, keys)
+            """Whether no key has two rows."""
+            copy = F.lit(0)
+            if not self.unique:
+                copy = F.row_number().over(Window.partitionBy(*keys).orderBy(F.lit(0))) - 1
+            self.rows = snapshot.drop(_READING).withColumn(COPY, copy)
+            if not self.unique:
+                self.rows.persist()
         # Known weakly: a job that is gone reads no more.
         self.readers: WeakSet[object] = WeakSet()
         self.spared = False
-        """Whether the last sweep found no reader."""
+        """Whether nobody read it at the last sweep."""
+        self.merged: tuple[tuple[Prepared, ...], DataFrame | None] | None = None
+        """What it was last merged with, and into what."""
+
+    def release(self) -> None:
+        """Let go of what Spark keeps of it."""
+        if not self.unique:
+            self.rows.unpersist()
+        self._forget_merged()
+
+    def _forget_merged(self) -> None:
+        if self.merged is not None and self.merged[1] is not None:
+            self.merged[1].unpersist()
+        self.merged = None
+
+    def merge(self, others: Sequence["Prepared"]) -> DataFrame | None:
+        """Return this and other tables as one, with a row for each key of any; None if a key has several."""
+        same = self.merged is not None and all(
+            one is two for one, two in zip(self.merged[0], others, strict=False)
+        )
+        if self.merged is None or not same or len(self.merged[0]) != len(others):
+            self._forget_merged()
+            several = (self, *others)
+            whole = _merge(several) if all(one.unique for one in several) else None
+            self.merged = tuple(others), whole
+        return self.merged[1]
+
+
+def merged(several: Sequence[Prepared]) -> DataFrame | None:
+    """Return tables as one, by their keys: see `merged_key` and `merged_column`; None if that cannot be."""
+    return several[0].merge(several[1:])
+
+
+def merged_key(place: int) -> str:
+    """Return the name of a key of merged tables."""
+    return f"key{place}"
+
+
+def merged_column(table: int, name: str) -> str:
+    """Return the name of a table's column in merged tables."""
+    return f"table{table}_{name}"
+
+
+def _merge(several: Sequence[Prepared]) -> DataFrame:
+    whole: DataFrame | None = None
+    places = range(len(several[0].keys))
+    for number, one in enumerate(several):
+        keys = [key.alias(f"__weft_right{place}") for place, key in enumerate(one.keys)]
+        names = [named(name).alias(merged_column(number, name)) for name in one.rows.columns]
+        # A NULL key has no partner.
+        own = one.rows.select(*keys, *names).dropna(subset=[f"__weft_right{place}" for place in places])
+        if whole is None:
+            whole = own.withColumnsRenamed({f"__weft_right{place}": merged_key(place) for place in places})
+            continue
+        pairs = [F.col(merged_key(place)) == F.col(f"__weft_right{place}") for place in places]
+        both = whole.join(own, reduce(Column.__and__, pairs), "full")
+        filled = {
+            merged_key(place): F.coalesce(F.col(merged_key(place)), F.col(f"__weft_right{place}"))
+            for place in places
+        }
+        whole = both.withColumns(filled).drop(*(f"__weft_right{place}" for place in places))
+    assert whole is not None
+    return whole.persist()
+
+
+def _unique(snapshot: DataFrame, keys: Sequence[Column]) -> bool:
+    named_keys = [key.alias(f"key{place}") for place, key in enumerate(keys)]
+    most = (
+        snapshot.select(*named_keys).dropna().groupBy(*(f"key{place}" for place in range(len(keys)))).count()
+    )
+    found = most.agg(F.max("count")).first()
+    return found is None or found[0] in (None, 1)
 
 
 class _Contents:
@@ -64,15 +134,14 @@ class _Contents:
             except BaseException:
                 self.snapshot.unpersist()
                 raise
-        self._prepared: dict[tuple[Expression, ...], _Prepared] = {}
+        self._prepared: dict[tuple[Expression, ...], Prepared] = {}
 
-    def rows(self, keys: Mapping[Expression, Column], reader: object) -> DataFrame:
+    def prepared(self, keys: Mapping[Expression, Column], reader: object) -> Prepared:
         name = tuple(keys)
         if name not in self._prepared:
-            self._prepared[name] = _Prepared(self.snapshot, list(keys.values()))
+            self._prepared[name] = Prepared(self.snapshot, list(keys.values()))
         self._prepared[name].readers.add(reader)
-        self._prepared[name].spared = False
-        return self._prepared[name].rows
+        return self._prepared[name]
 
     def forget(self, reader: object) -> None:
         for prepared in self._prepared.values():
@@ -83,7 +152,7 @@ class _Contents:
         for name, prepared in list(self._prepared.items()):
             unread = not prepared.readers
             if unread and (prepared.spared or not spare):
-                self._prepared.pop(name).rows.unpersist()
+                self._prepared.pop(name).release()
             prepared.spared = unread
         if not self._prepared:
             self.snapshot.unpersist()
@@ -115,13 +184,14 @@ class StaticTable:
         self._reopen = reopen or partial(_relisted, frame)
         self._refresh_ms = refresh_ms
         self._asked = False
+        self._opened_before = False
         self._tried_at = 0.0
         self._contents: _Contents | None = None
         self._replaced: list[_Contents] = []
         # Batches run in threads of their own, and queries are tried out beside them.
         self._lock = RLock()
 
-    def rows(self, keys: Mapping[Expression, Column], reader: object) -> DataFrame:
+    def prepared(self, keys: Mapping[Expression, Column], reader: object) -> Prepared:
         """Return the current contents, with rows of equal key numbered in `COPY`.
 
         They are kept while the reader lives. It asks anew for every batch; what it was given for the last one
@@ -133,7 +203,7 @@ class StaticTable:
             for contents in self._replaced:
                 contents.forget(reader)
             self._replaced = [contents for contents in self._replaced if contents.sweep()]
-            return self._contents.rows(keys, reader)
+            return self._contents.prepared(keys, reader)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -185,7 +255,9 @@ class StaticTable:
     def _read(self) -> _Contents:
         self._asked, self._tried_at = False, monotonic()
         try:
-            frame = self._reopen()
+            # What was opened when the table was declared is good for the first reading.
+            frame = self._reopen() if self._opened_before else self.frame
+            self._opened_before = True
             _check_columns(self._name, self._columns, column_defs(frame.schema))
             contents = _Contents(frame, self._columns)
         except (PySparkException, Py4JError, OSError) as error:
@@ -193,140 +265,6 @@ class StaticTable:
             raise SourceError(f"table {self._name} cannot be read: {reason[0]}") from error
         self.frame, self.error = frame, None
         return contents
-
-
-@dataclass(frozen=True, slots=True)
-class _Joined:
-    """A table joined under a number, whatever its kind of join in each query."""
-
-    table: str
-    alias: str
-    on: tuple[tuple[Expression, Expression], ...]
-    before: tuple[int, ...]
-    """The joins that its condition reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Partner:
-    """A table to join: its rows are asked for at each batch, for they may have been read again."""
-
-    table: StaticTable
-    keys: Mapping[Expression, Column]
-    """What rows are numbered by, over the table's own columns."""
-    names: tuple[tuple[str, str], ...]
-    """The table's columns, and what they are called in the joined rows."""
-    condition: Column
-
-    def rows(self, reader: object) -> DataFrame:
-        """Return the table as it is now, under the names that the condition reads."""
-        found = self.table.rows(self.keys, reader)
-        return found.select(*(named(name).alias(new) for name, new in self.names))
-
-
-class Joins:
-    """The tables that relations join, each once."""
-
-    def __init__(
-        self, relations: Sequence[Relation], tables: Mapping[str, StaticTable], functions: Mapping[str, Udf]
-    ) -> None:
-        self._functions = functions
-        self._numbers: dict[_Joined, int] = {}
-        self._tables: list[_Partner] = []
-        self._places: dict[tuple[Join, ...], dict[str, int]] = {(): {}}
-        self._translators: dict[tuple[Join, ...], Translator] = {}
-        for relation in relations:
-            if relation.joins not in self._places:
-                self._places[relation.joins] = self._add(relation.joins, tables)
-
-    def translator(self, relation: Relation) -> Translator:
-        """Return what turns a relation's expressions into columns of the joined rows."""
-        if relation.joins not in self._translators:
-            self._translators[relation.joins] = self._translator(self._places[relation.joins])
-        return self._translators[relation.joins]
-
-    def apply(self, rows: DataFrame) -> DataFrame:
-        """Return a batch's rows with the columns of the tables as they are now; called once per batch."""
-        for table in self._tables:
-            rows = rows.join(F.broadcast(table.rows(self)), table.condition, "left")
-        return rows
-
-    def taken(self, relation: Relation) -> list[Column]:
-        """Return the conditions under which a joined row is one of the relation's."""
-        places = self._places[relation.joins]
-        inner = {places[join.alias] for join in relation.joins if join.kind is JoinKind.INNER}
-        partners = [F.col(_copy(number)).isNotNull() for number in sorted(inner)]
-        return [*partners, *self._firsts(set(range(len(self._tables))) - set(places.values()))]
-
-    def first_copy(self) -> Column:
-        """Return whether a joined row is the first of its stream row, so that rows read can be counted."""
-        return reduce(Column.__and__, self._firsts(set(range(len(self._tables)))), F.lit(True))
-
-    def __bool__(self) -> bool:
-        return bool(self._tables)
-
-    def _firsts(self, numbers: set[int]) -> list[Column]:
-        return [F.coalesce(F.col(_copy(number)), F.lit(0)) == 0 for number in sorted(numbers)]
-
-    def _add(self, joins: Sequence[Join], tables: Mapping[str, StaticTable]) -> dict[str, int]:
-        places: dict[str, int] = {}
-        for join in joins:
-            read = {name.split(".")[0] for left, _ in join.on for name in columns(left)} & set(places)
-            before = tuple(sorted(places[alias] for alias in read))
-            joined = _Joined(join.table, join.alias, join.on, before)
-            fresh = joined not in self._numbers
-            places[join.alias] = self._numbers.setdefault(joined, len(self._numbers))
-            if fresh:
-                self._tables.append(self._partner(join, places, tables[join.table]))
-        return places
-
-    def _partner(self, join: Join, places: dict[str, int], table: StaticTable) -> _Partner:
-        number, translate = places[join.alias], self._translator(dict(places))
-        names = [(name, _column(number, name)) for name in table.columns]
-        own = Translator(self._functions)
-        keys = [_key(left, right, join.alias) for left, right in join.on]
-        pairs = [translate(left) == translate(right) for left, right in join.on]
-        partner = _Partner(
-            table=table,
-            keys={key: own(key) for key in keys},
-            names=(*names, (COPY, _copy(number))),
-            condition=reduce(Column.__and__, pairs),
-        )
-        # Asked for now, so that what the plan before joined is kept, and an unreadable table is told early.
-        partner.rows(self)
-        return partner
-
-    def _translator(self, places: Mapping[str, int]) -> Translator:
-        def column(name: str) -> Column:
-            alias, dot, rest = name.partition(".")
-            return named(_column(places[alias], rest) if dot and alias in places else name)
-
-        return Translator(self._functions, column=column)
-
-
-def _column(number: int, name: str) -> str:
-    return f"__weft_table{number}_{name}"
-
-
-def _copy(number: int) -> str:
-    return f"__weft_copy{number}"
-
-
-def _key(left: Expression, right: Expression, alias: str) -> Expression:
-    """Return a table's side of an equality over its own columns, in the type in which both sides meet.
-
-    Rows that one row of the stream can match have equal keys then, whatever their own types tell apart.
-    """
-    own, type = _own(right, alias), common_type(left.type, right.type)
-    return own if type is None or type == right.type else Call("cast", (own,), type)
-
-
-def _own(expression: Expression, alias: str) -> Expression:
-    """Return the expression with columns `alias.name` as `name`."""
-    if isinstance(expression, ColumnName):
-        return ColumnName(expression.name.removeprefix(f"{alias}."), expression.type)
-    if isinstance(expression, Call):
-        return Call(expression.function, tuple(_own(arg, alias) for arg in expression.args), expression.type)
-    return expression
 
 
 def _check_columns(table: str, bound: Sequence[ColumnDef], found: Sequence[ColumnDef]) -> None:
