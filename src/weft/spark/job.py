@@ -173,7 +173,7 @@ class BatchJob:
             alike = len({expression for expression, _, _ in uses}) == 1
             value = uses[0][1] if alike else self._of_relation(uses)
             fields.append(value.cast(str(slot.type)).alias(slot.name))
-        first_of_row = F.col(FRAGMENT) < self.fragments.counting_end
+        first_of_row = (F.col(FRAGMENT) < self.fragments.counting_end) & self._joins.first_copy()
         return [*fields, *self.failures.fields(first_of_row)]
 
     def _uses(self, slot: Slot) -> list[tuple[Hashable, Column, int]]:

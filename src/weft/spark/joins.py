@@ -9,6 +9,7 @@ into one table beforehand: then a row of the stream is looked up once.
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 
@@ -68,6 +69,7 @@ class Joins:
             if relation.joins not in self._places:
                 self._places[relation.joins] = self._add(relation.joins, tables)
         self._together = _together(self._tables)
+        self._prepare()
 
     def translator(self, relation: Relation) -> Translator:
         """Return what turns a relation's expressions into columns of the joined rows."""
@@ -100,6 +102,17 @@ class Joins:
             fields += [F.col(merged_column(place, name)).alias(new) for name, new in partner.names]
         pairs = [stream(left) == F.col(key) for left, key in zip(looked_up_by, keys, strict=True)]
         return rows.join(F.broadcast(whole.select(*fields)), reduce(Column.__and__, pairs), "left")
+
+    def _prepare(self) -> None:
+        """Ask for all tables: what the plan before joined is kept, and an unreadable one is told early.
+
+        Side by side: reading a small table is mostly waiting.
+        """
+        if len(self._tables) > 1:
+            with ThreadPoolExecutor(max_workers=4) as threads:
+                list(threads.map(lambda partner: partner.prepared(self), self._tables))
+        for partner in self._tables:
+            partner.prepared(self)
 
     def taken(self, relation: Relation) -> list[Column]:
         """Return the conditions under which a joined row is one of the relation's."""
@@ -136,16 +149,13 @@ class Joins:
         own = Translator(self._functions)
         keys = [_key(left, right, join.alias) for left, right in join.on]
         pairs = [translate(left) == translate(right) for left, right in join.on]
-        partner = _Partner(
+        return _Partner(
             table=table,
             keys={key: own(key) for key in keys},
             names=(*names, (COPY, _copy(number))),
             condition=reduce(Column.__and__, pairs),
             looked_up_by=_looked_up_by(join, places),
         )
-        # Asked for now, so that what the plan before joined is kept, and an unreadable table is told early.
-        partner.prepared(self)
-        return partner
 
     def _translator(self, places: Mapping[str, int]) -> Translator:
         def column(name: str) -> Column:

@@ -25,6 +25,7 @@ from weft.spark.session import utc
 
 COPY = "__weft_copy"
 """The column that numbers the rows of equal key, from 0."""
+_UNREADABLE = (PySparkException, Py4JError, OSError)
 _READING = "__weft_reading"
 _READINGS = count()
 
@@ -123,14 +124,15 @@ def _unique(snapshot: DataFrame, keys: Sequence[Column]) -> bool:
 class _Contents:
     """What one reading of a table found."""
 
-    def __init__(self, frame: DataFrame, columns: Sequence[ColumnDef]) -> None:
+    def __init__(self, frame: DataFrame, columns: Sequence[ColumnDef], *, check: bool) -> None:
         # Spark takes two readings of the same path for the same data, and would answer the second from what
         # it keeps of the first. The number of the reading tells them apart.
         kept = [named(column.name).alias(column.name) for column in columns]
         with utc(frame.sparkSession):
             self.snapshot = frame.select(*kept, F.lit(next(_READINGS)).alias(_READING)).persist()
             try:
-                self.snapshot.count()
+                if check:
+                    self.snapshot.count()
             except BaseException:
                 self.snapshot.unpersist()
                 raise
@@ -203,7 +205,10 @@ class StaticTable:
             for contents in self._replaced:
                 contents.forget(reader)
             self._replaced = [contents for contents in self._replaced if contents.sweep()]
-            return self._contents.prepared(keys, reader)
+            try:
+                return self._contents.prepared(keys, reader)
+            except _UNREADABLE as error:
+                raise self._unreadable(error) from error
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -259,12 +264,16 @@ class StaticTable:
             frame = self._reopen() if self._opened_before else self.frame
             self._opened_before = True
             _check_columns(self._name, self._columns, column_defs(frame.schema))
-            contents = _Contents(frame, self._columns)
-        except (PySparkException, Py4JError, OSError) as error:
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            raise SourceError(f"table {self._name} cannot be read: {reason[0]}") from error
+            # What is there may be replaced only by what can be read; without it, the first use will tell.
+            contents = _Contents(frame, self._columns, check=self._contents is not None)
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from error
         self.frame, self.error = frame, None
         return contents
+
+    def _unreadable(self, error: Exception) -> SourceError:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        return SourceError(f"table {self._name} cannot be read: {reason[0]}")
 
 
 def _check_columns(table: str, bound: Sequence[ColumnDef], found: Sequence[ColumnDef]) -> None:
