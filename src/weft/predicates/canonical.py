@@ -32,6 +32,7 @@ _MOST_BRANCHES = 16
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 
 
+@lru_cache(maxsize=16_384)
 def canonical(predicate: Expression | None) -> Formula:
     """Return when a predicate is true; no predicate is true always."""
     if predicate is None:

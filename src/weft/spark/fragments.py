@@ -32,6 +32,8 @@ from weft.spark.points import comparable, condition, numbers, points_array
 
 NOBODYS = 0
 """The fragment number of good rows that the first relation has no use for."""
+UNWANTED = -100
+"""The fragment number of a copy that another relation has no use for."""
 Place = tuple[tuple[Join, ...], Expression]
 """An expression, and the tables that are joined where it is evaluated."""
 
@@ -92,8 +94,9 @@ class FragmentCoder:
     def column(self, bad: Column, taken: Sequence[Column | None]) -> Column:
         """Return the numbers of a row's fragments: one, or an exploded array if rows are repeated.
 
-        NULLs among them stand for relations that have no use for the row, and are to be dropped. (Taking them
-        out of the array first would cost ten times as much: Spark interprets functions with a lambda.)
+        NULL and UNWANTED among them stand for relations that have no use for the row, and are to be dropped.
+        (Taking them out of the array first would cost ten times as much: Spark interprets functions with a
+        lambda.)
         `bad` is NULL for good rows, and `taken` says for each relation which of them it takes.
         """
         own = [self._fragment(index, taken[index]) for index in range(len(self._relations))]
@@ -144,7 +147,9 @@ class FragmentCoder:
             return F.when(reduce(Column.__and__, wanted), number) if wanted else number
         cell = self._cell(relation, book)
         if relation.shared:
-            looked_up = F.get(numbers(book.fragments + own.first, known=book.fragments >= 0), cell)
+            nothing = NOBODYS if index == 0 else UNWANTED
+            known = np.where(book.fragments >= 0, book.fragments + own.first, nothing)
+            looked_up = F.get(numbers(known), cell)
         else:
             looked_up = F.get(_members(book, own.first), cell)
         return looked_up if taken is None else F.when(taken, looked_up)

@@ -20,7 +20,7 @@ from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, named
 from weft.spark.constants import Constants
 from weft.spark.failures import Failures
-from weft.spark.fragments import NOBODYS, FragmentCoder
+from weft.spark.fragments import NOBODYS, UNWANTED, FragmentCoder
 from weft.spark.functions import FunctionCalls
 from weft.spark.joins import Joins
 from weft.spark.layout import ROWS, Layout, Slot, lay_out
@@ -97,10 +97,10 @@ class BatchJob:
         """Return the batch's groups, and the counts of rows that are in none."""
         self._prepare(bounds)
         steps = self._steps()
-        rows = self._rows(batch).select("*", self._bad().alias(BAD), *steps.positions)
+        rows = self._rows(batch).select("*", *steps.positions)
         rows = rows.withColumn(FRAGMENT, steps.fragment)
         if self.fragments.repeats_rows:
-            rows = rows.where(F.col(FRAGMENT).isNotNull())
+            rows = rows.where(F.col(FRAGMENT) > UNWANTED)
         return rows.select(*steps.fields).groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
 
     def _rows(self, batch: DataFrame) -> DataFrame:
@@ -113,7 +113,7 @@ class BatchJob:
         forms = tuple((coder.uses_table, coder.uses_panes, coder.depth) for coder in self.coders)
         if self._built is None or self._built[0] != forms:
             steps = _Steps(
-                inputs=self._inputs(), positions=self.fragments.positions(), fragment=self._fragment(),
+                inputs=self._inputs(), positions=[self._bad().alias(BAD), *self.fragments.positions()], fragment=self._fragment(),
                 fields=self._fields(), grouping=self._grouping(), aggregates=self._aggregates(),
             )  # fmt: skip
             self._built = forms, steps

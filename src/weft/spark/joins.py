@@ -69,6 +69,8 @@ class Joins:
             if relation.joins not in self._places:
                 self._places[relation.joins] = self._add(relation.joins, tables)
         self._together = _together(self._tables)
+        self._merged: dict[int, tuple[DataFrame, DataFrame, Column]] = {}
+        """By number of a merged table: itself, what is joined, and on what."""
         self._prepare()
 
     def translator(self, relation: Relation) -> Translator:
@@ -94,6 +96,9 @@ class Joins:
         self, rows: DataFrame, number: int, partners: Sequence[_Partner], whole: DataFrame
     ) -> DataFrame:
         """Join a table that holds the rows of several."""
+        known = self._merged.get(number)
+        if known is not None and known[0] is whole:
+            return rows.join(known[1], known[2], "left")
         looked_up_by = partners[0].looked_up_by or ()
         stream = Translator(self._functions)
         keys = [f"__weft_key{number}_{place}" for place in range(len(looked_up_by))]
@@ -101,7 +106,9 @@ class Joins:
         for place, partner in enumerate(partners):
             fields += [F.col(merged_column(place, name)).alias(new) for name, new in partner.names]
         pairs = [stream(left) == F.col(key) for left, key in zip(looked_up_by, keys, strict=True)]
-        return rows.join(F.broadcast(whole.select(*fields)), reduce(Column.__and__, pairs), "left")
+        table, condition = F.broadcast(whole.select(*fields)), reduce(Column.__and__, pairs)
+        self._merged[number] = whole, table, condition
+        return rows.join(table, condition, "left")
 
     def _prepare(self) -> None:
         """Ask for all tables: what the plan before joined is kept, and an unreadable one is told early.

@@ -5,6 +5,7 @@ from decimal import Context, Decimal
 
 import numpy as np
 import numpy.typing as npt
+from pyspark import SparkContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -15,6 +16,11 @@ from weft.types import DataType, Kind
 
 _WHOLE = (Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
 _EXACT = Context(prec=100)
+_BUFFERS = {
+    "int32": ("int", "asIntBuffer"),
+    "int64": ("long", "asLongBuffer"),
+    "float64": ("double", "asDoubleBuffer"),
+}
 
 
 def comparable(value: Column, type: DataType) -> Column:
@@ -29,23 +35,33 @@ def comparable(value: Column, type: DataType) -> Column:
 
 
 def points_array(points: Sequence[Point], type: DataType) -> Column:
-    """Return an array of points, in the type of `comparable`; one string crosses to the JVM."""
+    """Return an array of points, in the type of `comparable`."""
     if type.kind is Kind.BINARY:
         return F.array(*map(F.lit, points))
     if type.kind is Kind.STRING:
         return _strings([point.decode() for point in points if isinstance(point, bytes)])
     if type.kind is Kind.DECIMAL:
         return _split([str(_decimal(point, type)) for point in points], str(type))
-    return _split([repr(point) for point in points], "double" if type.is_fractional else "bigint")
+    return _constant(np.array(points, dtype=np.float64 if type.is_fractional else np.int64))
 
 
-def numbers(values: npt.NDArray[np.integer], known: npt.NDArray[np.bool_] | None = None) -> Column:
-    """Return an array of whole numbers as a constant, with NULL for those that are not known."""
-    texts = list(map(str, values.tolist()))
-    if known is None or known.all():
-        return _split(texts, "int")
-    shown = [text if one else "" for text, one in zip(texts, known.tolist(), strict=True)]
-    return F.split(F.lit(",".join(shown)), ",").try_cast("array<int>")
+def numbers(values: npt.NDArray[np.integer]) -> Column:
+    """Return an array of whole numbers as a constant."""
+    return _constant(values.astype(np.int32))
+
+
+def _constant(values: npt.NDArray[np.generic]) -> Column:
+    """Return an array as a constant; its bytes cross to the JVM at once, and once for a plan."""
+    context = SparkContext._active_spark_context
+    assert context is not None
+    assert context._jvm is not None
+    buffer = context._jvm.java.nio.ByteBuffer.wrap(
+        bytearray(values.astype(values.dtype.newbyteorder(">")).tobytes())
+    )
+    kind, view = _BUFFERS[values.dtype.name]
+    array = context._gateway.new_array(getattr(context._jvm, kind), len(values))  # type: ignore[union-attr]
+    getattr(buffer, view)().get(array)
+    return Column(context._jvm.org.apache.spark.sql.functions.lit(array))
 
 
 def condition(formula: Formula, translate: Translator) -> Column:
