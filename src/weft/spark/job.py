@@ -113,9 +113,13 @@ class BatchJob:
         forms = tuple((coder.uses_table, coder.uses_panes, coder.depth) for coder in self.coders)
         if self._built is None or self._built[0] != forms:
             steps = _Steps(
-                inputs=self._inputs(), positions=[self._bad().alias(BAD), *self.fragments.positions()], fragment=self._fragment(),
-                fields=self._fields(), grouping=self._grouping(), aggregates=self._aggregates(),
-            )  # fmt: skip
+                inputs=self._inputs(),
+                positions=[self._bad().alias(BAD), *self.fragments.positions()],
+                fragment=self._fragment(),
+                fields=self._fields(),
+                grouping=self._grouping(),
+                aggregates=self._aggregates(),
+            )
             self._built = forms, steps
         return self._built[1]
 
