@@ -198,6 +198,24 @@ def test_spark_gives_the_slices_of_the_slice_manager(spark: SparkSession) -> Non
     assert modes == {(False, False), (False, True), (True, True)}
 
 
+def test_slices_looked_up_by_pane_are_those_of_the_slice_manager(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slicing, "_MAX_PANES", 1 << 60)
+    monkeypatch.setattr(slicing, "_FEW_GROUPS", -1)
+    monkeypatch.setattr(slicing, "_PANES_PER_SLICE", 0)
+    monkeypatch.setattr(slicing, "_MOST_LOOKED_UP", 500)
+    several = codings()
+    near = {time for coding in several if coding.begin_us for time in (coding.begin_us - 1, coding.begin_us)}
+    everywhere = {0, -1, 999, -1_000, LIMIT, -LIMIT, *near}
+    times = np.array(sorted(everywhere.union(*(coding.times for coding in several))), dtype=np.int64)
+    for coding, (coder, codes) in zip(several, coded(spark, several, times), strict=True):
+        assert coder.uses_panes
+        assert (codes <= times).all()
+        classes = edge_classes(coding.windows, coding.slicing)
+        np.testing.assert_array_equal(coder.starts(codes), slice_starts(times, classes), err_msg=str(coding))
+
+
 def test_spark_puts_published_times_into_the_published_windows(spark: SparkSession) -> None:
     cases = [case for case in CASES if max(map(abs, case["times_ms"])) * 1000 <= LIMIT]
     assert len(cases) > 250

@@ -30,6 +30,8 @@ from weft.spark.constants import Constants
 _FEW_GROUPS = 32_768
 _PANES_PER_SLICE = 1.5
 """Panes are looked up when they make more groups than the first, and a slice has more than the second."""
+_MOST_LOOKED_UP = 65_536
+"""How many panes are looked up at most; those after them take the grid."""
 _MAX_PANES = 65_536
 _PANES_PER_SLICE_OF_TABLE = 4
 """The table pays when a batch has more panes than the first, and a slice more than the second."""
@@ -89,7 +91,7 @@ class SliceCoder:
     def _prepare_panes(self, constants: Constants, begin_us: int | None, span_us: int) -> None:
         width = self._grid.modulus * MICROSECONDS
         # Nobody knows where the first batch begins; but its code should be that of the others.
-        count = 1 if begin_us is None else min(_MAX_PANES, span_us // width + 2)
+        count = 1 if begin_us is None else min(_MOST_LOOKED_UP, span_us // width + 2)
         begin_us = begin_us or 0
         begin = begin_us - (begin_us - self._grid.residue * MICROSECONDS) % width
         panes = begin + np.arange(count, dtype=np.int64) * width
@@ -135,7 +137,8 @@ class SliceCoder:
         if self.uses_panes and not self.uses_table:
             begin = constants.read(f"{self._name}_begin")
             number = F.call_function("div", time - begin, F.lit(width)).try_cast("int")
-            first = F.get(constants.whole(f"{self._name}_panes"), number)
+            # Division rounds towards zero: what lies just before the beginning must not get the first pane.
+            first = F.get(constants.whole(f"{self._name}_panes"), F.when(time >= begin, number))
             return F.coalesce(begin + first * F.lit(width), pane)
         if not self.uses_table:
             return pane
