@@ -9,7 +9,6 @@ fragments of a key (weft.aggregates.combine).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +16,10 @@ import pyarrow as pa
 
 from weft.aggregates import Partial, Primitive, aggregate, combine, empty
 from weft.errors import InternalError
+from weft.predicates import Formula
 from weft.runtime.programs import Program
 from weft.runtime.state import RelationState
 from weft.runtime.totals import Combined, has_totals, totals
-
-if TYPE_CHECKING:
-    from weft.predicates import Formula
 
 Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
@@ -63,7 +60,7 @@ class Finals:
 
 
 def finals(
-    state: RelationState, program: Program, due: Windows, predicates: Sequence["Formula"]
+    state: RelationState, program: Program, due: Windows, predicates: Sequence[Formula]
 ) -> Iterator[Finals]:
     """Yield the results of the due windows of a program, in bounded pieces."""
     if not len(due):
@@ -83,7 +80,7 @@ def finals(
 
 
 def _combined(
-    state: RelationState, primitives: Sequence[Primitive], due: Windows, predicates: Sequence["Formula"]
+    state: RelationState, primitives: Sequence[Primitive], due: Windows, predicates: Sequence[Formula]
 ) -> Iterator[Combined]:
     # Totals need no order and look at each row once: they are faster for a single window, too.
     if all(map(has_totals, primitives)):
@@ -92,7 +89,7 @@ def _combined(
 
 
 def ranges(
-    state: RelationState, primitives: Sequence[Primitive], due: Windows, predicates: Sequence["Formula"]
+    state: RelationState, primitives: Sequence[Primitive], due: Windows, predicates: Sequence[Formula]
 ) -> Iterator[Combined]:
     """Yield the combined partials of windows, each over the fragments that satisfy its predicate.
 

@@ -6,18 +6,15 @@ slice, key and fragment (STS 5).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates import Partial, Primitive, combine, concatenate, empty
+from weft.predicates import Formula
 from weft.runtime.fragments import Fragments, Signatures
 from weft.runtime.groups import GroupIndex
-
-if TYPE_CHECKING:
-    from weft.predicates import Formula
 
 Times = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
@@ -109,7 +106,7 @@ class RelationState:
         if len(block):
             self._fresh.append(block)
 
-    def keep(self, primitives: Iterable[Primitive], predicates: Iterable["Formula"]) -> None:
+    def keep(self, primitives: Iterable[Primitive], predicates: Iterable[Formula]) -> None:
         """Forget the partials of all other primitives, and shards that satisfy none of the predicates."""
         self.settle()
         wanted = set(primitives)

@@ -13,18 +13,16 @@ window's predicate (STS Algorithm 2).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Combine, Partial, Primitive, empty
+from weft.predicates import Formula
 from weft.runtime.anchors import Job, jobs
 from weft.runtime.fragments import Classes, Fragments
 from weft.runtime.state import RelationState, Run
-
-if TYPE_CHECKING:
-    from weft.predicates import Formula
 
 Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
@@ -91,7 +89,7 @@ def has_totals(primitive: Primitive) -> bool:
 
 def totals(
     state: RelationState, primitives: Sequence[Primitive], start: Times, end: Times,
-    predicate: npt.NDArray[np.int32], predicates: Sequence["Formula"],
+    predicate: npt.NDArray[np.int32], predicates: Sequence[Formula],
 ) -> Iterator[Combined]:  # fmt: skip
     """Yield the combined partials of windows, each over the fragments that satisfy its predicate."""
     runs = state.runs()
@@ -140,7 +138,7 @@ def _ranked(codes: Times) -> tuple[Times, Rows]:
 
 def _answers(
     fragments: Fragments, primitives: Sequence[Primitive], job: Job, grid: _Grid, predicate: Rows,
-    formulas: Sequence["Formula"],
+    formulas: Sequence[Formula],
 ) -> Iterator[Combined]:  # fmt: skip
     measures = _measures(grid, primitives)
     most = max(1, min(_CELLS // (len(job.edges)), 8 * _CELLS // len(formulas)))
@@ -213,7 +211,7 @@ def _nothing(measure: _Measure, shape: tuple[int, ...]) -> Values:
 
 
 def _add_chunk(
-    fragments: Fragments, job: Job, grid: _Grid, predicate: Rows, formulas: Sequence["Formula"],
+    fragments: Fragments, job: Job, grid: _Grid, predicate: Rows, formulas: Sequence[Formula],
     measures: dict[_Name, _Measure], chunk: slice, rows: Rows, room: Times,
     sums: dict[_Name, Values],
 ) -> None:  # fmt: skip
