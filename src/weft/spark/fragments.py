@@ -13,6 +13,7 @@ in one copy.
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -26,9 +27,11 @@ from pyspark.sql.internal import InternalFunction
 from weft.expression import Expression
 from weft.optimizer.plan import Relation
 from weft.predicates import TRUE, Attribute, Codebook, Formula, attributes, codebook
+from weft.predicates.values import Point
 from weft.query.logical import Join
 from weft.spark.columns import Translator
-from weft.spark.points import comparable, condition, numbers, points_array
+from weft.spark.points import comparable, condition, lookup, points_array
+from weft.types import Kind
 
 NOBODYS = 0
 """The fragment number of good rows that the first relation has no use for."""
@@ -149,7 +152,7 @@ class FragmentCoder:
         if relation.shared:
             nothing = NOBODYS if index == 0 else UNWANTED
             known = np.where(book.fragments >= 0, book.fragments + own.first, nothing)
-            looked_up = F.get(numbers(known), cell)
+            looked_up = lookup(known, cell)
         else:
             looked_up = F.get(_members(book, own.first), cell)
         return looked_up if taken is None else F.when(taken, looked_up)
@@ -158,7 +161,7 @@ class FragmentCoder:
         parts = []
         for attribute, share in zip(book.attributes, book.shares, strict=True):
             place = F.col(self._names[relation.joins, attribute.expression])
-            parts.append(F.get(numbers(_in_search_order(share)), place))
+            parts.append(lookup(_in_search_order(share), place))
         return reduce(Column.__add__, parts) if parts else F.lit(0)
 
 
@@ -180,10 +183,19 @@ def search(attribute: Attribute, translate: Translator) -> Column:
     i for the value of point i itself, −(i + 1) for those between point i − 1 and point i.
     """
     value = translate(attribute.expression)
+    type = attribute.expression.type
+    if type.kind is Kind.BOOLEAN:
+        no, yes = (_answer(attribute.points, point) for point in (0, 1))
+        return F.when(value, yes).when(~value, no)
     if not attribute.points:
         return F.when(value.isNotNull(), F.lit(-1))
-    type = attribute.expression.type
     return InternalFunction.array_binary_search(points_array(attribute.points, type), comparable(value, type))
+
+
+def _answer(points: Sequence[Point], value: Point) -> int:
+    """Return what the search would answer."""
+    place = bisect_left(points, value)
+    return place if place < len(points) and points[place] == value else -(place + 1)
 
 
 def _in_search_order(by_position: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

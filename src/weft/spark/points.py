@@ -5,6 +5,7 @@ from decimal import Context, Decimal
 
 import numpy as np
 import numpy.typing as npt
+from py4j.java_gateway import JavaObject, JVMView
 from pyspark import SparkContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -42,26 +43,48 @@ def points_array(points: Sequence[Point], type: DataType) -> Column:
         return _strings([point.decode() for point in points if isinstance(point, bytes)])
     if type.kind is Kind.DECIMAL:
         return _split([str(_decimal(point, type)) for point in points], str(type))
-    return _constant(np.array(points, dtype=np.float64 if type.is_fractional else np.int64))
+    return _searched(np.array(points, dtype=np.float64 if type.is_fractional else np.int64))
 
 
-def numbers(values: npt.NDArray[np.integer]) -> Column:
-    """Return an array of whole numbers as a constant."""
-    return _constant(values.astype(np.int32))
+def lookup(values: npt.NDArray[np.integer], place: Column) -> Column:
+    """Return the number at a place of a table, however large.
+
+    The table is one block of memory for Spark. (As an array of objects it would be sent and printed number by
+    number: 1.0 s a batch for 262,144 of them, instead of nothing to speak of.)
+    """
+    jvm = _jvm()
+    sql = jvm.org.apache.spark.sql
+    block = sql.catalyst.expressions.UnsafeArrayData.fromPrimitiveArray(_java_array(values.astype(np.int32)))
+    type = sql.types.ArrayType(sql.types.DataType.fromDDL("int"), False)
+    constant = sql.catalyst.expressions.Literal(block, type)
+    return F.get(Column(sql.classic.ExpressionUtils.column(constant)), place)
 
 
-def _constant(values: npt.NDArray[np.generic]) -> Column:
-    """Return an array as a constant; its bytes cross to the JVM at once, and once for a plan."""
+def _searched(values: npt.NDArray[np.generic]) -> Column:
+    """Return an array as a constant that Spark can search without copying it for every row."""
+    return Column(_jvm().org.apache.spark.sql.functions.lit(_java_array(values)))
+
+
+def _java_array(values: npt.NDArray[np.generic]) -> JavaObject:
+    """Return numbers as a Java array: their bytes cross to the JVM at once."""
+    kind, view = _BUFFERS[values.dtype.name]
+    context = _context()
+    array = context._gateway.new_array(getattr(context._jvm, kind), len(values))  # type: ignore[union-attr]
+    big_endian = bytearray(values.astype(values.dtype.newbyteorder(">")).tobytes())
+    getattr(_jvm().java.nio.ByteBuffer.wrap(big_endian), view)().get(array)
+    return array
+
+
+def _jvm() -> JVMView:
+    jvm = _context()._jvm
+    assert jvm is not None
+    return jvm
+
+
+def _context() -> SparkContext:
     context = SparkContext._active_spark_context
     assert context is not None
-    assert context._jvm is not None
-    buffer = context._jvm.java.nio.ByteBuffer.wrap(
-        bytearray(values.astype(values.dtype.newbyteorder(">")).tobytes())
-    )
-    kind, view = _BUFFERS[values.dtype.name]
-    array = context._gateway.new_array(getattr(context._jvm, kind), len(values))  # type: ignore[union-attr]
-    getattr(buffer, view)().get(array)
-    return Column(context._jvm.org.apache.spark.sql.functions.lit(array))
+    return context
 
 
 def condition(formula: Formula, translate: Translator) -> Column:
