@@ -1,9 +1,7 @@
 """The engine: streams, tables and queries by name, and the loops that answer them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -14,39 +12,16 @@ from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import Slicing
 from weft.query import CreateQuery, CreateStream, CreateTable, bind, parse, parse_duration, parse_select
 from weft.query.logical import LogicalQuery, Source, StreamDef, TableDef, TimeUnit
-from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.clock import Clock
-from weft.runtime.loop import Loop, Trigger
-from weft.runtime.pipeline import BatchReport, Pipeline
+from weft.runtime.loop import Trigger
+from weft.runtime.pipeline import Pipeline
 from weft.runtime.results import result_schema
-from weft.runtime.sinks import CallbackSink, MemorySink, ParquetSink, Sink
+from weft.runtime.run import OnBatch, Run, RunOptions
+from weft.runtime.sinks import MemorySink, Sink
 from weft.spark.columns import Udf
 from weft.spark.declarations import Declarations
 from weft.spark.plain import run_plain
 from weft.spark.session import local_session, utc
-
-OnBatch = Callable[[str, BatchReport], None]
-"""Told the stream's name and what a batch did."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Live:
-    """A stream that is being answered, or was last."""
-
-    pipeline: Pipeline
-    loop: Loop
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Running:
-    """How the engine was started."""
-
-    out: Path | None
-    checkpoint: Path | None
-    sinks: tuple[Sink, ...]
-    on_batch: OnBatch | None
-    trigger: Trigger
-    idle_seconds: float | None
 
 
 class Query:
@@ -99,13 +74,10 @@ class Engine:
         self._slicing = Slicing(slicing)
         self._sharing = Sharing(sharing)
         self._declared = Declarations(lambda: self.spark)
-        self._live: dict[str, _Live] = {}
         self._queries: dict[str, Query] = {}
         self._subscribers: dict[str, list[Callable[[pa.Table], None]]] = {}
-        self._memory: MemorySink | None = MemorySink()
-        self._retired: set[str] = set()
-        self._running: _Running | None = None
-        self.failures: dict[str, int] = {}
+        self._run: Run | None = None
+        """The run under way, or the last one."""
 
     @property
     def spark(self) -> SparkSession:
@@ -113,6 +85,11 @@ class Engine:
         if self._spark is None:
             self._spark = self._start_spark()
         return self._spark
+
+    @property
+    def failures(self) -> Mapping[str, int]:
+        """By query, how many rows or results failed in the last run and became NULL."""
+        return {} if self._run is None else self._run.failures
 
     @property
     def queries(self) -> Mapping[str, Query]:
@@ -187,11 +164,9 @@ class Engine:
 
     def remove(self, name: str) -> None:
         """Remove a query; while the stream runs, it ends with the current batch."""
-        live = self._running_stream(self._known(name).logical.stream)
-        if live is not None:
-            with live.loop.lock:
-                live.pipeline.remove(name)
-            self._retired.add(name)
+        query = self._known(name).logical
+        if self._running is not None:
+            self._running.remove(query)
         del self._queries[name]
 
     def explain(self, *, rows_per_second: float | None = None) -> str:
@@ -199,17 +174,15 @@ class Engine:
         parts = []
         for name, stream in self._declared.streams.items():
             queries = self._queries_of(name)
-            if queries:
-                rate = rows_per_second if rows_per_second is not None else _measured_rate(self.clock(name))
-                live = self._live.get(name)
-                running = live is not None and live.pipeline.answers(queries)
-                plan = (
-                    live.pipeline.plan
-                    if live and running
-                    else optimize(queries, self._slicing, sharing=self._sharing)
-                )
-                measured = live.pipeline.fragmentations if live and running else ()
-                parts.append(explain(stream.definition, plan, rows_per_second=rate, measured=measured))
+            if not queries:
+                continue
+            rate = rows_per_second if rows_per_second is not None else _measured_rate(self.clock(name))
+            live = self._live(name)
+            if live is not None and live.answers(queries):
+                plan, measured = live.plan, live.fragmentations
+            else:
+                plan, measured = optimize(queries, self._slicing, sharing=self._sharing), ()
+            parts.append(explain(stream.definition, plan, rows_per_second=rate, measured=measured))
         return "\n\n".join(parts) or "no queries"
 
     def run(
@@ -253,57 +226,37 @@ class Engine:
         """
         if self._running is not None:
             raise EngineError("the engine is running already; stop it first")
-        self._memory = MemorySink() if keep else None
-        self._live = {}
-        self._retired = set()
-        self._running = _Running(
+        options = RunOptions(
+            slicing=self._slicing,
+            sharing=self._sharing,
             out=None if out is None else Path(out),
             checkpoint=None if checkpoint is None else Path(checkpoint),
             sinks=tuple(sinks),
-            on_batch=on_batch,
+            keep=keep,
             trigger=Trigger(follow=follow, interval_ms=parse_duration(interval)),
             idle_seconds=None if idle is None else parse_duration(idle) / 1000,
         )
+        self._run = Run(self._declared, options, tell=self._tell, on_batch=on_batch)
         try:
             for name in dict.fromkeys(query.logical.stream for query in self._queries.values()):
-                self._start_stream(name, self._running)
+                self._run.start(name, self._queries_of(name))
         except BaseException:
             self.stop()
             raise
 
-    def _start_stream(self, name: str, running: _Running) -> None:
-        frame = self._declared.rows(name)
-        queries = self._queries_of(name)
-        stored = None if running.checkpoint is None else Checkpoint(running.checkpoint / quote(name, safe=""))
-        pipeline = self._pipeline(name, queries)
-        loop = Loop(
-            pipeline,
-            frame,
-            sinks=[*self._own_sinks(), *running.sinks, *_parquet(running.out, queries, stored)],
-            checkpoint=stored,
-            on_batch=self._observer(name, running.on_batch),
-            idle_seconds=running.idle_seconds,
-        )
-        self._live[name] = _Live(pipeline, loop)
-        loop.start(running.trigger)
-
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""
-        ended = [loop.wait(seconds) for loop in self._loops()]
-        return all(ended)
+        return self._running is None or self._running.wait(seconds)
 
     def process_available(self) -> None:
         """Wait until all rows at hand have been processed."""
-        for loop in self._loops():
-            loop.process_available()
+        if self._running is not None:
+            self._running.process_available()
 
     def stop(self, *, flush: bool = False) -> None:
         """Stop between batches; what is committed is delivered. `flush` closes every window first."""
         if self._running is not None:
-            for live in self._live.values():
-                live.loop.stop(flush=flush)
-            self._declared.tables.release()
-        self._running = None
+            self._running.stop(flush=flush)
 
     def run_plain(self, name: str) -> pa.Table:
         """Run a query as ordinary Spark, on its own, over all data there is."""
@@ -319,9 +272,10 @@ class Engine:
         return self._known(name).results()
 
     def _results(self, query: LogicalQuery) -> pa.Table:
-        if self._memory is None:
+        memory = MemorySink() if self._run is None else self._run.memory
+        if memory is None:
             raise EngineError("results are not kept in memory; start the engine with keep=True")
-        found = self._memory.results(query.name)
+        found = memory.results(query.name)
         return result_schema(query).empty_table() if found is None else found
 
     def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
@@ -331,50 +285,37 @@ class Engine:
 
     def clock(self, stream: str) -> Clock:
         """Return the watermark and row counts of a stream."""
-        live = self._live.get(stream)
-        return Clock() if live is None else live.pipeline.clock
+        live = self._live(stream)
+        return Clock() if live is None else live.clock
 
     def state_rows(self) -> int:
         """Return how many partials are held, over all streams."""
-        return sum(len(state) for live in self._live.values() for state in live.pipeline.states.values())
+        streams = {} if self._run is None else self._run.streams
+        return sum(len(state) for live in streams.values() for state in live.pipeline.states.values())
 
     def _queries_of(self, stream: str) -> list[LogicalQuery]:
         return [query.logical for query in self._queries.values() if query.logical.stream == stream]
 
-    def _running_stream(self, name: str) -> _Live | None:
-        return self._live.get(name) if self._running is not None else None
+    @property
+    def _running(self) -> Run | None:
+        return self._run if self._run is not None and self._run.active else None
 
-    def _pipeline(self, name: str, queries: Sequence[LogicalQuery]) -> Pipeline:
-        declared = self._declared
-        pipeline = Pipeline(
-            declared.streams[name].definition,
-            tables=declared.tables,
-            functions=declared.functions,
-            slicing=self._slicing,
-            sharing=self._sharing,
-        )
-        for query in queries:
-            pipeline.add(query)
-        return pipeline
+    def _live(self, stream: str) -> Pipeline | None:
+        """Return the stream's pipeline in this run or the last."""
+        live = None if self._run is None else self._run.streams.get(stream)
+        return None if live is None else live.pipeline
 
     def _add(self, written: CreateQuery) -> Query:
         if written.name in self._queries:
             raise EngineError(
                 f'there is a query "{written.name}" already; remove it first or choose another name'
             )
-        if written.name in self._retired:
+        if self._running is not None and written.name in self._running.retired:
             raise EngineError(f'there was a query "{written.name}" in this run; choose another name')
         logical = bind(written, self._declared.catalog())
-        live = self._running_stream(logical.stream)
-        if live is not None:
-            live.pipeline.try_out(logical, self.spark)
-            with live.loop.lock:
-                live.pipeline.add(logical)
-        query = self._queries[logical.name] = Query(self, logical)
-        if live is not None:
-            return query
         if self._running is not None:
-            self._start_stream(logical.stream, self._running)
+            self._running.add(logical, [query.logical for query in self._queries.values()])
+        query = self._queries[logical.name] = Query(self, logical)
         return query
 
     def _known(self, name: str) -> Query:
@@ -382,39 +323,9 @@ class Engine:
             raise UnknownName(f'unknown query "{name}"{suggestion(name, self._queries)}')
         return self._queries[name]
 
-    def _loops(self) -> list[Loop]:
-        return [live.loop for live in self._live.values()] if self._running is not None else []
-
-    def _own_sinks(self) -> list[Sink]:
-        kept: list[Sink] = [] if self._memory is None else [self._memory]
-        return [*kept, CallbackSink(self._tell)]
-
     def _tell(self, name: str, rows: pa.Table) -> None:
         for call in self._subscribers.get(name, ()):
             call(rows)
-
-    def _observer(self, stream: str, on_batch: OnBatch | None) -> Callable[[BatchReport], None]:
-        def observe(report: BatchReport) -> None:
-            for name, count in report.failures.items():
-                self.failures[name] = self.failures.get(name, 0) + count
-            if on_batch is not None:
-                on_batch(stream, report)
-
-        return observe
-
-
-def _parquet(out: Path | None, queries: Sequence[LogicalQuery], stored: Checkpoint | None) -> list[Sink]:
-    if out is None:
-        return []
-    delivered = -1 if stored is None else stored.delivered
-    return [
-        ParquetSink(
-            out,
-            queries={query.name: result_schema(query) for query in queries},
-            resume_after=delivered,
-            durable=stored is not None,
-        )
-    ]
 
 
 def _source(source: DataFrame | str | Path, format: str) -> tuple[DataFrame | None, Source | None]:

@@ -124,7 +124,9 @@ def shards(state: RelationState) -> dict[tuple[str | None, int, frozenset[Any]],
     """Return a state as plain values: the fields of each primitive by key, slice and signature."""
     runs = state.runs()
     primitives = list(dict.fromkeys(one for run in runs for one in run.partials))
-    known = {one: state.fragments.satisfying(one) for one in state.fragments.predicates}
+    predicates = list(state.fragments.predicates)
+    bits = state.fragments.bits(predicates, np.arange(len(state.fragments)))
+    known = dict(zip(predicates, bits, strict=True))
     found = {}
     for run in runs:
         keys: list[str | None] = [None] * len(run)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,7 +34,9 @@ KNOWN = ("all", "positive", "even", "none")
 def several_shards(state: RelationState) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """Yield shards as `shards` does; fragments that have become equal are not merged at once."""
     state.settle()
-    known = {one: state.fragments.satisfying(one) for one in state.fragments.predicates}
+    predicates = list(state.fragments.predicates)
+    bits = state.fragments.bits(predicates, np.arange(len(state.fragments)))
+    known = dict(zip(predicates, bits, strict=True))
     for run in state.runs():
         keys = (
             state.groups.values(run.key).column(0).to_pylist() if state.groups.grouped else [None] * len(run)

@@ -157,7 +157,10 @@ def measured_key(relation: Relation) -> object:
 
 
 def share_fragments(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -> SharedPlan:
-    """Merge relations of one grouping into roots with joint fragments, wherever that is expected to pay."""
+    """Merge relations of one grouping into roots with joint fragments, wherever that is expected to pay.
+
+    Each relation has one predicate, and no two of a grouping have the same: as `share_slices` leaves them.
+    """
     groupings: dict[object, list[int]] = {}
     for number, relation in enumerate(plan.relations):
         groupings.setdefault(relation.grouping, []).append(number)

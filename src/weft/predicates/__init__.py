@@ -1,7 +1,7 @@
 """Predicates as sets of values: one form for all that mean the same, and codes for what they tell apart."""
 
 from weft.predicates.canonical import canonical
-from weft.predicates.codebook import Attribute, Codebook, attributes, codebook, grid_size
+from weft.predicates.codebook import Attribute, Codebook, attributes, codebook
 from weft.predicates.formula import FALSE, TRUE, All, Any, Formula, Test, all_of, any_of, negation, tests
 from weft.predicates.values import Cut, Values
 
@@ -21,7 +21,6 @@ __all__ = [
     "attributes",
     "canonical",
     "codebook",
-    "grid_size",
     "negation",
     "tests",
 ]

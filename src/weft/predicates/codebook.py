@@ -107,12 +107,6 @@ class Codebook:
         return self.fragments[cells]
 
 
-def grid_size(predicates: Iterable[Formula]) -> int:
-    """Return how many cells the grid of some predicates has at most, without building it."""
-    found = attributes(predicates)
-    return prod(3 if one.kind is AttributeKind.BIT else one.positions for one in found.values())
-
-
 def codebook(predicates: Sequence[Formula], known: Mapping[Expression, Attribute] | None = None) -> Codebook:
     """Return the fragments of some predicates; `known` attributes may have more cuts than these need."""
     own = attributes(predicates)

@@ -103,8 +103,3 @@ def joined(sets: Sequence[Values], join: Callable[[Values, Values], Values]) -> 
         paired = [join(one, two) for one, two in zip(sets[::2], sets[1::2], strict=False)]
         sets = [*paired, sets[-1]] if len(sets) % 2 else paired
     return sets[0]
-
-
-def exactly(value: Point) -> Values:
-    """Return the set of one value."""
-    return Values(cuts=(Cut(value, after=False), Cut(value, after=True)))

@@ -6,14 +6,12 @@ as bits twice: by fragment, to find equal ones, and by predicate, to find the fr
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from weft.predicates import Formula
+from weft.predicates import Formula
 
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
@@ -26,7 +24,7 @@ _SPELLED_OUT = 4096
 class Signatures:
     """The fragments of a block: which predicates the rows of each satisfy."""
 
-    predicates: tuple["Formula", ...]
+    predicates: tuple[Formula, ...]
     bits: Bools
     """One row per fragment, one column per predicate."""
 
@@ -61,7 +59,7 @@ class Fragments:
         return self._size
 
     @property
-    def predicates(self) -> tuple["Formula", ...]:
+    def predicates(self) -> tuple[Formula, ...]:
         """The predicates that have a bit."""
         return tuple(self._slots)
 
@@ -76,12 +74,7 @@ class Fragments:
             known = self._known[signatures] = np.concatenate(pieces)
         return known
 
-    def satisfying(self, predicate: "Formula") -> Bools:
-        """Return for each fragment whether its rows satisfy the predicate."""
-        found: Bools = self.bits([predicate], np.arange(self._size))[0]
-        return found
-
-    def bits(self, predicates: Sequence["Formula"], fragments: npt.NDArray[np.intp]) -> Bools:
+    def bits(self, predicates: Sequence[Formula], fragments: npt.NDArray[np.intp]) -> Bools:
         """Return which of the given fragments (columns) satisfy which predicates (rows)."""
         if not len(fragments) or not len(predicates):
             return np.zeros((len(predicates), len(fragments)), dtype=bool)
@@ -94,14 +87,14 @@ class Fragments:
         # Rows stay contiguous with take, but not with an index.
         return wide[:, places] if isinstance(places, slice) else np.take(wide, places, axis=1)
 
-    def satisfied(self, predicates: Sequence["Formula"], fragments: npt.NDArray[np.intp]) -> Bools:
+    def satisfied(self, predicates: Sequence[Formula], fragments: npt.NDArray[np.intp]) -> Bools:
         """Return which of the predicates any of the fragments satisfies."""
         united = np.bitwise_or.reduce(self._by_fragment[fragments], axis=0, initial=0)
         held = np.append(np.unpackbits(united).view(bool), False)
         slots = [self._slots.get(one, -1) for one in predicates]
         return held[np.array(slots, dtype=np.intp)]
 
-    def classes(self, predicates: Collection["Formula"]) -> Classes:
+    def classes(self, predicates: Collection[Formula]) -> Classes:
         """Take fragments as one where they agree in all these predicates; those alike lie close together."""
         slots = [self._slots[one] for one in predicates if one in self._slots]
         of = np.full(self._size, -1, dtype=np.int32)
@@ -125,7 +118,7 @@ class Fragments:
         renamed[order] = np.arange(len(order))
         return Classes(of=renamed[of], samples=first[order])
 
-    def keep(self, predicates: Iterable["Formula"]) -> bool:
+    def keep(self, predicates: Iterable[Formula]) -> bool:
         """Forget all other predicates; return whether any was known."""
         wanted = set(predicates)
         dropped = [one for one in self._slots if one not in wanted]
@@ -164,7 +157,7 @@ class Fragments:
         for number, key in enumerate(_keys(self._by_fragment[: self._size])):
             self._numbers.setdefault(key.rstrip(b"\0"), number)
 
-    def _slot(self, predicate: "Formula") -> int:
+    def _slot(self, predicate: Formula) -> int:
         if predicate not in self._slots:
             slot = self._free.pop() if self._free else len(self._slots)
             self._slots[predicate] = slot
