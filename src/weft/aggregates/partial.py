@@ -1,7 +1,7 @@
 """Partials as columns: what Spark returns, in the form in which Weft combines it.
 
 Whole numbers, times and booleans are int64, floating point is float64, decimals are Python integers in
-units of their scale, strings and bytes are themselves: every field can be combined exactly.
+units of their scale, strings are their bytes: every field can be combined exactly.
 """
 
 from collections.abc import Sequence
@@ -72,8 +72,11 @@ def decode(column: pa.ChunkedArray, type: DataType) -> Objects:
     if type.kind is Kind.DECIMAL:
         return _objects([_unscaled(value, type.scale) for value in column.to_pylist()])
     if type.kind in (Kind.STRING, Kind.BINARY):
+        # A string's bytes need not be UTF-8, and compare as in Spark.
         filler = _filler(type)
-        return _objects([filler if value is None else value for value in column.to_pylist()])
+        return _objects(
+            [filler if value is None else value for value in column.cast(pa.binary()).to_pylist()]
+        )
     if type.is_time:
         column = column.cast(pa.int32() if type.kind is Kind.DATE else pa.int64())
     if type.kind is Kind.BOOLEAN:
@@ -102,6 +105,8 @@ def to_arrow(values: Objects, valid: Mask, type: DataType) -> pa.Array:
         return pa.array(values, pa.int64(), mask=hidden).cast(arrow_type(type))
     if type.kind is Kind.BOOLEAN:
         return pa.array(values.astype(bool), pa.bool_(), mask=hidden)
+    if type.kind is Kind.STRING:
+        return pa.array(values, pa.binary(), mask=hidden).view(pa.string())
     return pa.array(values, mask=hidden, from_pandas=False).cast(arrow_type(type))
 
 
@@ -130,11 +135,9 @@ def _dtype(type: DataType) -> npt.DTypeLike:
     return object if type.kind in (Kind.DECIMAL, Kind.STRING, Kind.BINARY) else np.int64
 
 
-def _filler(type: DataType) -> int | str | bytes:
+def _filler(type: DataType) -> int | bytes:
     """Return what stands for NULL: a value that compares with the type's others."""
-    if type.kind is Kind.STRING:
-        return ""
-    return b"" if type.kind is Kind.BINARY else 0
+    return b"" if type.kind in (Kind.STRING, Kind.BINARY) else 0
 
 
 def _objects(values: list[Any]) -> Objects:

@@ -63,7 +63,12 @@ class GroupIndex:
 
 
 def _values(column: pa.ChunkedArray) -> list[object]:
-    """Return a key's values; times as numbers, since Python has none after the year 9999."""
+    """Return a key's values; times as numbers, since Python has none after the year 9999.
+
+    Strings are their bytes, which need not be UTF-8.
+    """
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.binary())
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
     values: list[object] = column.to_pylist()

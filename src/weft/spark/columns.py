@@ -5,14 +5,16 @@ No text of a user ever reaches Spark: each allow-listed function builds its colu
 """
 
 from collections.abc import Callable, Mapping
-from functools import reduce
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import partial, reduce
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from weft.errors import InternalError
 from weft.expression import Call, Column, Expression, Literal, Slot
-from weft.types import DataType, Kind
+from weft.types import TIMESTAMP, DataType, Kind
 
 
 def named(name: str) -> SparkColumn:
@@ -38,6 +40,7 @@ class Translator:
         self._column = column or named
         self._slot = slot
         self._built: dict[Expression, SparkColumn] = {}
+        self._failed: dict[Expression, SparkColumn] = {}
 
     def __call__(self, expression: Expression) -> SparkColumn:
         """Return the expression as a column."""
@@ -46,9 +49,11 @@ class Translator:
             built = self._built[expression] = self._build(expression)
         return built
 
-    def given(self, expression: Expression, column: SparkColumn) -> None:
-        """Take an expression as computed already, in the given column."""
+    def given(self, expression: Expression, column: SparkColumn, failed: SparkColumn | None = None) -> None:
+        """Take an expression as computed already, in the given column; `failed` is true where it failed."""
         self._built[expression] = column
+        if failed is not None:
+            self._failed[expression] = failed
 
     def failure(self, expression: Expression) -> SparkColumn | None:
         """Return a boolean column, true where evaluating failed; None where it cannot fail."""
@@ -58,6 +63,8 @@ class Translator:
     def failure_at(self, site: Expression) -> SparkColumn:
         """Return a boolean column, true where the operation itself fails: see `sites`."""
         assert isinstance(site, Call)
+        if site.function in self._functions:
+            return self._failed.get(site, F.lit(False))
         if site.function == "case":
             found = self._failure_of_case(site)
             return F.lit(False) if found is None else found
@@ -97,13 +104,21 @@ class Translator:
         return builder(expression, *arguments)
 
 
-_AS_WRITTEN = (Kind.BOOLEAN, Kind.INT, Kind.DOUBLE, Kind.STRING, Kind.DATE, Kind.TIMESTAMP)
+_AS_WRITTEN = (Kind.BOOLEAN, Kind.INT, Kind.DOUBLE, Kind.STRING)
+_EPOCH = datetime(1970, 1, 1)
 
 
 def literal(constant: Literal) -> SparkColumn:
     """Return a constant with exactly its declared type."""
-    plain = constant.value is not None and constant.type.kind in _AS_WRITTEN
-    return F.lit(constant.value) if plain else F.lit(constant.value).cast(_ddl(constant.type))
+    value = constant.value
+    if isinstance(value, datetime):
+        # As a number: Spark would take dates before 1582 from Python for Julian ones.
+        since = value.astimezone(UTC).replace(tzinfo=None) - _EPOCH if value.tzinfo else value - _EPOCH
+        return F.timestamp_micros(F.lit(since // timedelta(microseconds=1))).cast(_ddl(constant.type))
+    if isinstance(value, date):
+        return F.date_from_unix_date(F.lit((value - _EPOCH.date()).days)).cast(_ddl(constant.type))
+    plain = value is not None and constant.type.kind in _AS_WRITTEN
+    return F.lit(value) if plain else F.lit(value).cast(_ddl(constant.type))
 
 
 def _ddl(type: DataType) -> str:
@@ -129,16 +144,19 @@ def sites(expression: Expression) -> tuple[Expression, ...]:
 
 
 def _can_fail(call: Call) -> bool:
-    if call.function in _ALWAYS_FALLIBLE:
+    if call.function in _ALWAYS_FALLIBLE or call.function not in BUILDERS:
         return True
     if call.function in ("cast", "to_date"):
         return not _is_safe_cast(call.args[0].type, call.type)
     if call.type.kind is Kind.DECIMAL and call.function in ("neg", "abs"):
         return False
+    if call.function in _OF_TIMES:
+        return call.args[-1].type.kind is Kind.DATE
     return call.function in _FALLIBLE_UNLESS_DOUBLE and not call.type.is_fractional
 
 
 _ALWAYS_FALLIBLE = frozenset({"/", "%", "div", "floor_div"})
+_OF_TIMES = frozenset({"hour", "minute", "second", "date_trunc"})
 _FALLIBLE_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs", "round"})
 
 
@@ -150,7 +168,27 @@ def _is_safe_cast(source: DataType, target: DataType) -> bool:
     widths = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
     if source.is_integer and target.is_integer:
         return widths.index(source.kind) <= widths.index(target.kind)
-    return source.is_time and target.is_time
+    return source.is_time and target.is_time and source.kind is not Kind.DATE
+
+
+_LAST_DAY = (2**63 - 1) // 86_400_000_000
+"""The last day whose midnight is a TIMESTAMP, and but for one the first: dates reach further."""
+
+
+def _midnight(day: SparkColumn, type: DataType) -> SparkColumn:
+    """Return a date as a time, or NULL where there is none."""
+    inside = F.unix_date(day).between(-_LAST_DAY, _LAST_DAY)
+    return F.when(inside, day).cast(_ddl(type))
+
+
+def _of_time(build: Builder) -> Builder:
+    """Take a date for its midnight."""
+
+    def built(call: Call, value: SparkColumn) -> SparkColumn:
+        is_date = call.args[-1].type.kind is Kind.DATE
+        return build(_midnight(value, TIMESTAMP) if is_date else value)
+
+    return built
 
 
 def _arithmetic(plain: Builder, safe: Builder) -> Builder:
@@ -159,6 +197,8 @@ def _arithmetic(plain: Builder, safe: Builder) -> Builder:
 
 
 def _cast(call: Call, value: SparkColumn) -> SparkColumn:
+    if call.args[0].type.kind is Kind.DATE and call.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ):
+        return _midnight(value, call.type)
     if _is_safe_cast(call.args[0].type, call.type):
         return value.cast(_ddl(call.type))
     return value.try_cast(_ddl(call.type))
@@ -213,12 +253,19 @@ def _like(name: str) -> Builder:
     return build
 
 
+_MOST_DIGITS = 38
+
+
 def _round(call: Call, value: SparkColumn, *digits: SparkColumn) -> SparkColumn:
     scale = call.args[1] if len(call.args) > 1 else None
     places = int(str(scale.value)) if isinstance(scale, Literal) else 0
     if places < 0 and call.type.is_integer:
         # Rounding up may not fit: 2^63 − 1 to tens.
         return F.round(value.cast("decimal(20,0)"), places).try_cast(_ddl(call.type))
+    whole_digits = call.type.precision - call.type.scale
+    if places < 0 and call.type.kind is Kind.DECIMAL and whole_digits == _MOST_DIGITS:
+        limit = Decimal(10**whole_digits - 5 * 10 ** (-places - 1))
+        value = F.when(F.abs(value) < F.lit(limit).cast(f"decimal({_MOST_DIGITS},0)"), value)
     return F.round(value, places).cast(_ddl(call.type))
 
 
@@ -247,6 +294,10 @@ def _constant(call: Call, index: int) -> object:
     if not isinstance(argument, Literal):
         raise InternalError(f"{call.function} wants a constant as argument {index + 1}")
     return argument.value
+
+
+def _date_trunc(call: Call, unit: SparkColumn, time: SparkColumn) -> SparkColumn:
+    return _of_time(partial(F.date_trunc, str(_constant(call, 0))))(call, time)
 
 
 def _in(call: Call, value: SparkColumn, *options: SparkColumn) -> SparkColumn:
@@ -310,11 +361,11 @@ BUILDERS: dict[str, Builder] = {
     "year": _unary(F.year),
     "month": _unary(F.month),
     "day": _unary(F.dayofmonth),
-    "hour": _unary(F.hour),
-    "minute": _unary(F.minute),
-    "second": _unary(F.second),
+    "hour": _of_time(F.hour),
+    "minute": _of_time(F.minute),
+    "second": _of_time(F.second),
     "dayofweek": _unary(F.dayofweek),
-    "date_trunc": lambda call, unit, time: F.date_trunc(str(_constant(call, 0)), time),
+    "date_trunc": _date_trunc,
     "to_date": lambda call, value: value.try_cast("date"),
     "unix_seconds": _unary(F.unix_seconds),
     "unix_millis": _unary(F.unix_millis),

@@ -1,10 +1,12 @@
 """Streams, tables and functions by name: what queries may use, and the DataFrames behind it."""
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, _parse_datatype_string
 
@@ -13,12 +15,14 @@ from weft.errors import EngineError, UnknownName, suggestion
 from weft.query import check_stream
 from weft.query.functions import SPELLINGS
 from weft.query.logical import Catalog, FunctionDef, StreamDef, TableDef
-from weft.spark.columns import Udf
+from weft.spark.columns import BUILDERS, Udf
 from weft.spark.schemas import column_defs
 from weft.spark.sources import TableReader, open_static, open_stream, typed_stream
 from weft.spark.tables import StaticTable
+from weft.types import DataType, Kind
 
 _LOG = logging.getLogger("weft")
+_FUNCTION_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 
 @dataclass(slots=True)
@@ -123,12 +127,19 @@ class Declarations:
 
     def function(self, name: str, udf: Udf, returns: str) -> None:
         """Register a function under a name that the language does not use itself."""
-        if name.casefold() in SPELLINGS or aggregate(name) is not None:
+        if not _FUNCTION_NAME.fullmatch(name):
+            raise EngineError(f'function "{name}": a name is made of letters, digits and underscores')
+        if not callable(udf):
+            raise EngineError(
+                f'function "{name}": a PySpark UDF is wanted, or a function from columns to a column; '
+                f"this is {udf!r}"
+            )
+        own = name.casefold() in SPELLINGS or name.casefold() in BUILDERS
+        if own or aggregate(name) is not None:
             raise EngineError(f'"{name}" is a function of the language already; choose another name')
-        declared = getattr(udf, "returnType", None) or _parse_datatype_string(returns)
-        type = column_defs(StructType().add("value", declared))[0].type
+        returned = _returned(name, udf, returns)
         self.functions[name.casefold()] = udf
-        self._function_defs[name.casefold()] = FunctionDef(name=name.casefold(), type=type)
+        self._function_defs[name.casefold()] = FunctionDef(name=name.casefold(), type=returned)
 
     def rows(self, name: str) -> DataFrame:
         """Return a stream's rows as they come."""
@@ -147,3 +158,17 @@ class Declarations:
     def _claim(self, name: str) -> None:
         if name in self.streams or name in self.tables:
             raise EngineError(f'there is a stream or table "{name}" already; choose another name')
+
+
+def _returned(name: str, udf: Udf, returns: str) -> DataType:
+    """Return the type of a function's values."""
+    try:
+        declared = getattr(udf, "returnType", None) or _parse_datatype_string(returns)
+    except PySparkException as error:
+        raise EngineError(
+            f"function \"{name}\": returns={returns!r} is no type; write 'boolean' or 'double', for example"
+        ) from error
+    type = column_defs(StructType().add("value", declared))[0].type
+    if type.kind is Kind.OTHER:
+        raise EngineError(f'function "{name}" returns {declared.simpleString()}, which queries cannot use')
+    return type

@@ -31,6 +31,10 @@ class Failures:
                 in_predicates.setdefault((translate, predicate), []).append(answer.query.name)
             if values:
                 in_values.setdefault((translate, values), []).append(answer)
+        self.sites = tuple(
+            dict.fromkeys(one for _, several in (*in_predicates, *in_values) for one in several)
+        )
+        """The operations that may fail; predicates in canonical form may do without some of them."""
         self._tests = {f"failed{number}": _failed(key, good) for number, key in enumerate(in_predicates)}
         self._values = {f"spoilt{number}": _failed(key, good) for number, key in enumerate(in_values)}
         self.queries = dict(zip(self._tests, map(tuple, in_predicates.values()), strict=True))

@@ -16,7 +16,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +27,10 @@ from pyspark.sql.internal import InternalFunction
 from weft.expression import Expression
 from weft.optimizer.plan import Relation
 from weft.predicates import TRUE, Attribute, Codebook, Formula, attributes, codebook
+from weft.predicates.codebook import Codes
 from weft.predicates.values import Point
 from weft.query.logical import Join
-from weft.spark.columns import Translator
+from weft.spark.joins import Joins
 from weft.spark.points import comparable, condition, lookup, points_array
 from weft.types import Kind
 
@@ -59,11 +60,14 @@ class Numbered:
 class FragmentCoder:
     """Code the rows of a job by fragment."""
 
-    def __init__(self, relations: Sequence[Relation], translator: Callable[[Relation], Translator]) -> None:
-        self._relations, self._translator = relations, translator
+    def __init__(self, relations: Sequence[Relation], joins: Joins) -> None:
+        self._relations, self._joins, self._translator = relations, joins, joins.translator
         self._searched = attributes_of([one for one in relations if len(one.predicates) > 1])
         self._names = {place: f"__weft_position{number}" for number, place in enumerate(self._searched)}
         self._codebooks = tuple(self._codebook(relation) for relation in relations)
+        self._cells = [
+            None if book is None else self._cell(number, book) for number, book in enumerate(self._codebooks)
+        ]
         self.numbered = self._number()
 
     @property
@@ -81,18 +85,15 @@ class FragmentCoder:
         return self.numbered[0].end if self._relations and self._first_is_shared else NOBODYS + 1
 
     def positions(self) -> list[Column]:
-        """Return where each attribute's value stands, to be selected beside the row's columns.
-
-        The search's answers −(m + 1) … m − 1 become 0 … 2m, and NULL comes last.
-        """
-        by_joins = {relation.joins: self._translator(relation) for relation in self._relations}
-        found = []
-        for (joins, expression), attribute in self._searched.items():
-            shift = len(attribute.points) + 1
-            place = search(attribute, by_joins[joins]) + F.lit(shift)
-            null = F.lit(attribute.positions - 1)
-            found.append(F.coalesce(place, null).alias(self._names[joins, expression]))
-        return found
+        """Return where each attribute's value stands, to be selected beside the row's columns."""
+        by_joins = {relation.joins: relation for relation in self._relations}
+        return [
+            _position(attribute, self._translator(by_joins[joins])(expression)).alias(
+                self._names[joins, expression]
+            )
+            for (joins, expression), attribute in self._searched.items()
+            if self._joins.table_of(by_joins[joins], expression) is None
+        ]
 
     def column(self, bad: Column, taken: Sequence[Column | None]) -> Column:
         """Return the numbers of a row's fragments: one, or an exploded array if rows are repeated.
@@ -148,7 +149,8 @@ class FragmentCoder:
             wanted = [one for one in (taken, holds) if one is not None]
             number = F.lit(own.first)
             return F.when(reduce(Column.__and__, wanted), number) if wanted else number
-        cell = self._cell(relation, book)
+        cell = self._cells[index]
+        assert cell is not None
         if relation.shared:
             nothing = NOBODYS if index == 0 else UNWANTED
             known = np.where(book.fragments >= 0, book.fragments + own.first, nothing)
@@ -157,11 +159,23 @@ class FragmentCoder:
             looked_up = F.get(_members(book, own.first), cell)
         return looked_up if taken is None else F.when(taken, looked_up)
 
-    def _cell(self, relation: Relation, book: Codebook) -> Column:
+    def _cell(self, index: int, book: Codebook) -> Column:
+        """Return the cell of a row; what a table's columns add to it is found in the table."""
+        relation = self._relations[index]
         parts = []
+        by_table: dict[int, list[tuple[str, Attribute, Codes]]] = {}
         for attribute, share in zip(book.attributes, book.shares, strict=True):
-            place = F.col(self._names[relation.joins, attribute.expression])
-            parts.append(lookup(_in_search_order(share), place))
+            held = self._joins.table_of(relation, attribute.expression)
+            if held is not None:
+                by_table.setdefault(held[0], []).append((held[1], attribute, share))
+            else:
+                place = F.col(self._names[relation.joins, attribute.expression])
+                parts.append(lookup(_in_search_order(share), place))
+        for table, columns in by_table.items():
+            name = f"__weft_cell{index}_{table}"
+            self._joins.derive(table, name, partial(_table_part, columns))
+            without_partner = sum(int(share[-1]) for _, _, share in columns)
+            parts.append(F.coalesce(F.col(name), F.lit(without_partner)))
         return reduce(Column.__add__, parts) if parts else F.lit(0)
 
 
@@ -177,12 +191,26 @@ def attributes_of(relations: Sequence[Relation]) -> dict[Place, Attribute]:
     }
 
 
-def search(attribute: Attribute, translate: Translator) -> Column:
+def _table_part(columns: Sequence[tuple[str, Attribute, Codes]], column: Callable[[str], Column]) -> Column:
+    """Return what a table's columns add to the number of the grid's cell."""
+    parts = [
+        lookup(_in_search_order(share), _position(attribute, column(name)))
+        for name, attribute, share in columns
+    ]
+    return reduce(Column.__add__, parts)
+
+
+def _position(attribute: Attribute, value: Column) -> Column:
+    """Return where a value stands: the search's answers −(m + 1) … m − 1 as 0 … 2m, and NULL last."""
+    place = search(attribute, value) + F.lit(len(attribute.points) + 1)
+    return F.coalesce(place, F.lit(attribute.positions - 1))
+
+
+def search(attribute: Attribute, value: Column) -> Column:
     """Return where a value stands among the points, as Java's binary search tells it: NULL for NULL.
 
     i for the value of point i itself, −(i + 1) for those between point i − 1 and point i.
     """
-    value = translate(attribute.expression)
     type = attribute.expression.type
     if type.kind is Kind.BOOLEAN:
         no, yes = (_answer(attribute.points, point) for point in (0, 1))

@@ -84,7 +84,7 @@ class BatchJob:
         self._stream = stream
         self._joins = Joins(self.relations, tables, functions)
         self._calls = FunctionCalls(plan, self._joins.translator, functions)
-        self.fragments = FragmentCoder(self.relations, self._joins.translator)
+        self.fragments = FragmentCoder(self.relations, self._joins)
         self._constants = Constants(TIME)
         self._judge_by(Bounds(watermark=None, future=None))
         self._built: tuple[object, _Steps] | None = None
@@ -110,7 +110,8 @@ class BatchJob:
 
     def _steps(self) -> _Steps:
         """Return the columns of each step: built once, and again only if rows are coded in another way."""
-        forms = tuple((coder.uses_table, coder.uses_panes, coder.depth) for coder in self.coders)
+        coded = tuple((coder.uses_table, coder.uses_panes, coder.depth) for coder in self.coders)
+        forms = (coded, self._joins.repeats_rows)
         if self._built is None or self._built[0] != forms:
             steps = _Steps(
                 inputs=self._inputs(),
@@ -136,7 +137,7 @@ class BatchJob:
 
     def _inputs(self) -> list[Column]:
         """Return the event time and the columns that anyone needs."""
-        needed = frozenset().union(*map(_reads, self.relations))
+        needed = frozenset().union(*map(_reads, self.relations), *map(columns, self.failures.sites))
         kept = [named(column.name) for column in self._stream.columns if column.name in needed]
         return [event_time(self._stream).alias(TIME), *kept]
 

@@ -5,13 +5,14 @@ A relation that joins a table takes the rows with a partner (or all, for LEFT JO
 the first copy of each row. So relations with different joins still read the same rows in the same job.
 
 Tables that are looked up by the same columns of the stream, each with at most one row for a key, are merged
-into one table beforehand: then a row of the stream is looked up once.
+into one table beforehand: then a row of the stream is looked up once. And what depends on a table's columns
+alone can be derived there, once for a row of the table instead of once for every row of the stream.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -40,6 +41,7 @@ class _Joined:
 class _Partner:
     """A table to join: its rows are asked for at each batch, for they may have been read again."""
 
+    number: int
     table: StaticTable
     keys: Mapping[Expression, Column]
     """What rows are numbered by, over the table's own columns."""
@@ -52,6 +54,10 @@ class _Partner:
     def prepared(self, reader: object) -> Prepared:
         """Return the table as it is now."""
         return self.table.prepared(self.keys, reader)
+
+
+Derive = Callable[[Callable[[str], Column]], Column]
+"""Makes a column of a table's columns, which it is given by name."""
 
 
 class Joins:
@@ -69,6 +75,8 @@ class Joins:
             if relation.joins not in self._places:
                 self._places[relation.joins] = self._add(relation.joins, tables)
         self._together = _together(self._tables)
+        self._derived: dict[int, dict[str, Derive]] = {}
+        """By number of a table: the columns that are derived from its own."""
         self._merged: dict[int, tuple[DataFrame, DataFrame, Column]] = {}
         """By number of a merged table: itself, what is joined, and on what."""
         self._prepare()
@@ -79,6 +87,16 @@ class Joins:
             self._translators[relation.joins] = self._translator(self._places[relation.joins])
         return self._translators[relation.joins]
 
+    def table_of(self, relation: Relation, expression: Expression) -> tuple[int, str] | None:
+        """Return the number of a table and its column, if an expression is nothing else."""
+        alias, dot, name = expression.name.partition(".") if isinstance(expression, ColumnName) else ("",) * 3
+        number = self._places[relation.joins].get(alias) if dot else None
+        return None if number is None else (number, name)
+
+    def derive(self, number: int, name: str, make: Derive) -> None:
+        """Have a column of that name in the joined rows, made of a table's own; NULL without a partner."""
+        self._derived.setdefault(number, {})[name] = make
+
     def apply(self, rows: DataFrame) -> DataFrame:
         """Return a batch's rows with the columns of the tables as they are now; called once per batch."""
         for number, partners in enumerate(self._together):
@@ -88,7 +106,9 @@ class Joins:
                 rows = self._join_merged(rows, number, partners, whole)
                 continue
             for partner, one in zip(partners, prepared, strict=True):
-                table = one.rows.select(*(named(name).alias(new) for name, new in partner.names))
+                fields = [named(name).alias(new) for name, new in partner.names]
+                fields += self._derivations(partner, named)
+                table = one.rows.select(*fields)
                 rows = rows.join(F.broadcast(table), partner.condition, "left")
         return rows
 
@@ -105,10 +125,15 @@ class Joins:
         fields = [F.col(merged_key(place)).alias(key) for place, key in enumerate(keys)]
         for place, partner in enumerate(partners):
             fields += [F.col(merged_column(place, name)).alias(new) for name, new in partner.names]
+            fields += self._derivations(partner, partial(_merged_column, place))
         pairs = [stream(left) == F.col(key) for left, key in zip(looked_up_by, keys, strict=True)]
         table, condition = F.broadcast(whole.select(*fields)), reduce(Column.__and__, pairs)
         self._merged[number] = whole, table, condition
         return rows.join(table, condition, "left")
+
+    def _derivations(self, partner: _Partner, column: Callable[[str], Column]) -> list[Column]:
+        derived = self._derived.get(partner.number, {})
+        return [make(column).alias(name) for name, make in derived.items()]
 
     def _prepare(self) -> None:
         """Ask for all tables: what the plan before joined is kept, and an unreadable one is told early.
@@ -135,7 +160,14 @@ class Joins:
     def __bool__(self) -> bool:
         return bool(self._tables)
 
+    @property
+    def repeats_rows(self) -> bool:
+        """Whether a table has several rows of one key now, so that a row of the stream may come in copies."""
+        return any(not partner.prepared(self).unique for partner in self._tables)
+
     def _firsts(self, numbers: set[int]) -> list[Column]:
+        if not self.repeats_rows:
+            return []
         return [F.coalesce(F.col(_copy(number)), F.lit(0)) == 0 for number in sorted(numbers)]
 
     def _add(self, joins: Sequence[Join], tables: Mapping[str, StaticTable]) -> dict[str, int]:
@@ -157,6 +189,7 @@ class Joins:
         keys = [_key(left, right, join.alias) for left, right in join.on]
         pairs = [translate(left) == translate(right) for left, right in join.on]
         return _Partner(
+            number=number,
             table=table,
             keys={key: own(key) for key in keys},
             names=(*names, (COPY, _copy(number))),
@@ -170,6 +203,10 @@ class Joins:
             return named(_column(places[alias], rest) if dot and alias in places else name)
 
         return Translator(self._functions, column=column)
+
+
+def _merged_column(place: int, name: str) -> Column:
+    return F.col(merged_column(place, name))
 
 
 def _column(number: int, name: str) -> str:
@@ -199,11 +236,15 @@ def _own(expression: Expression, alias: str) -> Expression:
 
 
 def _looked_up_by(join: Join, places: Mapping[str, int]) -> tuple[Expression, ...] | None:
-    """Return the stream's side of a join, if it reads the stream alone and both sides are of one type."""
+    """Return the stream's side of a join, if it reads the stream alone and both sides are of one type.
+
+    A column of the table that is compared twice is one key with two sides: such a join is left to Spark.
+    """
     lefts = tuple(left for left, _ in join.on)
     others = {name.split(".")[0] for left in lefts for name in columns(left)} & set(places)
     same = all(left.type == right.type for left, right in join.on)
-    return lefts if same and not others else None
+    once = len({right for _, right in join.on}) == len(join.on)
+    return lefts if same and once and not others else None
 
 
 def _together(partners: Sequence[_Partner]) -> list[list[_Partner]]:

@@ -37,7 +37,7 @@ def take_sample(
     searched = {place: one for place, one in found.items() if not _calls_any(one.expression, functions)}
     by_joins = {relation.joins: relation for relation in leaves.relations}
     fields = [
-        search(attribute, joins.translator(by_joins[tables_])).alias(f"a{number}")
+        search(attribute, joins.translator(by_joins[tables_])(attribute.expression)).alias(f"a{number}")
         for number, ((tables_, _), attribute) in enumerate(searched.items())
     ]
     grouped = _grouped(leaves, functions)

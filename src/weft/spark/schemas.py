@@ -14,6 +14,10 @@ _KINDS: dict[type[T.DataType], Kind] = {
 }  # fmt: skip
 
 
+_BINARY = "UTF8_BINARY"
+"""The collation that strings have unless they say otherwise."""
+
+
 def column_defs(schema: T.StructType) -> tuple[ColumnDef, ...]:
     """Return a Spark schema's columns."""
     return tuple(ColumnDef(name=field.name, type=_data_type(field.dataType)) for field in schema.fields)
@@ -22,6 +26,9 @@ def column_defs(schema: T.StructType) -> tuple[ColumnDef, ...]:
 def _data_type(type: T.DataType) -> DataType:
     if isinstance(type, T.DecimalType):
         return DataType(Kind.DECIMAL, type.precision, type.scale)
+    if isinstance(type, T.StringType) and getattr(type, "collation", _BINARY) != _BINARY:
+        # Its own order and equality are not those of the bytes that Weft compares.
+        return DataType(Kind.OTHER)
     return DataType(_KINDS.get(type.__class__, Kind.OTHER))
 
 

@@ -96,8 +96,7 @@ def _merge(several: Sequence[Prepared]) -> DataFrame:
     for number, one in enumerate(several):
         keys = [key.alias(f"__weft_right{place}") for place, key in enumerate(one.keys)]
         names = [named(name).alias(merged_column(number, name)) for name in one.rows.columns]
-        # A NULL key has no partner.
-        own = one.rows.select(*keys, *names).dropna(subset=[f"__weft_right{place}" for place in places])
+        own = _with_keys(one.rows.select(*keys, *names), [f"__weft_right{place}" for place in places])
         if whole is None:
             whole = own.withColumnsRenamed({f"__weft_right{place}": merged_key(place) for place in places})
             continue
@@ -112,11 +111,15 @@ def _merge(several: Sequence[Prepared]) -> DataFrame:
     return whole.persist()
 
 
+def _with_keys(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the rows that can have a partner: NULL has none, but NaN has (`dropna` would drop both)."""
+    return rows.where(reduce(Column.__and__, [F.col(key).isNotNull() for key in keys]))
+
+
 def _unique(snapshot: DataFrame, keys: Sequence[Column]) -> bool:
-    named_keys = [key.alias(f"key{place}") for place, key in enumerate(keys)]
-    most = (
-        snapshot.select(*named_keys).dropna().groupBy(*(f"key{place}" for place in range(len(keys)))).count()
-    )
+    names = [f"key{place}" for place in range(len(keys))]
+    named_keys = [key.alias(name) for key, name in zip(keys, names, strict=True)]
+    most = _with_keys(snapshot.select(*named_keys), names).groupBy(*names).count()
     found = most.agg(F.max("count")).first()
     return found is None or found[0] in (None, 1)
 
