@@ -179,10 +179,19 @@ class Engine:
             rate = rows_per_second if rows_per_second is not None else _measured_rate(self.clock(name))
             live = self._live(name)
             if live is not None and live.answers(queries):
-                plan, measured = live.plan, live.fragmentations
+                plan, measured, known = live.plan, live.fragmentations, live.planner.statistics
             else:
-                plan, measured = optimize(queries, self._slicing, sharing=self._sharing), ()
-            parts.append(explain(stream.definition, plan, rows_per_second=rate, measured=measured))
+                plan, measured, known = optimize(queries, self._slicing, sharing=self._sharing), (), None
+            parts.append(
+                explain(
+                    stream.definition,
+                    plan,
+                    rows_per_second=rate,
+                    measured=measured,
+                    statistics=known,
+                    sharing=self._sharing,
+                )
+            )
         return "\n\n".join(parts) or "no queries"
 
     def run(

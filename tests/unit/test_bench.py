@@ -2,30 +2,38 @@
 
 import io
 import json
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
+from weft.bench import plot, plot_fragments
 from weft.bench.against_spark import Figures
 from weft.bench.equality import Check, Comparison, difference
-from weft.bench.fragments import FragmentsResult
+from weft.bench.fragments import FragmentsResult, run_fragments
 from weft.bench.measure import alternate
 from weft.bench.memory import MemoryResult
 from weft.bench.memory_run import Observed
 from weft.bench.operations import Counted, Run, count_all
 from weft.bench.plan_change import PlanChange
-from weft.bench.report import save, show_memory, show_slices, show_windows
+from weft.bench.report import needs_matplotlib, save, show_memory, show_slices, show_windows
 from weft.bench.report_fragments import show_fragments
-from weft.bench.signatures import PAPER_COUNTS, Sharing, Signatures
-from weft.bench.slices import SlicesResult
-from weft.bench.windows import Size, WindowsResult
+from weft.bench.runs import WeftRun
+from weft.bench.signatures import PAPER_COUNTS, PAPER_SPEEDUPS, Sharing, Signatures
+from weft.bench.slices import SlicesResult, run_slices
+from weft.bench.windows import Size, WindowsResult, run_windows
 from weft.bench.workloads import Predicates, paper_queries, scotty_queries
+from weft.errors import UserError
 from weft.query import parse_select
+from weft.runtime.clock import RowCounts
+from weft.runtime.pipeline import BatchReport
 from weft.window import Window
 
 FIELDS = (
@@ -41,6 +49,12 @@ def console() -> Console:
 def printed(shown: Console) -> str:
     assert isinstance(shown.file, io.StringIO)
     return shown.file.getvalue()
+
+
+def cells(text: str, name: str) -> list[str]:
+    """Return the cells of the one row of a table that has a name."""
+    [row] = [line for line in text.splitlines() if line.startswith(f"│ {name} ")]
+    return [cell.strip() for cell in row.strip("│").split("│")][1:]
 
 
 def test_the_papers_queries_lie_in_its_ranges() -> None:
@@ -121,8 +135,8 @@ def test_what_is_checked() -> None:
 def figures() -> Figures:
     return Figures(
         queries=256, rows=5, weft_s=2.0, one_query_s=2.5, unshared_s=640.0, scan_s=1.0, partial_ops=5,
-        final_ops=9, measured_queries=5, repeats=3, batches=8, windows=11, cores=2, pyspark="4.3.0",
-        register_s=0.1, stages_s={"spark": 1.0}, runs_s={"Weft": (2.0,)}, ratio_by_pairs=0.8,
+        final_ops=9, relations=3, measured_queries=5, repeats=3, batches=8, windows=11, cores=2,
+        pyspark="4.3.0", register_s=0.1, stages_s={"spark": 1.0}, runs_s={"Weft": (2.0,)}, ratio_by_pairs=0.8,
         rows_equal=True, compared_queries=256, compared_rows=11, differences=(), fixed_cost_ms=80.0,
         empty_batch_ms=50.0,
     )  # fmt: skip
@@ -158,6 +172,10 @@ def test_slices_as_json(slices: SlicesResult, tmp_path: Path) -> None:
     assert set(FIELDS) <= set(told)
     assert (told["ratio_to_one_query"], told["speedup_vs_unshared"]) == (0.8, 320)
     assert told["operations"][0]["strategy"] == "unshared paned"
+    assert told["relations"] == 3
+    assert told["paper"][-1] == {
+        "queries": 256, "strategy": "shared paired", "partial": 1_138_636, "final": 1_462_391
+    }  # fmt: skip
 
 
 def test_slices_as_tables(slices: SlicesResult) -> None:
@@ -167,17 +185,30 @@ def test_slices_as_tables(slices: SlicesResult) -> None:
     assert "5 measured, scaled" in text
     assert "1,462,391" in text
     assert "rows equal plain Spark's: 11 rows of 256 queries" in text
-    assert "fixed_cost_ms 80" in text
+    assert "fixed_cost_ms 80 per micro-batch, planning aside, over Spark's own 50 ms" in text
+    assert cells(text, "Weft's run, 3 relations") == ["5", "9", "2.00"]
+    assert cells(text, "the paper, shared paired") == ["1,138,636", "1,462,391", ""]
 
 
 def test_fragments_as_json(fragments: FragmentsResult) -> None:
     told = json.loads(json.dumps(fragments.as_json()))
     assert set(FIELDS) <= set(told)
     assert (told["k"], told["alpha"], told["beta"]) == (11_407, 76, 77.5)
-    assert told["plan_change_ms"] == 250
+    assert (told["plan_change_ms"], told["relations"]) == (250, 3)
+    assert told["paper"]["queries"] == 256
+    assert told["paper"]["speedup"] == pytest.approx(PAPER_SPEEDUPS[fragments.workload])
+    assert told["paper"]["shared"]["final"] == PAPER_COUNTS[fragments.workload][Sharing.SHARED].final
     assert [(one["queries"], one["strategy"]) for one in told["operations"]] == [
         (16, "unshared"), (16, "shared"), (256, "unshared"), (256, "shared")
     ]  # fmt: skip
+
+
+def test_readme_names_figures_as_the_json_does(fragments: FragmentsResult) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    [table] = re.findall(r"^\| figure \|.*\n\|.*\n((?:^\|.*\n)+)", readme, re.MULTILINE)
+    named = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert {"ratio_to_one_query", "plan_change_ms", "k", "relations", "paper"} <= named
+    assert named <= set(fragments.as_json())
 
 
 def test_fragments_as_tables(fragments: FragmentsResult) -> None:
@@ -186,11 +217,57 @@ def test_fragments_as_tables(fragments: FragmentsResult) -> None:
     text = printed(shown)
     for sharing in Sharing:
         paper = PAPER_COUNTS[fragments.workload][sharing]
-        assert f"{paper.final:,}" in text
-        assert f"{paper.seconds:.2f}" in text
+        printed_by_it = [f"{paper.partial:,}", f"{paper.final:,}", f"{paper.seconds:.2f}"]
+        assert cells(text, f"the paper, {sharing}") == printed_by_it
+    assert cells(text, "Weft's run, 3 relations") == ["5", "9", "2.00"]
     assert "two broadcast joins" in text
     assert "plan_change_ms 250" in text
     assert "11,407" in text
+
+
+def test_no_number_is_cut_in_80_columns(fragments: FragmentsResult, slices: SlicesResult) -> None:
+    # As large as with 4,096 queries over 10 M rows; their means are above 1,000.
+    huge = 12_345_678_901
+    counted = tuple(
+        replace(
+            one, alpha=1216.4, beta=1217.6, unshared=replace(one.unshared, partial=huge, final=0),
+            shared=replace(one.shared, partial=0, final=huge + 1),
+        )
+        for one in fragments.counted
+    )  # fmt: skip
+    figures = replace(fragments.figures, partial_ops=huge + 2, final_ops=huge + 3, relations=12)
+    shown = Console(file=io.StringIO(), width=80)
+    show_fragments(replace(fragments, figures=figures, counted=counted), shown)
+    show_slices(replace(slices, figures=figures), shown)
+    text = printed(shown)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    for number in range(4):
+        assert f"{huge + number:,}" in text
+    for paper in PAPER_COUNTS[fragments.workload].values():
+        assert f"{paper.partial:,}" in text
+
+
+def test_only_making_a_new_plan_is_planning() -> None:
+    run = WeftRun()
+    for replanned, seconds in ((True, 0.5), (False, 0.25), (True, 0.125)):
+        report = BatchReport(
+            counts=RowCounts(), results={}, replanned=replanned, seconds={"plan": seconds, "spark": 1.0}
+        )
+        run.note("trades", report)
+    run.note("trades", BatchReport(counts=RowCounts(), results={}))
+    assert (run.planning_s, run.stages["plan"], run.batches) == (0.625, 0.875, 3)
+
+
+def test_a_missing_matplotlib_is_told_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    needs_matplotlib(None)
+    benches: tuple[Callable[..., object], ...] = (run_slices, run_fragments, run_windows)
+    for bench in benches:
+        with pytest.raises(UserError, match="extra bench, or leave the picture out with --no-plot"):
+            bench(console=console(), plot=tmp_path / "it.png")
 
 
 @pytest.fixture
@@ -224,19 +301,43 @@ def test_memory_as_table_and_json() -> None:
     assert result.as_json()["rss_ratio"] == 1.0
 
 
-def test_pictures(slices: SlicesResult, windows: WindowsResult, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from weft.bench.plot import plot_slices, plot_windows
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """Return a list that pictures are put in, instead of files."""
+    figures: list[Figure] = []
+    for module in (plot, plot_fragments):
+        monkeypatch.setattr(module, "save_figure", lambda figure, path: figures.append(figure))
+    return figures
 
-    plot_slices(slices, tmp_path / "slices.png")
-    plot_windows(windows, tmp_path / "windows.png")
+
+def check_legends(figure: Figure) -> None:
+    figure.savefig(io.BytesIO())
+    legends = [(axes, axes.get_legend()) for axes in figure.axes if axes.get_legend() is not None]
+    assert legends
+    for axes, legend in legends:
+        assert legend is not None
+        assert not legend.get_window_extent().overlaps(axes.get_window_extent())
+
+
+def test_legends_cover_no_point(slices: SlicesResult, windows: WindowsResult, drawn: list[Figure]) -> None:
+    plot.plot_slices(slices, Path())
+    plot.plot_windows(windows, Path())
+    for figure in drawn:
+        check_legends(figure)
+
+
+def test_legends_of_fragments_cover_no_point(fragments: FragmentsResult, drawn: list[Figure]) -> None:
+    plot_fragments.plot_fragments([fragments], Path())
+    check_legends(drawn[0])
+
+
+def test_pictures(slices: SlicesResult, windows: WindowsResult, tmp_path: Path) -> None:
+    plot.plot_slices(slices, tmp_path / "slices.png")
+    plot.plot_windows(windows, tmp_path / "windows.png")
     assert {path.name for path in tmp_path.iterdir()} == {"slices.png", "windows.png"}
 
 
 def test_a_picture_of_fragments(fragments: FragmentsResult, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from weft.bench.plot_fragments import plot_fragments
-
     smaller = replace(fragments, figures=replace(fragments.figures, queries=16, unshared_s=40.0))
-    plot_fragments([fragments, smaller], tmp_path / "fragments.png")
+    plot_fragments.plot_fragments([fragments, smaller], tmp_path / "fragments.png")
     assert (tmp_path / "fragments.png").stat().st_size > 0

@@ -8,6 +8,7 @@ from tests.unit.market_samples import small_market
 
 from weft.bench.predicates import Index, Predicate, Quantity, predicates
 from weft.bench.workloads import BenchQuery, Predicates, predicate_queries
+from weft.errors import UserError
 from weft.query import CreateQuery, CreateStream, CreateTable, bind, parse, parse_select
 from weft.query.logical import Catalog
 from weft.window import Window
@@ -135,5 +136,5 @@ def test_low_sharing_repeats_nothing(size: int) -> None:
     ],
 )
 def test_impossible_sizes_are_refused(workload: Predicates, size: int, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(UserError, match=said):
         predicate_queries(workload, size, MARKET)

@@ -27,6 +27,7 @@ def slow_shards(queries: Sequence[BenchQuery], market: Market) -> dict[tuple[int
         for second in range(RUN.begin_ms, RUN.end_ms, 1000)
         if second == RUN.begin_ms or any(is_edge(second, query) for query in queries)
     ]
+    # F0, the empty signature, is in it: its rows count for α.
     shards: dict[tuple[int, frozenset[int]], int] = {}
     for row, moment in enumerate(market.time_us):
         begin = max(edge for edge in edges if edge * 1000 <= moment)
@@ -62,7 +63,7 @@ def test_the_counts_are_those_of_going_from_row_to_row(workload: Predicates, siz
     counted = count_signatures(queries, market, RUN)
     shards = slow_shards(queries, market)
     satisfied = sum(len(signature) * rows for (_, signature), rows in shards.items())
-    assert counted.shared.partial == len(market)
+    assert counted.shared.partial == sum(rows for (_, signature), rows in shards.items() if signature)
     assert counted.shared.final == slow_finals(queries, shards)
     slices: dict[int, dict[frozenset[int], int]] = {}
     for (begin, signature), rows in shards.items():
@@ -70,10 +71,11 @@ def test_the_counts_are_those_of_going_from_row_to_row(workload: Predicates, siz
     alphas = [
         sum(len(one) * rows for one, rows in some.items()) / sum(some.values()) for some in slices.values()
     ]
-    betas = [sum(map(len, some)) / len(some) for some in slices.values()]
-    assert counted.k == pytest.approx(len(shards) / len(slices))
+    satisfying = [[len(one) for one in some if one] for some in slices.values()]
+    betas = [sum(some) / len(some) for some in satisfying if some]
+    assert counted.k == pytest.approx(sum(map(len, satisfying)) / len(slices))
     assert counted.alpha == pytest.approx(sum(alphas) / len(slices))
-    assert counted.beta == pytest.approx(sum(betas) / len(slices))
+    assert counted.beta == pytest.approx(sum(betas) / len(betas))
     if workload is Predicates.FRAGMENTS:
         assert (counted.unshared.partial, counted.unshared.final) == (0, satisfied)
     else:
@@ -88,7 +90,8 @@ def fragments(size: int, rows: int) -> Signatures:
 
 
 def test_a_window_at_a_time_fragments_cost_what_table_5_says() -> None:
-    # All rows in one window, so that the means are the window's own: α|T| alone, |T| + kβ together.
+    # All rows in one window, so that the means are the window's own: α|T| alone, |T| + kβ together. Each row
+    # satisfies one of the 64 predicates: F0 is empty.
     market = small_market(3_000)
     first = market.take(market.time_us < (NOON_MS + 600_000) * 1000)
     queries = predicate_queries(Predicates.FRAGMENTS, 64, market)
@@ -96,6 +99,21 @@ def test_a_window_at_a_time_fragments_cost_what_table_5_says() -> None:
     assert counted.unshared.total == pytest.approx(counted.alpha * len(first))
     assert counted.shared.partial == len(first)
     assert counted.shared.final == pytest.approx(counted.k * counted.beta)
+
+
+def test_rows_that_satisfy_no_query_cost_nothing() -> None:
+    market = small_market(RUN.rows)
+    query = predicate_queries(Predicates.FRAGMENTS, 1, market)[0]
+    assert query.predicate is not None
+    holds = query.predicate.holds(market)
+    with_f0, without = (count_signatures([query], rows, RUN) for rows in (market, market.take(holds)))
+    assert 0 < holds.sum() < len(market)
+    assert (with_f0.shared, with_f0.unshared) == (without.shared, without.unshared)
+    assert (with_f0.k, with_f0.beta) == (without.k, without.beta) == (1, 1)
+    assert with_f0.alpha < without.alpha == 1
+    nobodys = count_signatures([query], market.take(~holds), RUN)
+    assert (nobodys.k, nobodys.alpha, nobodys.beta) == (0, 0, 0)
+    assert (nobodys.shared.total, nobodys.unshared.total) == (0, 0)
 
 
 def test_sharing_pays_where_fragments_are_few_and_not_where_every_row_is_one() -> None:

@@ -1,5 +1,6 @@
 """Combining partials: the laws, and each combiner against a slow twin."""
 
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
@@ -19,6 +20,7 @@ from weft.expression import Column
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, DataType
 
 DECIMAL = decimal_type(38, 10)
+combine_module = sys.modules["weft.aggregates.combine"]
 ORDERED = (BIGINT, DOUBLE, FLOAT, DECIMAL, STRING, BINARY, BOOLEAN, DATE, TIMESTAMP)
 Range = tuple[int, int]
 
@@ -123,14 +125,17 @@ def ranges(draw: st.DrawFn, rows: int) -> list[Range]:
     return [(lo % rows, min(rows, lo % rows + length)) for lo, length in drawn]
 
 
-@settings(max_examples=200)
-@given(one=any_primitive, data=st.data())
-def test_ranges_combine_as_their_rows_do_one_by_one(one: Primitive, data: st.DataObject) -> None:
+@settings(max_examples=300)
+@given(one=any_primitive, data=st.data(), worth=st.sampled_from((0, 4)))
+def test_ranges_combine_as_their_rows_do_one_by_one(one: Primitive, data: st.DataObject, worth: int) -> None:
     rows = data.draw(st.lists(tame(one), min_size=1, max_size=20))
     chosen = data.draw(ranges(len(rows)))
     lo, hi = (np.array(bound) for bound in zip(*chosen, strict=True))
     partial = lifted(one, [[row] for row in rows])
-    found = combine(one, partial, lo, hi)
+    with pytest.MonkeyPatch.context() as patch:
+        # 0: rows are combined in pieces even where that does not pay.
+        patch.setattr(combine_module, "_WORTH_PIECES", worth)
+        found = combine(one, partial, lo, hi)
     for place, (begin, end) in enumerate(chosen):
         slow = reduce(_slow[one.combine], (read(partial, row) for row in range(begin, end)))
         assert same(read(found, place), slow, scale=scale_of(one, rows[begin:end]))

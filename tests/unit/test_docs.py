@@ -106,18 +106,34 @@ def test_readmes_python_calls_what_there_is(node: ast.Attribute | ast.Call) -> N
 # The command line
 
 
-def commands() -> dict[str, set[str]]:
-    """Return the options of every command, by its words: {"weft run": {"--out", …}, …}."""
+def parameters() -> dict[str, list[Any]]:
+    """Return the parameters of every command, by its words: {"weft run": […], …}."""
     from weft.cli.app import app
 
-    found: dict[str, set[str]] = {}
+    found: dict[str, list[Any]] = {}
     # Typer brings a Click of its own in some versions, so its types have no one name.
     pending: list[tuple[str, Any]] = [("weft", typer.main.get_command(app))]
     while pending:
         words, command = pending.pop()
-        found[words] = {"--help", *(word for one in command.params for word in one.opts if word[0] == "-")}
+        found[words] = command.params
         pending += [(f"{words} {name}", one) for name, one in getattr(command, "commands", {}).items()]
     return found
+
+
+def commands(*, both: bool = False) -> dict[str, set[str]]:
+    """Return the options of every command: {"weft run": {"--out", …}, …}; of flags with two names, both."""
+    return {
+        words: {
+            "--help",
+            *(
+                word
+                for one in several
+                for word in (*one.opts, *(one.secondary_opts if both else ()))
+                if word[0] == "-"
+            ),
+        }
+        for words, several in parameters().items()
+    }
 
 
 def shown_commands() -> list[str]:
@@ -128,7 +144,7 @@ def shown_commands() -> list[str]:
 
 @pytest.mark.parametrize("shown", sorted(set(shown_commands())))
 def test_a_command_that_the_docs_show_exists(shown: str) -> None:
-    known = commands()
+    known = commands(both=True)
     words = [word for word in shown.split() if not word.startswith("-")]
     longest = max((name for name in known if words[: len(name.split())] == name.split()), key=len)
     if len(words) > 1:
@@ -150,11 +166,43 @@ def test_readme_tells_all_options(command: str) -> None:
     assert max(Counter(told).values()) == 1
 
 
-def test_readme_names_only_options_that_all_benches_have() -> None:
-    told = set(re.findall(r"`(--[a-z]+)`", section("weft bench")))
-    benches = [options for name, options in commands().items() if name.startswith("weft bench ")]
-    assert benches
-    assert all(told <= options for options in benches)
+def bench_table() -> dict[str, dict[str, str]]:
+    """Return README's table of benches' options: {"slices": {"--rows": "4000000", …}, …}."""
+    [table] = re.findall(r"^\| option \|.*\n(?:^\|.*\n)+", section("weft bench"), re.MULTILINE)
+    head, _, *rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()]
+    told: dict[str, dict[str, str]] = {}
+    for place, names in enumerate(head):
+        for bench in re.findall(r"`([a-z]+)`", names):
+            told[bench] = {word: row[place] for row in rows for word in re.findall(r"`(--?[a-z-]+)`", row[0])}
+    return told
+
+
+def default(parameter: Any) -> str:
+    """Return what README says of an option that is not given."""
+    if parameter.secondary_opts:
+        return f"`{parameter.secondary_opts[0]}`"
+    shown, value = parameter.show_default, parameter.default
+    if isinstance(shown, str):
+        alternatives = " or " in shown
+        return ("by workload" if alternatives else "by bench") if shown.endswith(".png") else shown
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return {None: "none", False: "no"}.get(value, str(value))
+
+
+@pytest.mark.parametrize("bench", ["slices", "fragments", "shards", "windows", "memory"])
+def test_readme_tells_all_options_of_a_bench_and_what_they_are_unless_given(bench: str) -> None:
+    told = {word: cell for word, cell in bench_table()[bench].items() if cell != "–"}
+    assert told == {word: default(one) for one in parameters()[f"weft bench {bench}"] for word in one.opts}
+
+
+def test_readme_tells_of_every_bench() -> None:
+    benches = {name.removeprefix("weft bench ") for name in commands() if name.startswith("weft bench ")}
+    assert set(bench_table()) == benches
+    assert set(re.findall(r"^\| `weft bench ([a-z]+)` \|", section("weft bench"), re.MULTILINE)) == benches
+
+
+def test_readme_names_only_options_that_the_demo_has() -> None:
     assert set(re.findall(r"`(--[a-z]+)`", section("weft demo"))) <= commands()["weft demo"]
 
 

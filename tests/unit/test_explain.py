@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from weft.optimizer.cost import Fragmentation
 from weft.optimizer.explain import explain
-from weft.optimizer.rules import optimize
+from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import Slicing
 from weft.query import CreateQuery, CreateStream, CreateTable, bind, parse
 from weft.query.logical import Catalog, LogicalQuery, StreamDef
@@ -40,7 +41,7 @@ def explained(text: str) -> str:
 
 
 def test_there_are_workloads() -> None:
-    assert WORKLOADS == ["apart", "figure3", "fragments", "shared"]
+    assert WORKLOADS == ["apart", "figure3", "fragments", "shared", "split", "unshared"]
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -66,14 +67,78 @@ def test_the_verdict_follows_the_costs_that_it_stands_under() -> None:
         "CREATE QUERY b AS SELECT count(*) AS c FROM s [RANGE '15 ms'];"
     )
     stream, queries = read(text)
-    pays, by_time = "sharing pays: it does above 100 rows/s", "by time it does at any rate"
+    pays, anyway = "sharing pays: it does above 100 rows/s", "slices are shared at any rate"
     few, many = (explain(stream, optimize(queries), rows_per_second=rate) for rate in (90, 110))
-    assert f"by operations sharing pays above 100 rows/s only; {by_time}" in few
+    assert f"by operations sharing pays above 100 rows/s only; {anyway}" in few
     assert pays not in few
     assert pays in many
-    assert by_time not in many
+    assert anyway not in many
 
 
 def test_no_query_at_all() -> None:
     stream, _ = read("CREATE STREAM s (time TIMESTAMP) USING rate EVENT TIME time")
     assert "0 queries over 0 relations" in explain(stream, optimize([]))
+
+
+def told(name: str, sharing: Sharing) -> str:
+    """Return what is said of a workload whose predicates were asked to share in one way."""
+    stream, queries = read((FOLDER / f"{name}.sql").read_text("utf-8"))
+    return explain(stream, optimize(queries, sharing=sharing), sharing=sharing)
+
+
+def test_what_was_asked_for_is_not_said_to_cost_less() -> None:
+    joint, unshared = told("split", Sharing.JOINT), told("fragments", Sharing.UNSHARED)
+    assert "a row is aggregated once, into its fragment, as asked" in joint
+    assert "not shared: a row is aggregated once for each predicate that it satisfies, as asked" in unshared
+    assert "costs less" not in joint + unshared
+
+
+def test_separate_relations_are_apart_as_asked() -> None:
+    separate = told("fragments", Sharing.SEPARATE)
+    assert separate.count("apart    from 3 relations: as asked") == 4
+    assert "apart    from relation 6: as asked" in separate
+    assert "nothing to share yet" not in separate
+    # No time is told, so none is explained.
+    assert "times are for" not in separate
+
+
+def test_a_grid_too_large_is_told() -> None:
+    boxes = "; ".join(
+        f"CREATE QUERY q{n} AS SELECT count(*) AS c FROM s [RANGE '1 s'] WHERE a > {n} AND b > {n}"
+        for n in range(300)
+    )
+    stream, queries = read(
+        f"CREATE STREAM s (time TIMESTAMP, a INT, b INT) USING rate EVENT TIME time; {boxes}"
+    )
+    plan = optimize(queries, sharing=Sharing.JOINT)
+    assert len(plan.relations) == 2
+    for sharing in Sharing.JOINT, Sharing.AUTO:
+        found = explain(stream, plan, sharing=sharing)
+        assert "from relation 2: together they would tell more than 65,536 combinations apart" in found
+
+
+def test_a_plan_that_no_longer_pays_is_said_to_be_kept() -> None:
+    stream, queries = read((FOLDER / "split.sql").read_text("utf-8"))
+    found = explain(stream, optimize(queries, sharing=Sharing.UNSHARED))
+    assert "as first chosen; by what is known now sharing costs less time" in found
+    found = explain(stream, optimize(queries[:2] + queries[-2:], sharing=Sharing.SEPARATE))
+    assert "; apart as first chosen" in found
+
+
+def test_counts_of_the_last_batch_go_with_their_relation() -> None:
+    stream, queries = read((FOLDER / "fragments.sql").read_text("utf-8"))
+    plan = optimize(queries)
+    counted = Fragmentation(rows=1_000, fragments=7, alpha=1.5, beta=2.5)
+    found = explain(stream, plan, measured=[(plan.relations[1], counted)], rows_per_second=10)
+    first, second = found.split("relation 2:")
+    assert "k = 7 fragments in 1,000 rows of the last batch" in second
+    assert "rows of the last batch" not in first
+    # Counts of another plan are nobody's.
+    other = optimize(queries, sharing=Sharing.UNSHARED)
+    assert "last batch" not in explain(stream, other, measured=[(plan.relations[1], counted)])
+
+
+def test_a_rate_gives_a_window_its_rows() -> None:
+    stream, queries = read((FOLDER / "unshared.sql").read_text("utf-8"))
+    found = explain(stream, optimize(queries), rows_per_second=1_000_000)
+    assert "in 20,000 rows spread evenly, a mean window of 0.02 s at 1e+06 rows/s" in found

@@ -36,7 +36,6 @@ def test_edges_are_those_of_the_explicit_composition(several: list[Window], slic
     composed = compose(SLICINGS[slicing](window) for window in several)
     manager = SliceManager(several, slicing=slicing)
     assert [manager.advance() for _ in composed.slices] == list(composed.edges)
-    assert manager.now_ms == composed.period
 
 
 @settings(max_examples=50)
@@ -53,7 +52,6 @@ def test_seek_goes_anywhere_at_once(several: list[Window], at_ms: int) -> None:
     manager = SliceManager(several)
     manager.advance()
     manager.seek(at_ms)
-    assert manager.now_ms == at_ms
     fresh = SliceManager(several, at_ms=at_ms)
     assert [manager.advance() for _ in range(5)] == [fresh.advance() for _ in range(5)]
 
@@ -105,7 +103,6 @@ class WindowsComeAndGo(RuleBasedStateMachine):
     @invariant()
     def holds_at_most_two_edges_for_each_window(self) -> None:
         assert queued(self.manager) <= 2 * len(self.live)
-        assert self.manager.now_ms == self.now
 
 
 TestWindowsComeAndGo = WindowsComeAndGo.TestCase

@@ -140,7 +140,7 @@ def test_a_block_is_left_as_it_was() -> None:
     state = state_of(first)
     state.settle()
     state.add(second)
-    assert contents(state) == {("a", 0): ((2,), (14,), ("x",), None)}
+    assert contents(state) == {("a", 0): ((2,), (14,), (b"x",), None)}
     assert first.partials[TOTAL].fields[0].tolist() == [7]
     assert second.partials[TOTAL].fields[0].tolist() == [7]
 
@@ -200,7 +200,7 @@ def test_everything_can_be_forgotten() -> None:
     state.evict(1 << 62)
     assert (len(state), contents(state)) == (0, {})
     state.add(block([Row(5, "a", 2, "y", None)]))
-    assert contents(state) == {("a", 5): ((1,), (2,), ("y",), None)}
+    assert contents(state) == {("a", 5): ((1,), (2,), (b"y",), None)}
 
 
 def test_a_primitive_that_someone_asks_for_later_is_empty_before() -> None:

@@ -2,6 +2,13 @@
 
 A range `[lo, hi)` selects the rows of one group that lie in one window; ranges may overlap and must not be
 empty. Each function here has a slow twin in the tests.
+
+Where long ranges overlap much, rows are combined in pairs first, and pairs in pairs: then a range is a few
+pieces, at most two of each length, instead of all its rows.
+
+    rows      0 1 2 3 4 5 6 7          [1, 7) is 1, 23, 45, 6
+    pairs     01  23  45  67
+    fours     0123    4567
 """
 
 from collections.abc import Callable
@@ -10,12 +17,14 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates.partial import Mask, Objects, Partial
+from weft.aggregates.partial import Mask, Objects, Partial, concatenate
 from weft.aggregates.primitive import Combine, Primitive
 
 Rows = npt.NDArray[np.intp]
 _EXPANDED_ROWS = 4_000_000
 """How many (window, row) pairs are spelled out at a time where no running form exists."""
+_WORTH_PIECES = 4
+"""By how many times pieces must be fewer than rows."""
 
 
 def combine(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
@@ -24,6 +33,44 @@ def combine(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Parti
         return partial.take(lo)
     # What can be taken out of a total again without rounding needs no look at the rows of each range.
     running = primitive.combine.invertible and primitive.order_free
+    if not running and _overlap_much(len(partial), lo, hi):
+        return _by_pieces(primitive, partial, lo, hi)
+    return _directly(primitive, partial, lo, hi, running=running)
+
+
+def _overlap_much(rows: int, lo: Rows, hi: Rows) -> bool:
+    """Say whether ranges have so many rows that pieces are fewer by far."""
+    in_ranges = int((hi - lo).sum())
+    longest = int((hi - lo).max())
+    return in_ranges > _WORTH_PIECES * (rows + 2 * len(lo) * longest.bit_length())
+
+
+def _by_pieces(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
+    """Combine ranges of pieces whose lengths are powers of two."""
+    ranges, pieces, which = np.arange(len(lo)), [], []
+    lo, hi, level = lo.copy(), hi.copy(), partial
+    while len(ranges):
+        # What begins a range at an odd place, or ends it after an even one, is in no larger piece of it.
+        left, right = (lo & 1) == 1, (hi & 1) == 1
+        hi[right] -= 1
+        taken = np.concatenate([lo[left], hi[right]])
+        pieces.append(level.take(taken))
+        which.append(np.concatenate([ranges[left], ranges[right]]))
+        lo, hi = (lo + 1) >> 1, hi >> 1
+        more = np.flatnonzero(lo < hi)
+        ranges, lo, hi = ranges[more], lo[more], hi[more]
+        if len(ranges):
+            begins = np.arange(0, len(level), 2)
+            ends = np.minimum(begins + 2, len(level))
+            level = _directly(primitive, level, begins, ends, running=False)
+    of = np.concatenate(which)
+    order = np.argsort(of, kind="stable")
+    begins = np.flatnonzero(np.diff(of[order], prepend=-1))
+    ends = np.append(begins[1:], len(of))
+    return _directly(primitive, concatenate(pieces).take(order), begins, ends, running=False)
+
+
+def _directly(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows, *, running: bool) -> Partial:
     fields = (_difference if running else _COMBINERS[primitive.combine])(partial, lo, hi)
     valid = None if partial.valid is None else _any_valid(partial.valid, lo, hi)
     return Partial(fields, valid, partial.types)

@@ -11,14 +11,15 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import pyspark
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 from weft.bench.dataset import TableFiles
-from weft.bench.equality import Comparison
-from weft.bench.fixed_cost import FixedCost
+from weft.bench.equality import Check, Comparison, compare
+from weft.bench.fixed_cost import FixedCost, fixed_cost
 from weft.bench.measure import Seconds, Timed, alternate
 from weft.bench.runs import Input, WeftRun, run_query, run_scan, run_weft
 from weft.bench.trades import make_trades
@@ -39,6 +40,8 @@ class Figures:
     scan_s: float
     partial_ops: int
     final_ops: int
+    relations: int
+    """Of Weft's plan."""
     measured_queries: int
     """How many ordinary queries were run; `unshared_s` is their sum, scaled to all."""
     repeats: int
@@ -110,7 +113,30 @@ class _Round:
         return self.scan + sum(self.weft) + sum(self.ordinary)
 
 
-class Bench:
+def against_spark(
+    given: Input,
+    queries: Sequence[BenchQuery],
+    *,
+    data: Path,
+    measured: int,
+    repeats: int,
+    warmups: int,
+    tiny_batches: int,
+    check: Check,
+    console: Console,
+) -> Figures:
+    """Measure some queries, compare their rows with Spark's, and find what a micro-batch costs at least."""
+    with TemporaryDirectory(prefix="weft-bench-") as scratch:
+        bench = _Bench(given, queries, Path(scratch), console)
+        bench.measure(measured=measured, repeats=repeats, warmups=warmups)
+        compared = compare(given, check.choose(queries), bench.out, console)
+    fixed = fixed_cost(
+        given, queries, data, batches=tiny_batches, repeats=repeats, warmups=warmups, console=console
+    )
+    return bench.figures(compared, fixed)
+
+
+class _Bench:
     """One number of queries."""
 
     def __init__(self, given: Input, queries: Sequence[BenchQuery], scratch: Path, console: Console) -> None:
@@ -167,6 +193,7 @@ class Bench:
             scan_s=quiet.scan,
             partial_ops=last.partial_ops,
             final_ops=last.final_ops,
+            relations=last.relations,
             measured_queries=len(ordinary),
             repeats=len(self._taken[_SCAN].runs),
             batches=last.batches,

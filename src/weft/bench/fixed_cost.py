@@ -1,13 +1,11 @@
 """What a micro-batch costs however small it is, over Spark's own cost of taking one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pyspark.sql import SparkSession
 from rich.console import Console
 
-from weft.bench.dataset import Dataset, TableFiles
 from weft.bench.measure import alternate
 from weft.bench.runs import Input, WeftRun, run_empty, run_weft
 from weft.bench.trades import make_trades
@@ -18,7 +16,7 @@ _ROWS_IN_BATCH = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedCost:
-    """Milliseconds per micro-batch, results and window ends included."""
+    """Milliseconds per micro-batch, results and window ends included, new plans aside."""
 
     batches: int
     weft_ms: float
@@ -32,24 +30,22 @@ class FixedCost:
 
 
 def _unplanned(run: WeftRun) -> float:
-    """Return a run's seconds less those of planning: what every batch costs as long as queries stay."""
-    return run.stream_s - run.stages.get("plan", 0.0)
+    """Return a run's seconds less those of making new plans: what batches cost while the plan stays."""
+    return run.stream_s - run.planning_s
 
 
 def fixed_cost(
-    spark: SparkSession,
-    data: Path,
+    given: Input,
     queries: Sequence[BenchQuery],
+    data: Path,
     *,
     batches: int,
     repeats: int,
     warmups: int,
-    tables: tuple[TableFiles, ...] = (),
     console: Console,
 ) -> FixedCost:
     """Run many tiny batches through Weft and through an empty loop."""
-    tiny = tiny_trades(spark, data, batches=batches)
-    given = Input(spark=spark, dataset=tiny, files_per_trigger=1, tables=tables)
+    given = tiny_trades(given, data, batches=batches)
     turns = [
         ("tiny batches", lambda: _unplanned(run_weft(given, queries))),
         ("empty batches", lambda: run_empty(given)),
@@ -59,6 +55,7 @@ def fixed_cost(
     return FixedCost(batches=batches, weft_ms=weft, empty_ms=bare)
 
 
-def tiny_trades(spark: SparkSession, data: Path, *, batches: int) -> Dataset:
-    """Return an hour of trades in so many files of a few rows."""
-    return make_trades(spark, data, rows=batches * _ROWS_IN_BATCH, files=batches)
+def tiny_trades(given: Input, data: Path, *, batches: int) -> Input:
+    """Return an hour of trades in so many batches of a few rows, with the same tables."""
+    tiny = make_trades(given.spark, data, rows=batches * _ROWS_IN_BATCH, files=batches)
+    return replace(given, dataset=tiny, files_per_trigger=1)

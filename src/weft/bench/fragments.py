@@ -3,25 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from pyspark.sql import functions as F
 from rich.console import Console
 
-from weft.bench.against_spark import Bench, Figures, trades_input
+from weft.bench.against_spark import Figures, against_spark, trades_input
 from weft.bench.dataset import DEFAULT_DATA
-from weft.bench.equality import Check, compare
-from weft.bench.fixed_cost import fixed_cost
+from weft.bench.equality import Check
 from weft.bench.market import make_market
 from weft.bench.measure import progress
 from weft.bench.operations import Run
 from weft.bench.plan_change import PlanChange, plan_change
 from weft.bench.predicates import Market
-from weft.bench.report import save
+from weft.bench.report import needs_matplotlib, publish
 from weft.bench.report_fragments import show_fragments
 from weft.bench.runs import Input
-from weft.bench.signatures import Signatures, count_signatures
+from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE, PAPER_SPEEDUPS, Signatures, count_signatures
 from weft.bench.workloads import BenchQuery, Predicates, predicate_queries
 from weft.spark.session import local_session
 
@@ -47,11 +45,7 @@ class FragmentsResult:
     def as_json(self) -> dict[str, object]:
         """Return all fields by name."""
         own = self.signatures
-        operations = [
-            {**asdict(one), "strategy": str(one.strategy)}
-            for counted in self.counted
-            for one in (counted.unshared, counted.shared)
-        ]
+        printed = PAPER_COUNTS[self.workload]
         return {
             "workload": self.workload.described,
             **self.figures.as_json(),
@@ -64,7 +58,14 @@ class FragmentsResult:
             ],
             "plan_change_ms": self.change.plan_change_ms,
             "plan_change": asdict(self.change),
-            "operations": operations,
+            "operations": [
+                one.as_json() for counted in self.counted for one in (counted.unshared, counted.shared)
+            ],
+            "paper": {
+                "queries": PAPER_SIZE,
+                "speedup": PAPER_SPEEDUPS[self.workload],
+                **{str(sharing): asdict(one) for sharing, one in printed.items()},
+            },
         }
 
 
@@ -94,6 +95,7 @@ def run_fragments(
     """
     for size in queries:
         workload.check(size)
+    needs_matplotlib(plot)
     spark = local_session(cores=cores, memory=memory)
     tables = make_market(spark, data, seed=seed)
     given = trades_input(spark, data, rows=rows, batches=batches, seed=seed, tables=tables)
@@ -102,26 +104,22 @@ def run_fragments(
     results = []
     for size in queries:
         several = source.queries(size)
-        with TemporaryDirectory(prefix="weft-bench-") as scratch:
-            bench = Bench(given, several, Path(scratch), console)
-            bench.measure(measured=measured, repeats=repeats, warmups=warmups)
-            compared = compare(given, Check(check).choose(several), bench.out, console)
-        fixed = fixed_cost(
-            spark, data, several, batches=tiny_batches, repeats=repeats, warmups=warmups, tables=tables,
-            console=console,
+        figures = against_spark(
+            given, several, data=data, measured=measured, repeats=repeats, warmups=warmups,
+            tiny_batches=tiny_batches, check=Check(check), console=console,
         )  # fmt: skip
         with console.status("adding queries to a running stream"):
-            change = plan_change(spark, data, several, source.joining(size, adds), tables=tables)
-        figures = bench.figures(compared, fixed)
+            change = plan_change(given, several, source.joining(size, adds), data)
         results.append(FragmentsResult(workload=workload, figures=figures, change=change, counted=counted))
         show_fragments(results[-1], console)
-    save([result.as_json() for result in results], json, console)
-    if plot is not None:
-        from weft.bench.plot_fragments import plot_fragments  # Matplotlib is an extra.
-
-        plot_fragments(results, plot)
-        console.print(f"plot: {plot}")
+    publish(results, json=json, plot=plot, draw=_draw, console=console)
     return tuple(results)
+
+
+def _draw(results: Sequence[FragmentsResult], path: Path) -> None:
+    from weft.bench.plot_fragments import plot_fragments  # Matplotlib is an extra.
+
+    plot_fragments(results, path)
 
 
 def collect(given: Input) -> Market:

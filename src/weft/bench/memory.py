@@ -82,7 +82,7 @@ def run_memory(
     large, little, long = _observe(tasks, console)
     result = MemoryResult(queries=queries, heap=heap, large=large, short=little, long=long)
     show_memory(result, console)
-    save(result.as_json(), json, console)
+    save([result.as_json()], json, console)
     return result
 
 

@@ -11,7 +11,7 @@ A partial operation takes a row into a slice; a final operation takes a slice in
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from weft.optimizer.slice_manager import SliceManager
@@ -52,6 +52,10 @@ class Counted:
     def total(self) -> int:
         """Both steps together."""
         return self.partial + self.final
+
+    def as_json(self) -> dict[str, object]:
+        """Return all fields by name."""
+        return {**asdict(self), "strategy": str(self.strategy)}
 
 
 PAPER: dict[StrEnum, Counted] = {

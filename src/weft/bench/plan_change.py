@@ -6,9 +6,6 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from pyspark.sql import SparkSession
-
-from weft.bench.dataset import TableFiles
 from weft.bench.fixed_cost import tiny_trades
 from weft.bench.runs import Input, engine_for
 from weft.bench.workloads import BenchQuery
@@ -69,16 +66,10 @@ class _Watch:
 
 
 def plan_change(
-    spark: SparkSession,
-    data: Path,
-    queries: Sequence[BenchQuery],
-    joining: Sequence[BenchQuery],
-    *,
-    tables: tuple[TableFiles, ...] = (),
+    given: Input, queries: Sequence[BenchQuery], joining: Sequence[BenchQuery], data: Path
 ) -> PlanChange:
     """Run tiny batches through the queries, and let others join one by one on the way."""
-    tiny = tiny_trades(spark, data, batches=(len(joining) + 1) * _EVERY)
-    given = Input(spark=spark, dataset=tiny, files_per_trigger=1, tables=tables)
+    given = tiny_trades(given, data, batches=(len(joining) + 1) * _EVERY)
     watch = _Watch(engine_for(given, queries), list(joining))
     watch.engine.run(on_batch=watch.note, keep=False)
     return PlanChange(

@@ -23,7 +23,7 @@ _STYLES = {
 
 def plot_slices(result: "SlicesResult", path: Path) -> None:
     """Draw the paper's Figure 13 in operations, and seconds beside it."""
-    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    figure = Figure(figsize=(11, 5), layout="constrained")
     operations, seconds = figure.subplots(1, 2)
     _draw_operations(operations, result)
     _draw_seconds(seconds, result.figures)
@@ -49,7 +49,7 @@ def _draw_operations(axes: Axes, result: "SlicesResult") -> None:
         xlabel="queries",
         ylabel="partial + final",
     )
-    axes.legend()
+    put_legend(axes)
 
 
 def _draw_seconds(axes: Axes, result: "Figures") -> None:
@@ -69,7 +69,7 @@ def _draw_seconds(axes: Axes, result: "Figures") -> None:
 
 def plot_windows(result: "WindowsResult", path: Path) -> None:
     """Draw throughput over the number of windows."""
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    figure = Figure(figsize=(6, 4.4), layout="constrained")
     axes = figure.subplots()
     counts = [one.queries for one in result.sizes]
     axes.plot(counts, [one.rows_per_s / 1e6 for one in result.sizes], color="#4c72b0", marker="o")
@@ -78,10 +78,15 @@ def plot_windows(result: "WindowsResult", path: Path) -> None:
     )
     axes.set_xscale("log")
     axes.set_xticks(counts, [f"{count:,}" for count in counts])
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=0, top=1.1 * max(one.rows_per_s for one in result.sizes) / 1e6)
     axes.set(title="tumbling windows of 1–20 s", xlabel="concurrent windows", ylabel="million rows/s")
-    axes.legend()
+    put_legend(axes)
     save_figure(figure, path)
+
+
+def put_legend(axes: Axes) -> None:
+    """Put the legend below the axes, where it covers no point."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize="small", frameon=False)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

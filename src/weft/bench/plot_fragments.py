@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from weft.bench.plot import save_figure
-from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE, Sharing
+from weft.bench.plot import put_legend, save_figure
+from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE, PAPER_SPEEDUPS, Sharing
 from weft.bench.workloads import Predicates
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _ALONE, _TOGETHER, _FINAL = "#c44e52", "#4c72b0", "#8c8c8c"
 
 def plot_fragments(results: Sequence["FragmentsResult"], path: Path) -> None:
     """Draw all sizes that were measured, and the paper's printed points beside them."""
-    figure = Figure(figsize=(15, 4.6), layout="constrained")
+    figure = Figure(figsize=(15, 5.4), layout="constrained")
     seconds, operations, speedup = figure.subplots(1, 3)
     results = sorted(results, key=lambda one: one.figures.queries)
     _draw_seconds(seconds, results)
@@ -48,7 +48,6 @@ def _draw_seconds(axes: Axes, results: Sequence["FragmentsResult"]) -> None:
         )
     axes.set_yscale("log")
     _finish(axes, [*sizes, PAPER_SIZE], "seconds")
-    axes.margins(y=0.5)  # Room for the legend above the lines.
     axes.set_title(f"{figures[-1].rows:,} rows, {figures[-1].cores} cores")
 
 
@@ -79,8 +78,7 @@ def _draw_speedup(axes: Axes, results: Sequence["FragmentsResult"]) -> None:
     axes.plot(
         [one.queries for one in counted], fewer, ":", color=_FINAL, marker=".", label="operations, counted"
     )
-    paper = PAPER_COUNTS[results[-1].workload]
-    printed = paper[Sharing.UNSHARED].seconds / paper[Sharing.SHARED].seconds
+    printed = PAPER_SPEEDUPS[results[-1].workload]
     axes.plot([PAPER_SIZE], [printed], "x", color="black", label=f"the paper, seconds: {printed:.1f}")
     axes.axhline(1, color="black", linewidth=0.5)
     axes.set_yscale("log")
@@ -95,4 +93,4 @@ def _finish(axes: Axes, sizes: Sequence[int], label: str) -> None:
     axes.minorticks_off()
     axes.set(xlabel="queries", ylabel=label)
     axes.margins(y=0.1)
-    axes.legend(fontsize="small")
+    put_legend(axes)

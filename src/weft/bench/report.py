@@ -1,14 +1,16 @@
 """Results of the benches as tables for people and as JSON for programs."""
 
-import json
-from collections.abc import Sequence
+import json as jsonlib
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
 from weft.bench.operations import PAPER, Strategy
+from weft.errors import UserError
 
 if TYPE_CHECKING:
     from weft.bench.against_spark import Figures
@@ -17,15 +19,52 @@ if TYPE_CHECKING:
     from weft.bench.windows import WindowsResult
 
 
-def save(results: Sequence[object] | object, path: Path | None, console: Console) -> None:
+class Result(Protocol):
+    """What a bench found."""
+
+    def as_json(self) -> dict[str, object]:
+        """Return all fields by name."""
+
+
+Found = TypeVar("Found", bound=Result)
+
+
+def needs_matplotlib(plot: Path | None) -> None:
+    """Refuse to draw without Matplotlib: before an hour of measuring, not after it."""
+    if plot is None:
+        return
+    try:
+        import_module("matplotlib.figure")
+    except ImportError as error:
+        raise UserError(
+            "the picture needs Matplotlib, which is not installed: install Weft with the extra bench, "
+            "or leave the picture out with --no-plot"
+        ) from error
+
+
+def publish(
+    results: Sequence[Found],
+    *,
+    json: Path | None,
+    plot: Path | None,
+    draw: Callable[[Sequence[Found], Path], None],
+    console: Console,
+) -> None:
+    """Write the results as JSON and as a picture, where there is a path for it."""
+    save([one.as_json() for one in results], json, console)
+    if plot is not None:
+        draw(results, plot)
+        console.print(f"plot: {plot}", soft_wrap=True)
+
+
+def save(results: Sequence[object], path: Path | None, console: Console) -> None:
     """Write JSON: one object, or a list where there are several."""
     if path is None:
         return
-    if isinstance(results, list) and len(results) == 1:
-        results = results[0]
+    told = results[0] if len(results) == 1 else results
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=2, default=str) + "\n")
-    console.print(f"json: {path}")
+    path.write_text(jsonlib.dumps(told, indent=2, default=str) + "\n")
+    console.print(f"json: {path}", soft_wrap=True)
 
 
 def show_slices(result: "SlicesResult", console: Console) -> None:
@@ -40,7 +79,7 @@ def show_checks(figures: "Figures", console: Console) -> None:
     """Print what was compared, and the ratios that all benches against Spark have."""
     console.print(_equality(figures))
     console.print(
-        f"fixed_cost_ms {figures.fixed_cost_ms:.0f} per micro-batch, over Spark's own "
+        f"fixed_cost_ms {figures.fixed_cost_ms:.0f} per micro-batch, planning aside, over Spark's own "
         f"{figures.empty_batch_ms:.0f} ms\n"
         f"ratio_to_one_query {figures.ratio_to_one_query:.2f} "
         f"({figures.ratio_by_pairs:.2f} by pairs of consecutive runs)\n"
@@ -74,24 +113,42 @@ def seconds_table(result: "Figures", *, joins: str = "") -> Table:
     return table
 
 
+def operations_table(figures: "Figures", section: str) -> Table:
+    """Return a table for the operations of all queries, without rows yet."""
+    title = f"operations of {figures.queries:,} queries (STS, section {section})"
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    table.add_column("")
+    for name in ("partial", "final", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def add_own_run(table: Table, figures: "Figures") -> None:
+    """Add what Weft really did: its operations, and over how many relations."""
+    relations = f"{figures.relations:,} relation{'s' if figures.relations != 1 else ''}"
+    table.add_row(
+        f"Weft's run, {relations}",
+        f"{figures.partial_ops:,}",
+        f"{figures.final_ops:,}",
+        f"{figures.weft_s:,.2f}",
+    )
+
+
 def _operations(result: "SlicesResult") -> Table:
     figures = result.figures
-    table = Table(title=f"operations of {figures.queries:,} queries (STS, section 6.2)", title_justify="left")
-    for name in ("strategy", "partial", "final", "paper's partial", "paper's final"):
-        table.add_column(name, justify="left" if name == "strategy" else "right", no_wrap=name == "strategy")
+    table = operations_table(figures, "6.2")
     for counted in result.operations:
         if counted.queries == figures.queries:
-            paper = PAPER.get(counted.strategy)
-            known = paper is not None and paper.queries == counted.queries
-            printed = (f"{paper.partial:,}", f"{paper.final:,}") if paper and known else ("", "")
-            table.add_row(counted.strategy, f"{counted.partial:,}", f"{counted.final:,}", *printed)
+            table.add_row(counted.strategy, f"{counted.partial:,}", f"{counted.final:,}")
+    add_own_run(table, figures)
+    for printed in PAPER.values():
+        if printed.queries == figures.queries:
+            table.add_row(f"the paper, {printed.strategy}", f"{printed.partial:,}", f"{printed.final:,}")
     table.caption = (
-        "Counted over the windows that end within the hour. The paper read 1,138,636 rows and took the mean "
-        "of 10 sets of 256 queries; it does not print unshared paned. "
-        f"Weft's own run: {figures.partial_ops:,} partial, {figures.final_ops:,} final, "
-        "windows closed at the end of input included."
+        "Counted over the windows that end within the hour; Weft's run has those closed at the end of input, "
+        "too. The paper read 1,138,636 rows and took the mean of 10 sets of queries; it does not print "
+        "unshared paned."
     )
-    table.caption_justify = "left"
     return table
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from weft.bench.report import seconds_table, show_checks
-from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE, Sharing
+from weft.bench.report import add_own_run, operations_table, seconds_table, show_checks
+from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE
 from weft.bench.workloads import Predicates
 
 if TYPE_CHECKING:
@@ -31,44 +31,46 @@ def show_fragments(result: "FragmentsResult", console: Console) -> None:
 
 
 def _operations(result: "FragmentsResult") -> Table:
-    section = _SECTIONS[result.workload]
-    table = Table(
-        title=f"operations of {result.figures.queries:,} queries (STS, section {section})",
-        title_justify="left",
-    )
-    for name in ("", "partial", "final", "paper's partial", "paper's final", "paper's seconds"):
-        table.add_column(name, justify="right" if name else "left")
-    counted = result.signatures
-    for sharing, one in ((Sharing.UNSHARED, counted.unshared), (Sharing.SHARED, counted.shared)):
-        paper = PAPER_COUNTS[result.workload][sharing]
-        printed = (f"{paper.partial:,}", f"{paper.final:,}", f"{paper.seconds:.2f}")
-        known = result.figures.queries == PAPER_SIZE
-        table.add_row(sharing, f"{one.partial:,}", f"{one.final:,}", *(printed if known else ("", "", "")))
-    fewer = (counted.unshared.total, counted.shared.total)
+    figures, counted = result.figures, result.signatures
+    table = operations_table(figures, _SECTIONS[result.workload])
+    for one in (counted.unshared, counted.shared):
+        table.add_row(one.strategy, f"{one.partial:,}", f"{one.final:,}")
+    add_own_run(table, figures)
+    if figures.queries == PAPER_SIZE:
+        for sharing, paper in PAPER_COUNTS[result.workload].items():
+            numbers = (f"{paper.partial:,}", f"{paper.final:,}", f"{paper.seconds:.2f}")
+            table.add_row(f"the paper, {sharing}", *numbers)
     table.caption = (
-        "Counted from the rows, not by Weft; final operations are of windows that end within the hour. "
-        f"Sharing needs {fewer[1] / fewer[0]:.1%} of the operations. "
+        "Unshared and shared are counted from the rows, F0 aside, as if all queries had one relation, over "
+        "windows that end within the hour. Weft's run has those closed at the end of input, too, and a "
+        "row once for each relation that it takes part in. "
+        f"Sharing needs {counted.shared.total / max(1, counted.unshared.total):.1%} of the operations. "
         "The paper read about 1.1 M rows and took the mean of 10 sets of queries."
     )
-    table.caption_justify = "left"
     return table
 
 
 def _signatures(result: "FragmentsResult") -> Table:
     unit = "window" if result.workload is Predicates.FRAGMENTS else "slice"
-    table = Table(title=f"signatures of a {unit}, by number of queries (STS, section 4.3.3)")
-    table.title_justify = "left"
-    for name in ("queries", "k", "alpha", "beta", "unshared operations", "shared operations", "fewer"):
-        table.add_column(name, justify="right")
+    table = Table(
+        title=f"signatures of a {unit}, and operations, by number of queries (STS, section 4.3.3)",
+        title_justify="left",
+        caption_justify="left",
+    )
+    for name in ("queries", "k", "α", "β", "unshared", "shared", "fewer"):
+        table.add_column(name, justify="right", no_wrap=True)
     for one in result.counted:
         alone, together = one.unshared.total, one.shared.total
         table.add_row(
-            f"{one.queries:,}", f"{one.k:,.0f}", f"{one.alpha:,.1f}", f"{one.beta:,.1f}", f"{alone:,}",
-            f"{together:,}", f"{alone / together:.1f} ×",
+            f"{one.queries:,}", f"{one.k:,.0f}", _mean(one.alpha), _mean(one.beta), f"{alone:,}",
+            f"{together:,}", f"{alone / max(1, together):.1f} ×",
         )  # fmt: skip
     table.caption = (
-        f"k: different signatures in a {unit}; alpha: queries that a row satisfies; beta: queries in a "
-        f"signature; means over {unit}s."
+        f"k: different signatures in a {unit}, the empty one (F0) aside; α: queries that a row satisfies; "
+        f"β: queries in a signature; means over {unit}s."
     )
-    table.caption_justify = "left"
     return table
+
+
+def _mean(number: float) -> str:
+    return f"{number:,.1f}" if number < 1000 else f"{number:,.0f}"

@@ -51,8 +51,12 @@ class WeftRun:
     windows: int = 0
     partial_ops: int = 0
     final_ops: int = 0
+    relations: int = 0
+    """Of the plan, in the last batch."""
     slices: int = 0
     """The most that a batch had."""
+    planning_s: float = 0.0
+    """What planning took in batches whose plan was new."""
     stages: dict[str, float] = field(default_factory=dict)
     """Seconds within batches."""
 
@@ -74,6 +78,9 @@ class WeftRun:
         # The windows closed at the end of input come as a report that read nothing.
         if report.seconds:
             self.batches += 1
+            self.relations = len(report.blocks)
+        if report.replanned:
+            self.planning_s += report.seconds.get("plan", 0.0)
 
 
 def engine_for(given: Input, queries: Sequence[BenchQuery]) -> Engine:

@@ -3,6 +3,7 @@
 A row's signature is the set of queries that it satisfies. The rows of a slice with the same signature are a
 shard; where all queries have one tumbling window, slices are windows and shards are fragments. A partial
 operation takes a row into a shard, a final operation takes a shard into a window of a query in its signature.
+F0, the rows that satisfy no query, is no shard and costs nothing (STS, section 4.2).
 
 NumPy alone does this, from the rows' columns and the predicates' definition: nothing of Weft's planning or
 coding is used. A predicate tests one quantity. So a row's signature has three parts, one for each quantity,
@@ -62,6 +63,11 @@ PAPER_COUNTS: dict[Predicates, dict[Sharing, Printed]] = {
     },
 }
 """Unshared fragments have one step only, which the paper calls final."""
+PAPER_SPEEDUPS: dict[Predicates, float] = {
+    workload: both[Sharing.UNSHARED].seconds / both[Sharing.SHARED].seconds
+    for workload, both in PAPER_COUNTS.items()
+}
+"""How many times less sharing took in the paper."""
 PAPER_SIZE = 256
 """How many queries those are for."""
 
@@ -72,11 +78,11 @@ class Signatures:
 
     queries: int
     k: float
-    """Signatures in a slice, on average over slices with rows."""
+    """Signatures in a slice, F0 aside, on average over slices with rows."""
     alpha: float
     """Queries that a row satisfies, on average over a slice, and over slices."""
     beta: float
-    """Queries in a signature, on average over a slice, and over slices."""
+    """Queries in a signature, F0 aside, on average over a slice, and over slices."""
     unshared: Counted
     shared: Counted
 
@@ -102,21 +108,29 @@ def count_signatures(queries: Sequence[BenchQuery], market: Market, run: Run) ->
     parts = [_part(quantity, queries, market) for quantity in Quantity]
     cardinality = sum((part.bits.sum(axis=1)[part.of_row] for part in parts), np.zeros(len(market), np.int64))
     first = _shards(slices, parts)
-    held, shard_slices = np.unique(slices[first], return_inverse=True)
-    shards = np.bincount(shard_slices)
-    rows = np.bincount(slices)[held]
-    unshared = np.bincount(slices, weights=cardinality)[held]
-    shared = np.bincount(shard_slices, weights=cardinality[first])
+    first = first[cardinality[first] > 0]
+    rows = np.bincount(slices)
+    unshared = np.bincount(slices, weights=cardinality)
+    shards = np.bincount(slices[first], minlength=len(rows))
+    shared = np.bincount(slices[first], weights=cardinality[first], minlength=len(rows))
     several = len({query.window for query in queries}) > 1
     finals = _finals(queries, parts, slices, first, edges, run)
     return Signatures(
         queries=len(queries),
-        k=float(shards.mean()),
-        alpha=float((unshared / rows).mean()),
-        beta=float((shared / shards).mean()),
+        k=float(shards[rows > 0].mean()),
+        alpha=_mean(unshared, rows),
+        beta=_mean(shared, shards),
         unshared=_unshared(queries, run, int(unshared.sum()), sliced=several),
-        shared=Counted(queries=len(queries), strategy=Sharing.SHARED, partial=len(market), final=finals),
+        shared=Counted(
+            queries=len(queries), strategy=Sharing.SHARED, partial=int((cardinality > 0).sum()), final=finals
+        ),
     )
+
+
+def _mean(sums: Numbers, counts: Numbers) -> float:
+    """Return the mean of the slices' means, over slices that have any."""
+    some = counts > 0
+    return float((sums[some] / counts[some]).mean()) if some.any() else 0.0
 
 
 def _part(quantity: Quantity, queries: Sequence[BenchQuery], market: Market) -> _Part:

@@ -1,18 +1,16 @@
 """The bench of shared slices: the paper's workload (A), in operations and in seconds."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from weft.bench.against_spark import Bench, Figures, trades_input
+from weft.bench.against_spark import Figures, against_spark, trades_input
 from weft.bench.dataset import DEFAULT_DATA, Dataset
-from weft.bench.equality import Check, compare
-from weft.bench.fixed_cost import fixed_cost
-from weft.bench.operations import Counted, Run, count_all
-from weft.bench.report import save, show_slices
+from weft.bench.equality import Check
+from weft.bench.operations import PAPER, Counted, Run, count_all
+from weft.bench.report import needs_matplotlib, publish, show_slices
 from weft.bench.workloads import PAPER_SIZES, paper_queries
 from weft.spark.session import local_session
 
@@ -28,8 +26,12 @@ class SlicesResult:
 
     def as_json(self) -> dict[str, object]:
         """Return all fields by name."""
-        operations = [{**asdict(one), "strategy": str(one.strategy)} for one in self.operations]
-        return {"workload": self.workload, **self.figures.as_json(), "operations": operations}
+        return {
+            "workload": self.workload,
+            **self.figures.as_json(),
+            "operations": [one.as_json() for one in self.operations],
+            "paper": [one.as_json() for one in PAPER.values()],
+        }
 
 
 def run_slices(
@@ -54,31 +56,26 @@ def run_slices(
 
     A result whose `rows_equal` is False is a failure of Weft.
     """
+    needs_matplotlib(plot)
     spark = local_session(cores=cores, memory=memory)
     given = trades_input(spark, data, rows=rows, batches=batches, seed=seed)
     results = []
     for count in queries:
-        workload = paper_queries(count, seed=seed)
-        with TemporaryDirectory(prefix="weft-bench-") as scratch:
-            bench = Bench(given, workload, Path(scratch), console)
-            bench.measure(measured=measured, repeats=repeats, warmups=warmups)
-            compared = compare(given, Check(check).choose(workload), bench.out, console)
-        fixed = fixed_cost(
-            spark, data, workload, batches=tiny_batches, repeats=repeats, warmups=warmups, console=console
-        )
-        result = SlicesResult(
-            figures=bench.figures(compared, fixed),
-            operations=counts((*PAPER_SIZES, count), given.dataset, seed),
-        )
-        results.append(result)
-        show_slices(result, console)
-    save([result.as_json() for result in results], json, console)
-    if plot is not None:
-        from weft.bench.plot import plot_slices  # Matplotlib is an extra.
-
-        plot_slices(results[-1], plot)
-        console.print(f"plot: {plot}")
+        figures = against_spark(
+            given, paper_queries(count, seed=seed), data=data, measured=measured, repeats=repeats,
+            warmups=warmups, tiny_batches=tiny_batches, check=Check(check), console=console,
+        )  # fmt: skip
+        operations = counts((*PAPER_SIZES, count), given.dataset, seed)
+        results.append(SlicesResult(figures=figures, operations=operations))
+        show_slices(results[-1], console)
+    publish(results, json=json, plot=plot, draw=_draw, console=console)
     return tuple(results)
+
+
+def _draw(results: Sequence[SlicesResult], path: Path) -> None:
+    from weft.bench.plot import plot_slices  # Matplotlib is an extra.
+
+    plot_slices(results[-1], path)
 
 
 def counts(sizes: Sequence[int], dataset: Dataset, seed: int) -> tuple[Counted, ...]:

@@ -15,7 +15,7 @@ from rich.console import Console
 from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.events import make_events
 from weft.bench.measure import Seconds, alternate
-from weft.bench.report import save, show_windows
+from weft.bench.report import needs_matplotlib, publish, show_windows
 from weft.bench.runs import Input, WeftRun, run_weft
 from weft.bench.workloads import SCOTTY_SIZES, scotty_queries
 from weft.spark.session import local_session
@@ -78,6 +78,7 @@ def run_windows(
     plot: Path | None = None,
 ) -> WindowsResult:
     """Measure each number of windows by turns, print a table, and write JSON and a plot if asked."""
+    needs_matplotlib(plot)
     spark = local_session(cores=cores, memory=memory)
     cores = spark.sparkContext.defaultParallelism
     dataset = make_events(spark, data, rows=rows, rate=rate, files=batches * cores, seed=seed)
@@ -96,13 +97,14 @@ def run_windows(
         sizes=tuple(_size(count, seconds, last[count]) for count, seconds in sizes),
     )
     show_windows(result, console)
-    save(result.as_json(), json, console)
-    if plot is not None:
-        from weft.bench.plot import plot_windows  # Matplotlib is an extra.
-
-        plot_windows(result, plot)
-        console.print(f"plot: {plot}")
+    publish([result], json=json, plot=plot, draw=_draw, console=console)
     return result
+
+
+def _draw(results: Sequence[WindowsResult], path: Path) -> None:
+    from weft.bench.plot import plot_windows  # Matplotlib is an extra.
+
+    plot_windows(results[-1], path)
 
 
 def _run(given: Input, count: int, seed: int, last: dict[int, WeftRun]) -> float:

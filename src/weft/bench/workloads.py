@@ -8,6 +8,7 @@ from math import isqrt
 from random import Random
 
 from weft.bench.predicates import Market, Predicate, predicates
+from weft.errors import UserError
 from weft.window import Window, duration
 
 PAPER_SIZES = (16, 32, 64, 128, 256)
@@ -69,10 +70,10 @@ class Predicates(StrEnum):
     def check(self, count: int) -> None:
         """Refuse a number of queries that the workload cannot have."""
         if count < 1:
-            raise ValueError(f"there must be 1 query or more, got {count}")
+            raise UserError(f"there must be 1 query or more, got {count}")
         if self is Predicates.REGULAR and isqrt(count) ** 2 != count:
             near = isqrt(count)
-            raise ValueError(
+            raise UserError(
                 f"a regular workload has a square number of queries, got {count:,}; "
                 f"try {max(1, near**2):,} or {(near + 1) ** 2:,}"
             )

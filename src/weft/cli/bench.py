@@ -1,5 +1,9 @@
 """`weft bench`: what sharing costs and saves, as ratios taken within one run."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from inspect import Parameter, Signature, getdoc, signature
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +12,9 @@ from rich.console import Console
 
 from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.equality import Check
-from weft.bench.fragments import run_fragments
+from weft.bench.fragments import FragmentsResult, run_fragments
 from weft.bench.memory import run_memory
-from weft.bench.slices import run_slices
+from weft.bench.slices import SlicesResult, run_slices
 from weft.bench.windows import run_windows
 from weft.bench.workloads import PAPER_SIZES, SCOTTY_SIZES, Predicates
 
@@ -20,7 +24,7 @@ app = typer.Typer(
 )
 
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures there.", show_default=False)]
-Plot = Annotated[Path | None, typer.Option(help="Write a picture there (PNG).", show_default=False)]
+NoPlot = Annotated[bool, typer.Option("--no-plot", help="Draw no picture.")]
 Data = Annotated[Path, typer.Option(help="Where generated data is kept.")]
 Cores = Annotated[int | None, typer.Option(help="Cores of the local Spark.", min=1, show_default="all")]
 Repeats = Annotated[int, typer.Option(help="Rounds, alternating between what is compared.", min=1)]
@@ -30,88 +34,88 @@ Sizes = Annotated[
 Rows = Annotated[int, typer.Option(help="Trades in the hour.", min=1000)]
 Measured = Annotated[int, typer.Option(help="Ordinary Spark queries that are measured.", min=1)]
 Checked = Annotated[Check, typer.Option(help="Which queries' rows are compared with Spark's.")]
+_PLOT = "Write a picture there (PNG)."
 
 
-@app.command()
-def slices(
-    queries: Sizes = [PAPER_SIZES[-1]],  # noqa: B006
-    rows: Rows = 4_000_000,
-    measured: Measured = 5,
-    repeats: Repeats = 3,
-    check: Checked = Check.ALL,
-    json: Json = None,
-    plot: Plot = Path("bench-results/slices.png"),
-    data: Data = DEFAULT_DATA,
-    cores: Cores = None,
-) -> None:
+def _picture(name: str) -> Path:
+    return Path("bench-results") / f"{name}.png"
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """What a command measures, and the name of its picture."""
+
+    name: str
+    run: Callable[..., Sequence[SlicesResult | FragmentsResult]]
+
+
+def _against_spark(*pictures: str) -> Callable[[Callable[..., _Bench]], None]:
+    """Make a command of a bench against Spark, with the options that they all have besides its own."""
+    shown = " or ".join(str(_picture(name)) for name in pictures)
+
+    def command(bench: Callable[..., _Bench]) -> None:
+        def measure(
+            queries: Sizes = [PAPER_SIZES[-1]],  # noqa: B006
+            rows: Rows = 4_000_000,
+            measured: Measured = 5,
+            repeats: Repeats = 3,
+            check: Checked = Check.ALL,
+            json: Json = None,
+            plot: Annotated[Path | None, typer.Option(help=_PLOT, show_default=shown)] = None,
+            no_plot: NoPlot = False,
+            data: Data = DEFAULT_DATA,
+            cores: Cores = None,
+            **own: object,
+        ) -> None:
+            chosen = bench(**own)
+            results = chosen.run(
+                console=Console(), queries=queries, rows=rows, measured=measured, repeats=repeats,
+                check=check, json=json, plot=None if no_plot else plot or _picture(chosen.name), data=data,
+                cores=cores,
+            )  # fmt: skip
+            if any(result.figures.rows_equal is False for result in results):
+                raise typer.Exit(1)
+
+        common = [one for one in signature(measure).parameters.values() if one.kind != Parameter.VAR_KEYWORD]
+        own = signature(bench).parameters.values()
+        # Typer asks for the signature to learn what the options are.
+        vars(measure)["__signature__"] = Signature([*own, *common])
+        app.command(bench.__name__, help=getdoc(bench))(measure)
+
+    return command
+
+
+@_against_spark("slices")
+def slices() -> _Bench:
     """Many windows over one hour of trades (the paper's workload A), against ordinary Spark.
 
     Example: weft bench slices -n 16 -n 256 --json slices.json
     """
-    results = run_slices(
-        console=Console(), queries=queries, rows=rows, measured=measured, repeats=repeats, check=check,
-        json=json, plot=plot, data=data, cores=cores,
-    )  # fmt: skip
-    if any(result.figures.rows_equal is False for result in results):
-        raise typer.Exit(1)
+    return _Bench("slices", run_slices)
 
 
-@app.command()
-def fragments(
-    queries: Sizes = [PAPER_SIZES[-1]],  # noqa: B006
-    rows: Rows = 4_000_000,
-    measured: Measured = 5,
-    repeats: Repeats = 3,
-    check: Checked = Check.ALL,
-    json: Json = None,
-    plot: Plot = Path("bench-results/fragments.png"),
-    data: Data = DEFAULT_DATA,
-    cores: Cores = None,
-) -> None:
+@_against_spark("fragments")
+def fragments() -> _Bench:
     """Many predicates in the same windows (the paper's workload B), against ordinary Spark.
 
     Example: weft bench fragments -n 16 -n 256
     """
-    results = run_fragments(
-        console=Console(), queries=queries, rows=rows, measured=measured, repeats=repeats, check=check,
-        json=json, plot=plot, data=data, cores=cores,
-    )  # fmt: skip
-    if any(result.figures.rows_equal is False for result in results):
-        raise typer.Exit(1)
+    return _Bench("fragments", run_fragments)
 
 
-@app.command()
+@_against_spark("shards-regular", "shards-low")
 def shards(
     low: Annotated[
         bool,
         typer.Option("--low/--regular", help="No predicate and no window twice, or √n of each."),
     ] = False,
-    queries: Sizes = [PAPER_SIZES[-1]],  # noqa: B006
-    rows: Rows = 4_000_000,
-    measured: Measured = 5,
-    repeats: Repeats = 3,
-    check: Checked = Check.ALL,
-    json: Json = None,
-    plot: Plot = Path("bench-results/shards.png"),
-    data: Data = DEFAULT_DATA,
-    cores: Cores = None,
-) -> None:
+) -> _Bench:
     """Many predicates and many windows (the paper's workload C), against ordinary Spark.
 
     Example: weft bench shards --low -n 256 -n 4096
     """
     workload = Predicates.LOW if low else Predicates.REGULAR
-    try:
-        for size in queries:
-            workload.check(size)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--queries") from error
-    results = run_fragments(
-        console=Console(), workload=workload, queries=queries, rows=rows, measured=measured, repeats=repeats,
-        check=check, json=json, plot=plot, data=data, cores=cores,
-    )  # fmt: skip
-    if any(result.figures.rows_equal is False for result in results):
-        raise typer.Exit(1)
+    return _Bench(f"shards-{workload}", partial(run_fragments, workload=workload))
 
 
 @app.command()
@@ -122,7 +126,8 @@ def windows(
     rows: Annotated[int, typer.Option(help="Rows in all.", min=1000)] = 8_000_000,
     repeats: Repeats = 3,
     json: Json = None,
-    plot: Plot = Path("bench-results/windows.png"),
+    plot: Annotated[Path | None, typer.Option(help=_PLOT, show_default=str(_picture("windows")))] = None,
+    no_plot: NoPlot = False,
     data: Data = DEFAULT_DATA,
     cores: Cores = None,
 ) -> None:
@@ -136,7 +141,7 @@ def windows(
         rows=rows,
         repeats=repeats,
         json=json,
-        plot=plot,
+        plot=None if no_plot else plot or _picture("windows"),
         data=data,
         cores=cores,
     )

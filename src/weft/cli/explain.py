@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from weft.cli.workload import load
+from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 
 
@@ -14,10 +15,11 @@ def explain(
     rate: Annotated[
         float | None, typer.Option(help="Rows per second to cost the plan at.", min=0.0, show_default=False)
     ] = None,
+    sharing: Annotated[Sharing, typer.Option(help="How predicates share.")] = Sharing.AUTO,
     slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.PAIRED,
 ) -> None:
     """Show the shared plan of a workload, its cost, and what is shared with whom.
 
     Example: weft explain workload.sql --rate 375
     """
-    print(load(workload, slicing=slicing).explain(rows_per_second=rate))
+    print(load(workload, slicing=slicing, sharing=sharing).explain(rows_per_second=rate))

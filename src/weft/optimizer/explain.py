@@ -3,15 +3,17 @@
 from collections.abc import Iterable, Sequence
 
 from weft.optimizer.cost import Fragmentation, Operations, break_even_rate, edge_rate, shared, unshared
-from weft.optimizer.fragments import roots_of
+from weft.optimizer.explain_fragments import Known, apart, batch, known, splits
 from weft.optimizer.plan import Answer, Relation, SharedPlan
+from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing, common_grid
-from weft.optimizer.statistics import assumed
-from weft.predicates import TRUE, tests
+from weft.optimizer.statistics import Statistics
+from weft.predicates import TRUE, attributes
 from weft.query.logical import StreamDef
 from weft.window import duration
 
 _HOUR_MS = 3_600_000
+_DUST = 1e-9
 _LISTED = 8
 """How many queries of a relation are listed by name."""
 
@@ -21,42 +23,21 @@ def explain(
     plan: SharedPlan,
     *,
     rows_per_second: float | None = None,
-    measured: Sequence[Fragmentation] = (),
+    measured: Iterable[tuple[Relation, Fragmentation]] = (),
+    statistics: Statistics | None = None,
+    sharing: Sharing = Sharing.AUTO,
 ) -> str:
-    """Return the plan of one stream as text; costs are per hour at the given rate of rows.
+    """Return the plan of one stream as text; operations are per hour at the given rate of rows.
 
-    Without a rate, only the rate above which sharing pays is told. How predicates split rows is told as it
-    was measured in the last batch, or as it would be if values fell evenly between all constants.
+    Without a rate, only the rate above which sharing slices pays is told. How predicates split rows is told
+    as it was measured in the last batch; else as the statistics have it, or as it would be if values fell
+    evenly between all constants. `sharing` is how predicates were asked to share.
     """
-    lines = [_headline(stream, plan)]
-    found = measured if len(measured) == len(plan.relations) else _assumed(plan)
-    for number, relation in enumerate(plan.relations):
-        lines += ["", *_relation(number, relation, plan, rows_per_second)]
-        if len(relation.predicates) > 1:
-            lines += _fragments(relation, found[number], assumed=found is not measured)
+    told = known(plan, statistics, measured, sharing, rows_per_second)
+    lines = [_headline(stream, plan), *([batch(told)] if told.tells_times() else [])]
+    for number in range(len(plan.relations)):
+        lines += ["", *_relation(number, plan, told)]
     return "\n".join(lines)
-
-
-def _assumed(plan: SharedPlan) -> list[Fragmentation]:
-    several = [(one.joins, predicate) for one in plan.relations for predicate in one.predicates]
-    return [root.fragmentation() for root in roots_of(plan, assumed(several))]
-
-
-def _fragments(relation: Relation, found: Fragmentation, *, assumed: bool) -> list[str]:
-    """Tell k, α, β and the two costs of Table 5."""
-    rows = "rows spread evenly" if assumed else "rows of the last batch"
-    count = len(relation.predicates)
-    together, apart = found.shared, found.unshared
-    lines = [
-        f"k = {found.fragments:,.0f} fragments in {found.rows:,.0f} {rows}",
-        f"a row satisfies α = {found.alpha:,.1f} of {count:,} predicates, a fragment β = {found.beta:,.1f}",
-        f"shared   |T| + kβ = {together.total:,.0f} operations",
-        f"unshared α|T| = {apart.total:,.0f}",
-        "a row is aggregated once, into its fragment"
-        if relation.shared
-        else "not shared: a row is aggregated once for each predicate that it satisfies, which costs less",
-    ]
-    return _labelled("splits", lines)
 
 
 def _headline(stream: StreamDef, plan: SharedPlan) -> str:
@@ -67,14 +48,20 @@ def _headline(stream: StreamDef, plan: SharedPlan) -> str:
     )
 
 
-def _relation(number: int, relation: Relation, plan: SharedPlan, rate: float | None) -> Iterable[str]:
-    answers = plan.answers_of(number)
+def _relation(number: int, plan: SharedPlan, known: Known) -> Iterable[str]:
+    relation, answers = plan.relations[number], plan.answers_of(number)
     yield f"relation {number + 1}: {_what(relation)}"
     yield from _labelled("answers", _queries(answers))
     yield from _labelled("edges", [_edges(relation, plan.slicing)])
     yield from _labelled("keeps", [", ".join(map(str, relation.primitives)) or "rows"])
-    if len(relation.predicates) == 1:
-        yield from _labelled("cost", _costs(relation, answers, plan.slicing, rate))
+    others = apart(number, known)
+    if len(answers) > 1:
+        yield from _labelled("slices", _slices(relation, answers, plan.slicing, known.rows_per_second))
+    elif not others:
+        yield from _labelled("cost", ["one query: nothing to share yet"])
+    if len(relation.predicates) > 1:
+        yield from _labelled("splits", splits(number, known))
+    yield from _labelled("apart", others)
 
 
 def _what(relation: Relation) -> str:
@@ -89,9 +76,7 @@ def _rows(relation: Relation) -> str:
         return "all rows"
     if len(relation.predicates) == 1:
         return f"rows where {relation.predicates[0]}"
-    tested = dict.fromkeys(
-        str(one.expression) for predicate in relation.predicates for one in tests(predicate)
-    )
+    tested = [f"{one.expression} ({one.kind})" for one in attributes(relation.predicates).values()]
     return f"rows split by {len(relation.predicates):,} predicates on {', '.join(tested)}"
 
 
@@ -102,9 +87,8 @@ def _queries(answers: Sequence[Answer]) -> list[str]:
         notes = "".join(f"   ({note})" for note in answer.query.notes)
         lines.append(f"{answer.query.name:<{width}}  {answer.query.window}{notes}")
     if len(answers) > _LISTED:
-        lines.append(
-            f"and {len(answers) - _LISTED:,} more, {len({a.query.window for a in answers}):,} windows in all"
-        )
+        windows = _count(len({answer.query.window for answer in answers}), "window", "windows")
+        lines.append(f"and {len(answers) - _LISTED:,} more, {windows} in all")
     return lines
 
 
@@ -115,24 +99,27 @@ def _edges(relation: Relation, slicing: Slicing) -> str:
     return f"{per_hour:,.0f} {slicing} slices an hour (common panes: {panes:,.0f})"
 
 
-def _costs(relation: Relation, answers: Sequence[Answer], slicing: Slicing, rate: float | None) -> list[str]:
+def _slices(relation: Relation, answers: Sequence[Answer], slicing: Slicing, rate: float | None) -> list[str]:
+    """Tell the two costs of Table 3, and inequality 1."""
     windows = [answer.query.window for answer in answers]
     edges_per_ms = edge_rate(tuple(relation.windows), slicing)
     even = break_even_rate(windows, edges_per_ms=edges_per_ms) * 1000
-    if len(answers) == 1:
-        return ["one query: nothing to share yet"]
+    # Table 3 knows no predicates.
+    alike = "as if every row satisfied every predicate" if len(relation.predicates) > 1 else ""
+    # Where slices of different windows coincide, what is left is the dust of rounding.
+    pays = f"above {even:,.4g} rows/s" if even > _DUST else "at any rate"
     if rate is None:
-        return [f"sharing pays above {even:,.4g} rows/s"]
+        return [f"sharing pays {pays}{alike and f', {alike}'}"]
     rows = rate * 3600
     together = shared(windows, rows=rows, edges=edges_per_ms * _HOUR_MS)
-    apart = unshared(windows, rows=rows, period_ms=_HOUR_MS)
-    verdict = f"sharing pays: it does above {even:,.4g} rows/s"
-    if rate <= even:
-        # Slices without rows are not kept, and a final operation costs a small part of what a row does.
-        verdict = f"by operations sharing pays above {even:,.4g} rows/s only; by time it does at any rate"
+    separate = unshared(windows, rows=rows, period_ms=_HOUR_MS)
+    verdict = f"sharing pays: it does {pays}"
+    if rate <= even and even > _DUST:
+        verdict = f"by operations sharing pays {pays} only; slices are shared at any rate"
     return [
+        *([f"{alike}:"] if alike else []),
         f"shared   {_operations(together)} operations an hour at {rate:,.4g} rows/s",
-        f"unshared {_operations(apart)}, {apart.total / max(together.total, 1):,.1f} times as many",
+        f"unshared {_operations(separate)}, {separate.total / max(together.total, 1):,.1f} times as many",
         verdict,
     ]
 

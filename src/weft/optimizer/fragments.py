@@ -40,6 +40,7 @@ class Expected:
     """Rows aggregated: with the number of copies, if it is not shared."""
     groups: float
     final: float
+    """Totals of groups looked at for results, also those that a predicate masks."""
     microseconds: float
 
 
@@ -81,14 +82,22 @@ class Root:
         fragments = np.where(self.signature == _NO_FRAGMENT, _NO_FRAGMENT, 1 + _pairs(self.signature, keys))
         return fragments
 
-    def fragmentation(self) -> Fragmentation:
-        """Return the paper's k, α and β of the sample."""
-        rows = len(self.signature)
+    def fragmentation(self, rows: float | None = None) -> Fragmentation:
+        """Return the paper's k, α and β of the sample, or of so many rows like it."""
+        sizes = self._sizes
+        return Fragmentation(
+            rows=len(self.signature) if rows is None else rows,
+            fragments=len(sizes) if rows is None else _distinct(self.signature, rows),
+            alpha=float(self.cardinality.mean()),
+            beta=float(sizes.mean()) if len(sizes) else 0.0,
+        )
+
+    @cached_property
+    def _sizes(self) -> Numbers:
+        """For each fragment of the sample, F0 aside, how many predicates it satisfies."""
         _, firsts = np.unique(self.signature, return_index=True)
-        inside = firsts[self.signature[firsts] != _NO_FRAGMENT]
-        k = len(inside)
-        beta = float(self.cardinality[inside].mean()) if k else 0.0
-        return Fragmentation(rows=rows, fragments=k, alpha=float(self.cardinality.mean()), beta=beta)
+        found: Numbers = self.cardinality[firsts[self.signature[firsts] != _NO_FRAGMENT]]
+        return found
 
     @cached_property
     def shared(self) -> Expected:
@@ -102,7 +111,11 @@ class Root:
         in_window = min(
             _distinct(self.groups, rows * self.range_ms / span), groups * max(1.0, self.range_ms / span)
         )
-        return self._expected(taken, groups, self.due_per_ms * span * in_window)
+        looked_at = self.due_per_ms * span * in_window
+        masked = 0.0
+        if self.weights.masked != self.weights.final and len(self._sizes):
+            masked = looked_at * (1 - float(self._sizes.mean()) / len(self.shares))
+        return self._expected(taken, groups, looked_at, masked)
 
     @cached_property
     def unshared(self) -> Expected:
@@ -126,9 +139,10 @@ class Root:
     def _measured(self, *, shared: bool) -> float | None:
         return self.statistics.groups.get(measured_key(replace(self.relation, shared=shared)))
 
-    def _expected(self, rows: float, groups: float, final: float) -> Expected:
+    def _expected(self, rows: float, groups: float, final: float, masked: float = 0.0) -> Expected:
         weights = self.weights
-        cost = weights.root + weights.row * rows + weights.group * groups + weights.final * final
+        cost = weights.root + weights.row * rows + weights.group * groups
+        cost += weights.final * (final - masked) + weights.masked * masked
         return Expected(rows=rows, groups=groups, final=final, microseconds=cost)
 
     def with_other(self, other: "Root") -> "Root":
@@ -195,6 +209,12 @@ def roots_of(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHT
 def cost(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -> float:
     """Return what a batch is expected to cost under a plan, in microseconds."""
     return sum(root.expected.microseconds for root in roots_of(plan, statistics, weights))
+
+
+def together(one: Root, two: Root) -> Expected | None:
+    """Return what a batch is expected to cost if two roots are one; None if their grid would be too large."""
+    both = one.with_other(two)
+    return None if both.cells > MOST_CELLS else both.expected
 
 
 def _pays(root: Root) -> bool:
@@ -277,10 +297,10 @@ def _inserted(roots: Sequence[Root]) -> list[Root]:
 
 def _gain(one: Root, two: Root) -> float:
     """Return what a batch saves if two roots are one, in microseconds."""
-    both = one.with_other(two)
-    if both.cells > MOST_CELLS:
+    both = together(one, two)
+    if both is None:
         return -1.0
-    return one.expected.microseconds + two.expected.microseconds - both.expected.microseconds
+    return one.expected.microseconds + two.expected.microseconds - both.microseconds
 
 
 def _fitting(family: Sequence[Root]) -> list[Root]:

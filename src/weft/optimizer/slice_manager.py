@@ -32,11 +32,6 @@ class SliceManager:
         for window in windows:
             self.add(window)
 
-    @property
-    def now_ms(self) -> int:
-        """The last edge told, or where the manager was put."""
-        return self._now
-
     def add(self, window: Window) -> None:
         """Let a window join at the current time; one that is there already costs nothing."""
         self._queries[window] += 1

@@ -97,15 +97,6 @@ class Codebook:
     signatures: Bits
     """For each fragment and predicate, whether the one satisfies the other."""
 
-    def fragment(self, positions: Sequence[npt.NDArray[np.integer]]) -> Codes:
-        """Return the fragments of rows, given their positions in each attribute."""
-        if not self.attributes:
-            raise ValueError("rows without attributes have no positions")
-        cells = np.zeros(len(positions[0]), dtype=np.int64)
-        for share, where in zip(self.shares, positions, strict=True):
-            cells += share[where]
-        return self.fragments[cells]
-
 
 def codebook(predicates: Sequence[Formula], known: Mapping[Expression, Attribute] | None = None) -> Codebook:
     """Return the fragments of some predicates; `known` attributes may have more cuts than these need."""

@@ -81,7 +81,11 @@ def block(job: BatchJob, index: int, result: pa.Table, signatures: Signatures) -
 
 
 def fragmentation(numbered: Numbered, result: pa.Table, rows: int) -> Fragmentation:
-    """Return the paper's k, α and β of a relation in a batch of so many good rows."""
+    """Return the paper's k, α and β of a relation in a batch of so many good rows.
+
+    The relation is shared: where rows are aggregated once for each predicate, nothing tells what else they
+    satisfy, and neither k nor β can be counted.
+    """
     fragment = np.asarray(result[FRAGMENT])
     mine = (fragment >= numbered.first) & (fragment < numbered.end)
     counts = np.bincount(

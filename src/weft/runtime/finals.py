@@ -1,10 +1,10 @@
 """Final aggregation: all due windows of a program at once, whatever the number of queries.
 
 A window's result for a key combines the shards that lie in the window and whose fragment satisfies the
-query's predicate (STS 5). There are two ways to find it, with the same results: running totals (totals.py)
-for plain numbers, and ranges for everything else. Shards sorted by key, fragment and slice make a window of a
-fragment a range of rows, found by binary search; aggregates combine over those ranges, and then over the
-fragments of a key (weft.aggregates.combine).
+query's predicate (STS 4.3.2, Algorithm 2, and 5). There are two ways to find it, with the same results:
+running totals (totals.py) for plain numbers, and ranges for everything else. Shards sorted by key, fragment
+and slice make a window of a fragment a range of rows, found by binary search; aggregates combine over those
+ranges, and then over the fragments of a key (weft.aggregates.combine).
 """
 
 from collections.abc import Iterator, Sequence

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weft.aggregates import arrow_type
 from weft.errors import EngineError, InternalError
 from weft.optimizer.cost import Fragmentation
-from weft.optimizer.plan import Answer, Grouping, SharedPlan
+from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan
 from weft.optimizer.rules import Sharing, leaves, optimize
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Sample
@@ -73,8 +73,8 @@ class BatchReport:
     """By query, how many rows or results failed in this batch and became NULL."""
     blocks: Mapping[tuple[Grouping, int], Block] = field(default_factory=dict)
     """What the batch added to each relation, by the relation's grouping and number in the plan."""
-    fragmentations: Sequence[Fragmentation] = ()
-    """How the predicates of each relation split the batch's rows."""
+    fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
+    """How the predicates of each shared relation split the batch's rows."""
     replanned: bool = False
     """Whether the plan is another than that of the batch before."""
 
@@ -104,8 +104,8 @@ class Pipeline:
         self.queries: dict[str, LiveQuery] = {}
         self.states: dict[Grouping, RelationState] = {}
         self.plan: SharedPlan = optimize((), slicing)
-        self.fragmentations: Sequence[Fragmentation] = ()
-        """How the predicates of each relation split the last batch."""
+        self.fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
+        """How the predicates of each shared relation of the current plan split the last batch."""
         self._stale = True
         self._job: BatchJob | None = None
         self._signatures: Sequence[Signatures] = ()
@@ -170,7 +170,9 @@ class Pipeline:
         """Remember what the batch tells of the plan."""
         rows = seen.counts.good
         self.fragmentations = [
-            decode.fragmentation(numbered, result, rows) for numbered in job.fragments.numbered
+            (relation, decode.fragmentation(numbered, result, rows))
+            for relation, numbered in zip(self.plan.relations, job.fragments.numbered, strict=True)
+            if relation.shared
         ]
         if seen.newest is not None and seen.oldest is not None:
             span = (seen.newest - seen.oldest) / _US
@@ -215,7 +217,7 @@ class Pipeline:
 
     def _adopt(self, plan: SharedPlan) -> None:
         """Let a plan take effect; what was aggregated under others stays as it is."""
-        self.plan = plan
+        self.plan, self.fragmentations = plan, ()
         self._job = BatchJob(plan, self.stream, self.tables, self.functions)
         self._signatures = [
             Signatures(predicates=one.predicates, bits=one.signatures) for one in self._job.fragments.numbered

@@ -114,6 +114,11 @@ class Planner:
         }
         self._groups = dict(list({**self._groups, **measured}.items())[-_REMEMBERED:])
 
+    @property
+    def statistics(self) -> Statistics | None:
+        """What is known of the stream by now; None while no plan was made with rows to judge by."""
+        return None if self._sample is None else self._statistics(self._sample)
+
     def groups_per_slice(self, plan: SharedPlan) -> tuple[float, ...]:
         """Return how many groups a slice of each relation is expected to have."""
         return self._per_slice if len(self._per_slice) == len(plan.relations) else ()

@@ -1,0 +1,59 @@
+"""A plan that changes at every batch gives the rows of any other."""
+
+from collections.abc import Sequence
+from itertools import cycle
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.oracle.compare import assert_same
+from tests.oracle.generate_workload import random_workload
+from tests.oracle.spec import WindowSyntax
+from tests.spark.replay import Player, Replayed
+from weft.optimizer.plan import SharedPlan
+from weft.optimizer.rules import Sharing, optimize
+from weft.optimizer.slices import Slicing
+from weft.query.logical import LogicalQuery
+from weft.runtime.pipeline import BatchReport
+from weft.runtime.planner import Planner, TakeSample
+
+WAYS = Sharing.JOINT, Sharing.SEPARATE, Sharing.UNSHARED
+
+
+class Restless(Planner):
+    """Share in another way in every batch."""
+
+    def __init__(self) -> None:
+        super().__init__(provisional=False)
+        self.ways = cycle(WAYS)
+
+    def plan(self, queries: Sequence[LogicalQuery], take_sample: TakeSample | None) -> SharedPlan:
+        """Take the next way."""
+        return optimize(queries, self.slicing, sharing=next(self.ways))
+
+    def reconsider(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan:
+        """Take the next way."""
+        return self.plan(queries, None)
+
+
+@pytest.mark.parametrize("seed", [9010, 9023])
+def test_a_plan_may_change_at_every_batch(spark: SparkSession, seed: int) -> None:
+    case = random_workload(seed, queries=(6, 6), calls=False)
+    player = Player(spark, case, slicing=Slicing.PAIRED, syntax=WindowSyntax.BRACKET)
+    pipeline = player.pipeline
+    pipeline.planner = Restless()
+    reports: list[BatchReport] = []
+    ways = set[bool]()
+    for number, table in enumerate(case.batch_tables()):
+        player.before(number)
+        reports.append(pipeline.process(spark.createDataFrame(table)))
+        ways |= {one.shared for one in pipeline.plan.relations if len(one.predicates) > 1}
+        counted = [relation for relation, _ in pipeline.fragmentations]
+        assert counted == [relation for relation in pipeline.plan.relations if relation.shared]
+    player.before(len(case.batches))
+    reports.append(pipeline.finish(spark))
+    assert ways == {True, False}
+    assert all(report.replanned for report in reports[:-1])
+    expected, found = case.expected(), Replayed(reports, pipeline.clock)
+    for spec in case.specs:
+        assert_same(spec, expected.results(spec.name), found.results(spec.name))
