@@ -12,7 +12,9 @@ WeftError
 │   │   ├── NotAllowed        understood, but outside the language
 │   │   └── TooLarge          beyond a limit
 │   ├── SourceError      an input cannot be read as declared
-│   └── EngineError      the call does not fit the engine's state
+│   ├── EngineError      the call does not fit the engine's state
+│   │   └── InUse             another engine has the checkpoint
+│   └── DamagedFile      a file of Weft's own is not as it was written
 └── InternalError        a bug in Weft, never the user's fault
 """
 
@@ -94,6 +96,14 @@ class SourceError(UserError):
 
 class EngineError(UserError):
     """A call that does not fit the engine's state."""
+
+
+class InUse(EngineError):
+    """A checkpoint that another engine has."""
+
+
+class DamagedFile(UserError):
+    """A file of Weft's own that is not as it was written."""
 
 
 class InternalError(WeftError):

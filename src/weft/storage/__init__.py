@@ -1,0 +1,7 @@
+"""Folders that last: on this machine, or wherever Hadoop reaches."""
+
+from weft.storage.folder import Folder
+from weft.storage.local import LocalFolder
+from weft.storage.opening import is_local, open_folder
+
+__all__ = ["Folder", "LocalFolder", "is_local", "open_folder"]

@@ -1,0 +1,29 @@
+"""What Weft asks of a place to keep files in."""
+
+from typing import Protocol
+
+
+class Folder(Protocol):
+    """A folder of whole files: one is there with all its bytes, on the disk, or not at all."""
+
+    @property
+    def uri(self) -> str:
+        """Where it is, as Spark names it."""
+
+    def folder(self, name: str) -> "Folder":
+        """Return a folder inside; it need not be there yet."""
+
+    def names(self) -> list[str]:
+        """Return the files and folders inside, in order, without unfinished ones."""
+
+    def read(self, name: str) -> bytes:
+        """Return a file's bytes; raise FileNotFoundError if there is none."""
+
+    def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
+        """Write a file; raise FileExistsError if there is one already and it is not to be replaced."""
+
+    def tidy(self) -> None:
+        """Remove what writes that never ended left behind; nobody may be writing."""
+
+    def delete(self, name: str) -> None:
+        """Remove a file, or a folder with all that is in it; it need not be there."""

@@ -1,0 +1,117 @@
+"""Folders on any file system that Hadoop has a client for, through Spark's JVM."""
+
+from functools import cached_property
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+_MANAGERS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager",
+    "org.apache.spark.sql.execution.streaming.CheckpointFileManager",
+)
+"""Spark's own writer of checkpoints; it moved in 4.1."""
+
+
+class HadoopFolder:
+    """A folder on a Hadoop file system.
+
+    Files are written by what Spark writes its own checkpoints with, so a store without renames is served as
+    `spark.sql.streaming.checkpointFileManagerClass` says.
+    """
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        self._spark = spark
+        self.uri = uri.rstrip("/")
+
+    def folder(self, name: str) -> "HadoopFolder":
+        """Return a folder inside."""
+        return HadoopFolder(self._spark, f"{self.uri}/{name}")
+
+    def names(self) -> list[str]:
+        """Return the files and folders inside, in order."""
+        return sorted(name for name in self._listed() if not name.startswith("."))
+
+    def read(self, name: str) -> bytes:
+        """Return a file's bytes."""
+        try:
+            stream = self._files.open(self._path(name))
+            try:
+                return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            raise _as_os_error(error, f"{self.uri}/{name}") from error
+
+    def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
+        """Write a file whole."""
+        path = self._path(name)
+        try:
+            self._files.mkdirs(self._path(""))
+            if not replace and self._files.exists(path):
+                raise FileExistsError(f"{self.uri}/{name}")
+            stream = self._manager.createAtomic(path, replace)
+            try:
+                stream.write(bytearray(data))
+            except Py4JJavaError:
+                stream.cancel()
+                raise
+            stream.close()
+        except Py4JJavaError as error:
+            raise _as_os_error(error, f"{self.uri}/{name}") from error
+
+    def tidy(self) -> None:
+        """Remove unfinished files: Spark hides them by a dot too."""
+        for name in self._listed():
+            if name.startswith(".") and name.endswith(".tmp"):
+                self.delete(name)
+
+    def delete(self, name: str) -> None:
+        """Remove a file or a folder."""
+        try:
+            self._files.delete(self._path(name), True)
+        except Py4JJavaError as error:
+            raise _as_os_error(error, f"{self.uri}/{name}") from error
+
+    def _listed(self) -> list[str]:
+        try:
+            return [str(one.getPath().getName()) for one in self._files.listStatus(self._path(""))]
+        except Py4JJavaError as error:
+            if _is(error, "FileNotFoundException"):
+                return []
+            raise _as_os_error(error, self.uri) from error
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{name}" if name else self.uri)
+
+    @property
+    def _jvm(self) -> Any:
+        return self._spark._jvm
+
+    @cached_property
+    def _files(self) -> Any:
+        return self._path("").getFileSystem(self._conf)
+
+    @cached_property
+    def _manager(self) -> Any:
+        for name in _MANAGERS:
+            found = self._jvm.org.apache.spark.util.Utils.classIsLoadable(name)
+            if found:
+                companion = getattr(self._jvm, f"{name}$")
+                return getattr(companion, "MODULE$").create(self._path(""), self._conf)
+        raise AssertionError("no version of Spark is without a checkpoint file manager")
+
+    @cached_property
+    def _conf(self) -> Any:
+        return self._spark._jsparkSession.sessionState().newHadoopConf()
+
+
+def _is(error: Py4JJavaError, name: str) -> bool:
+    return str(error.java_exception.getClass().getSimpleName()).endswith(name)
+
+
+def _as_os_error(error: Py4JJavaError, path: str) -> OSError:
+    said = str(error.java_exception.getMessage())
+    if _is(error, "FileNotFoundException"):
+        return FileNotFoundError(f"{path}: {said}")
+    return FileExistsError(path) if _is(error, "FileAlreadyExistsException") else OSError(f"{path}: {said}")

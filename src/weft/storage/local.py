@@ -1,0 +1,83 @@
+"""Folders on this machine."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+_UNFINISHED = "."
+"""Names of files that are being written begin with it."""
+
+
+class LocalFolder:
+    """A folder on a local disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def uri(self) -> str:
+        """The folder's path, as it was given."""
+        return str(self.path)
+
+    def folder(self, name: str) -> "LocalFolder":
+        """Return a folder inside."""
+        return LocalFolder(self.path / name)
+
+    def names(self) -> list[str]:
+        """Return the files and folders inside, in order."""
+        try:
+            return sorted(name for name in os.listdir(self.path) if not name.startswith(_UNFINISHED))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def read(self, name: str) -> bytes:
+        """Return a file's bytes."""
+        return (self.path / name).read_bytes()
+
+    def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
+        """Write a file and wait until it is on the disk."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self._unfinished(name) as unfinished:
+            with open(unfinished, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if replace:
+                os.replace(unfinished, self.path / name)
+            else:
+                # A link fails where the name is taken; a rename would not.
+                os.link(unfinished, self.path / name)
+        self._sync()
+
+    def tidy(self) -> None:
+        """Remove unfinished files."""
+        for unfinished in self.path.glob(f"{_UNFINISHED}*"):
+            if unfinished.is_file():
+                unfinished.unlink()
+
+    def delete(self, name: str) -> None:
+        """Remove a file or a folder."""
+        path = self.path / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _unfinished(self, name: str) -> Iterator[Path]:
+        path = self.path / f"{_UNFINISHED}{name}.{uuid4().hex[:8]}"
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _sync(self) -> None:
+        """Wait until the folder's list of files is on the disk."""
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
