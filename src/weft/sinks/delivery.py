@@ -1,0 +1,302 @@
+"""How results reach a sink: in a thread of its own, in large pieces, again and again until they are there."""
+
+import logging
+import math
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+from weft.errors import WeftError
+from weft.faultpoints import reach
+from weft.sinks.backlog import Backlog, Outbox
+from weft.sinks.sink import Patient, Results, Sink
+
+_log = logging.getLogger("weft.sinks")
+_POLL_SECONDS = 0.1
+"""How soon an offer that waits sees a stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much may wait for a sink, and how long the sink is left alone after an error."""
+
+    commits: int = 1_000
+    memory_bytes: int = 64 << 20
+    """Beyond it results are read from the outbox; without one, offers wait."""
+    piece_bytes: int = 64 << 20
+    """How much is delivered before a flush at most, unless the sink has its own rule."""
+    first_retry_s: float = 0.1
+    longest_retry_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryStatus:
+    """How far a sink has come."""
+
+    sink: str
+    done: int
+    """The last commit whose results are visible, or −1."""
+    offered: int
+    """The last commit that there is, or −1."""
+    behind: int
+    """How many commits wait."""
+    waiting_bytes: int
+    attempts: int
+    """How often delivery failed since it last worked."""
+    error: str | None
+    """Why it failed last, if it has not worked since."""
+    retry_in_s: float | None
+
+
+class Delivery:
+    """Deliver commits to one sink, whatever others do.
+
+    `after` is the last commit known to be delivered, and `origin` the history that commits are counted in, as
+    `Sink.resume` has it. `outbox` reads results back. `on_done` is told, in the delivery's own thread, the
+    sink's name and its last finished commit; it must not wait for whoever makes offers. Setting `stop` ends
+    an offer's wait.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        *,
+        after: int = -1,
+        origin: str = "",
+        outbox: Outbox | None = None,
+        on_done: Callable[[str, int], None] | None = None,
+        stop: threading.Event | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._sink, self._origin, self._on_done = sink, origin, on_done
+        self._stop = stop or threading.Event()
+        self._limits = limits or Limits()
+        self._backlog = Backlog(
+            outbox=outbox, commits=self._limits.commits, memory_bytes=self._limits.memory_bytes
+        )
+        # All below is guarded by the condition; the sink itself is touched by the thread only.
+        self._changed = threading.Condition()
+        self._offered = self._done = self._delivered = self._flushed = after
+        self._resumed = self._draining = self._closing = False
+        self._blocked = self._attempts = 0
+        # How many commits are flushed together: fewer after each error, so that a flaky sink still gets on.
+        self._piece = self._limits.commits
+        self._error: str | None = None
+        self._retry_at: float | None = None
+        self._thread = threading.Thread(target=self._run, name=f"weft-sink-{sink.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def sink(self) -> Sink:
+        """The sink that is delivered to."""
+        return self._sink
+
+    @property
+    def status(self) -> DeliveryStatus:
+        """How far the sink has come."""
+        with self._changed:
+            retry_in = None if self._retry_at is None else max(self._retry_at - monotonic(), 0.0)
+            return DeliveryStatus(
+                sink=self._sink.name,
+                done=self._done,
+                offered=self._offered,
+                behind=len(self._backlog),
+                waiting_bytes=self._backlog.size,
+                attempts=self._attempts,
+                error=self._error,
+                retry_in_s=retry_in,
+            )
+
+    def offer(self, commit: int, results: Results | None) -> None:
+        """Let a durable commit wait for delivery; None for results that are in the outbox only.
+
+        Waits while too much waits already, until the sink has caught up, or a stop.
+        """
+        with self._changed:
+            if commit <= self._offered:
+                return
+            self._blocked += 1
+            try:
+                while self._backlog.is_full(results) and not (self._stop.is_set() or self._closing):
+                    self._changed.notify_all()
+                    self._changed.wait(_POLL_SECONDS)
+            finally:
+                self._blocked -= 1
+            self._offered = commit
+            if commit > self._done:
+                self._backlog.add(commit, results)
+            self._changed.notify_all()
+
+    def drain(self, seconds: float) -> bool:
+        """Deliver and flush all that waits; say whether that was done in time."""
+        with self._changed:
+            self._draining = True
+            if self._retry_at is not None:
+                self._retry_at = monotonic()
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: not self._draining, seconds)
+
+    def close(self, seconds: float = 5.0) -> None:
+        """End the thread and close the sink; what was not delivered stays in the outbox."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            _log.warning("sink %s does not end", self._sink.name, extra={"sink": self._sink.name})
+
+    def _run(self) -> None:
+        while self._await_work():
+            # SystemExit too: a callback that raises it would end the thread, and with it all delivery.
+            try:
+                self._work()
+            except (Exception, SystemExit) as error:
+                self._failed(error)
+            else:
+                self._worked()
+        try:
+            self._sink.close()
+        except Exception as error:
+            _log.warning(
+                "sink %s could not be closed",
+                self._sink.name,
+                extra={"sink": self._sink.name, "error": type(error).__name__},
+            )
+
+    def _await_work(self) -> bool:
+        """Wait until there is something to do; False if it is the end."""
+        with self._changed:
+            while not self._closing:
+                seconds = self._idle_for()
+                if seconds <= 0:
+                    return True
+                self._changed.wait(None if math.isinf(seconds) else seconds)
+            return False
+
+    def _idle_for(self) -> float:
+        if self._retry_at is not None:
+            return self._retry_at - monotonic()
+        if not self._resumed or self._backlog.after(self._delivered) or self._must_flush():
+            return 0.0
+        return self._flush_due_in()
+
+    def _must_flush(self) -> bool:
+        """Whether someone waits for what the sink keeps back."""
+        return self._draining or (bool(self._blocked) and self._flushed < self._delivered)
+
+    def _flush_due_in(self) -> float:
+        if self._flushed >= self._delivered:
+            return math.inf
+        return self._sink.flush_due_in() if isinstance(self._sink, Patient) else 0.0
+
+    def _work(self) -> None:
+        if not self._resumed:
+            self._resume()
+        self._tell()
+        self._deliver_waiting()
+        with self._changed:
+            careful = self._piece < self._limits.commits and self._flushed < self._delivered
+            flush = careful or self._must_flush() or self._flush_due_in() <= 0
+        if flush:
+            self._flush()
+
+    def _resume(self) -> None:
+        self._sink.resume(max(self._done, self._sink.done), origin=self._origin)
+        with self._changed:
+            self._delivered = self._flushed = self._sink.done
+            self._resumed = True
+
+    def _deliver_waiting(self) -> None:
+        with self._changed:
+            commits = self._backlog.after(self._delivered)[: self._piece]
+        size = 0
+        for commit in commits:
+            if self._closing:
+                return
+            results = self._results(commit)
+            self._sink.deliver(commit, results)
+            with self._changed:
+                self._delivered = commit
+                self._backlog.release(commit)
+            self._tell()
+            size += sum(table.nbytes for table in results.values())
+            if size >= self._limits.piece_bytes and not isinstance(self._sink, Patient):
+                self._flush()
+                size = 0
+
+    def _results(self, commit: int) -> Results:
+        with self._changed:
+            results, outbox = self._backlog.in_memory(commit), self._backlog.outbox
+        if results is not None:
+            return results
+        return {} if outbox is None else outbox(commit)
+
+    def _flush(self) -> None:
+        delivered = self._delivered
+        reach("deliver.before")
+        self._sink.flush()
+        reach("deliver.after")
+        self._tell()
+        with self._changed:
+            self._flushed = delivered
+            if not self._backlog.after(delivered):
+                self._draining = False
+            self._changed.notify_all()
+
+    def _tell(self) -> None:
+        """Note, once it is told, that the sink is done with more."""
+        done = self._sink.done
+        if done <= self._done:
+            return
+        if self._on_done is not None:
+            self._on_done(self._sink.name, done)
+        with self._changed:
+            self._done = done
+            self._backlog.forget(done)
+            self._changed.notify_all()
+
+    def _failed(self, error: BaseException) -> None:
+        name, limits = self._sink.name, self._limits
+        with self._changed:
+            self._attempts += 1
+            waiting = len(self._backlog.after(self._flushed))
+            self._piece = max(min(self._piece, waiting) // 2, 1)
+            longest = min(limits.longest_retry_s, limits.first_retry_s * 2.0 ** min(self._attempts - 1, 60))
+            # Jitter: sinks that failed together do not come back together.
+            delay = longest * random.uniform(0.5, 1.0)
+            self._retry_at = monotonic() + delay
+            self._error = _shown(error)
+            self._resumed = False
+            fields = {
+                "sink": name,
+                "done": self._done,
+                "behind": len(self._backlog),
+                "attempts": self._attempts,
+                "retry_in_s": round(delay, 3),
+                "error": _safe(error),
+            }
+        _log.warning("sink %s failed, and is tried again: %s", name, _safe(error), extra=fields)
+
+    def _worked(self) -> None:
+        with self._changed:
+            attempts, self._attempts = self._attempts, 0
+            self._piece = min(self._piece * 2, self._limits.commits)
+            self._error = self._retry_at = None
+        if attempts:
+            fields = {"sink": self._sink.name, "done": self._done, "attempts": attempts}
+            _log.info("sink %s works again", self._sink.name, extra=fields)
+
+
+def _shown(error: BaseException) -> str:
+    """Return an error in a line, for whoever asks for the status."""
+    said = str(error).strip().partition("\n")[0]
+    if isinstance(error, WeftError):
+        return said
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _safe(error: BaseException) -> str:
+    """Return an error for the log: the text of one that is not ours may repeat rows."""
+    return _shown(error) if isinstance(error, WeftError | OSError) else type(error).__name__

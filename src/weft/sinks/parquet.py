@@ -1,0 +1,110 @@
+"""Results as Parquet datasets, one for each query."""
+
+import math
+from collections.abc import Mapping
+from time import monotonic
+
+import pyarrow as pa
+
+from weft.sinks.dataset import Dataset
+from weft.sinks.sink import Results
+from weft.storage import Folder
+
+_BUFFERED_BYTES = 64 << 20
+"""How much waits in memory before files are written: many batches, few files."""
+_BUFFERED_SECONDS = 60.0
+"""How long results wait at most."""
+_SMALL_FILES = 64
+"""More small files than this are merged."""
+_MERGED_AT_ONCE = 16
+"""How many queries' files are merged after a flush at most, so that none takes long."""
+
+
+class ParquetSink:
+    """Write one Parquet dataset per query, in few files however many batches there were.
+
+    `queries` are the columns of all queries of the stream: each has a dataset, if only one without rows.
+    """
+
+    def __init__(
+        self, folder: Folder, *, queries: Mapping[str, pa.Schema] | None = None, name: str = "parquet"
+    ) -> None:
+        self.name = name
+        self.done = -1
+        self._folder = folder
+        self._queries = dict(queries or {})
+        self._buffer: dict[str, list[tuple[int, pa.Table]]] = {}
+        self._buffered_bytes = 0
+        self._buffered_at = math.inf
+        self._first = self._last = self._after = -1
+        self._datasets: dict[str, Dataset] = {}
+
+    def expect(self, query: str, schema: pa.Schema) -> None:
+        """Let a query have a dataset, even if it never gives a row."""
+        self._queries = {**self._queries, query: schema}
+
+    def resume(self, after: int, *, origin: str = "") -> None:
+        """Remove the files of commits after `after`.
+
+        One that holds earlier commits too stays, and its later commits are not written again.
+        """
+        self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
+        self.done = self._first = self._last = self._after = after
+        self._datasets = {}
+        for query in self._queries:
+            self._dataset(query)
+
+    def deliver(self, commit: int, results: Results) -> None:
+        """Keep results until there is enough for a file, or a minute has passed."""
+        if commit <= self.done:
+            return
+        self._last = commit
+        given = {query: table for query, table in results.items() if table.num_rows}
+        if not self._buffer and not given:
+            self.done = commit
+            return
+        if not self._buffer:
+            self._first, self._buffered_at = commit, monotonic()
+        for query, table in given.items():
+            self._buffer.setdefault(query, []).append((commit, table))
+            self._buffered_bytes += table.nbytes
+        if self._buffered_bytes > _BUFFERED_BYTES:
+            self.flush()
+
+    def flush_due_in(self) -> float:
+        """Return how long results may still be kept back."""
+        return self._buffered_at + _BUFFERED_SECONDS - monotonic()
+
+    def flush(self) -> None:
+        """Write a file for each query that has new results."""
+        for query, parts in self._buffer.items():
+            self._write(query, parts)
+        for query, schema in self._queries.items():
+            # A query without results has a dataset too, with no rows.
+            if self._dataset(query).is_empty:
+                self._dataset(query).write(max(self._first, 0), max(self._last, 0), schema.empty_table())
+        self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
+        self.done = self._last
+        self._merge()
+
+    def close(self) -> None:
+        """Forget what is kept back."""
+        self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
+
+    def _write(self, query: str, parts: list[tuple[int, pa.Table]]) -> None:
+        dataset = self._dataset(query)
+        first = max(self._first, dataset.through + 1)
+        new = [table for commit, table in parts if commit >= first]
+        if new:
+            dataset.write(first, self._last, pa.concat_tables(new))
+
+    def _dataset(self, query: str) -> Dataset:
+        """Return a query's files, after those of commits that are delivered again were removed."""
+        if query not in self._datasets:
+            self._datasets[query] = Dataset(self._folder.folder(query), after=self._after)
+        return self._datasets[query]
+
+    def _merge(self) -> None:
+        full = [dataset for dataset in self._datasets.values() if dataset.small_files > _SMALL_FILES]
+        for dataset in sorted(full, key=lambda one: -one.small_files)[:_MERGED_AT_ONCE]:
+            dataset.merge()

@@ -1,0 +1,136 @@
+"""Results as PostgreSQL tables: names, types and statements."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.sinks.sink import SinkError, keys_of
+
+_LONGEST_NAME = 63
+"""PostgreSQL cuts off longer names without a word, so two of them could meet."""
+_WINDOW = ("window_start", "window_end")
+_NUL = "␀"
+"""PostgreSQL's text has no NUL; its picture stands for it."""
+_TYPES: dict[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int8(): "smallint",
+    pa.int16(): "smallint",
+    pa.int32(): "integer",
+    pa.int64(): "bigint",
+    pa.float32(): "real",
+    pa.float64(): "double precision",
+    pa.string(): "text",
+    pa.large_string(): "text",
+    pa.binary(): "bytea",
+    pa.large_binary(): "bytea",
+    pa.date32(): "date",
+    pa.null(): "text",
+}
+
+
+def identifier(name: str) -> str:
+    """Return a name as PostgreSQL can hold it; one that is too long ends in a digest of the whole.
+
+    >>> identifier("by symbol"), len(identifier("x" * 200))
+    ('by symbol', 63)
+    """
+    encoded = name.encode()
+    if len(encoded) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(encoded).hexdigest()[:10]
+    return encoded[: _LONGEST_NAME - len(digest) - 1].decode(errors="ignore") + "_" + digest
+
+
+def quoted(name: str) -> str:
+    """Return a name as it stands in a statement with parameters, where a percent sign is written twice.
+
+    >>> print(quoted('50% "off"'))
+    "50%% ""off"\""
+    """
+    return '"' + identifier(name).replace('"', '""').replace("%", "%%") + '"'
+
+
+def postgres_type(type: pa.DataType, column: str) -> str:
+    """Return the type of a column, spelled as PostgreSQL spells it."""
+    if pa.types.is_decimal(type):
+        return f"numeric({type.precision},{type.scale})"
+    if pa.types.is_timestamp(type):
+        return f"timestamp {'with' if type.tz else 'without'} time zone"
+    if type not in _TYPES:
+        raise SinkError(f'column "{column}" is of type {type}, which PostgreSQL tables have no column for')
+    return _TYPES[type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableShape:
+    """The table of one query."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    """Names and types."""
+    keys: tuple[str, ...]
+    """What identifies a row; empty if nothing does."""
+
+    @property
+    def create(self) -> str:
+        """The statement that makes the table if there is none."""
+        columns = ", ".join(f"{quoted(name)} {type}" for name, type in self.columns)
+        return f"CREATE TABLE IF NOT EXISTS {quoted(self.name)} ({columns})"
+
+    @property
+    def create_index(self) -> str:
+        """The statement that makes the unique index, in which NULL equals NULL, if there is none."""
+        index = quoted(identifier(f"{identifier(self.name)} weft key"))
+        keys = _listed(self.keys)
+        return f"CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {quoted(self.name)} ({keys}) NULLS NOT DISTINCT"
+
+    @property
+    def insert(self) -> str:
+        """The statement that takes rows, an array for each column; the last row of a key wins."""
+        names = [name for name, _ in self.columns]
+        arrays = ", ".join(f"%s::{type}[]" for _, type in self.columns)
+        into = f"INSERT INTO {quoted(self.name)} ({_listed(names)}) "
+        if not self.keys:
+            return into + f"SELECT {_listed(names)} FROM unnest({arrays}) AS new ({_listed(names)})"
+        place = next(f"place{n}" for n in range(len(names) + 1) if f"place{n}" not in names)
+        rest = [name for name in names if name not in self.keys]
+        replace = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in rest)
+        return (
+            into + f"SELECT DISTINCT ON ({_listed(self.keys)}) {_listed(names)} "
+            f"FROM unnest({arrays}) WITH ORDINALITY AS new ({_listed([*names, place])}) "
+            f"ORDER BY {_listed(self.keys)}, {quoted(place)} DESC "
+            f"ON CONFLICT ({_listed(self.keys)}) DO " + (f"UPDATE SET {replace}" if rest else "NOTHING")
+        )
+
+
+def table_shape(query: str, schema: pa.Schema) -> TableShape:
+    """Return the table that holds a query's results."""
+    keys = keys_of(schema)
+    return TableShape(
+        name=query,
+        columns=tuple((field.name, postgres_type(field.type, field.name)) for field in schema),
+        keys=() if keys is None else (*_WINDOW, *keys),
+    )
+
+
+def as_arrays(rows: pa.Table) -> list[list[str | None]]:
+    """Return rows as arrays of text, one for each column, which PostgreSQL reads back exactly."""
+    return [_as_text(column) for column in rows.columns]
+
+
+def _as_text(column: pa.ChunkedArray) -> list[str | None]:
+    type = column.type
+    if pa.types.is_binary(type) or pa.types.is_large_binary(type):
+        return [None if value is None else "\\x" + value.hex() for value in column.to_pylist()]
+    text = column.cast(pa.large_string())
+    if pa.types.is_string(type) or pa.types.is_large_string(type):
+        text = pc.replace_substring(text, "\0", _NUL)
+    found: list[str | None] = text.to_pylist()
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(quoted(name) for name in names)
