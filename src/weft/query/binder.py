@@ -2,34 +2,37 @@
 
 from weft.errors import GroupingMistake, NotAllowed, QueryError, Span, TooLarge
 from weft.expression import Call, Expression
+from weft.limits import DEFAULTS, Limits
 from weft.query.cursor import located
 from weft.query.expressions import Context, condition
 from weft.query.grouping import Grouping, bind_grouping
 from weft.query.joins import From, bind_from, bind_joins, conjuncts
 from weft.query.logical import Catalog, LogicalQuery
 from weft.query.outputs import KNOWN, Outputs, row_guard
+from weft.query.size import check_window
 from weft.query.statements import CreateQuery
 from weft.query.syntax import SelectSyntax
 from weft.types import BOOLEAN
 
 
-def bind(query: CreateQuery, catalog: Catalog) -> LogicalQuery:
+def bind(query: CreateQuery, catalog: Catalog, *, limits: Limits = DEFAULTS) -> LogicalQuery:
     """Settle what a query means, given the names that it may use."""
     try:
-        return _bind(query, catalog)
+        return _bind(query, catalog, limits)
     except QueryError as error:
         located(error, query.select).named(query.name)
         raise
     except RecursionError:
-        raise TooLarge("the query nests too deeply", query=query.name) from None
+        raise TooLarge("the query nests too deeply; write it with fewer levels", query=query.name) from None
 
 
-def _bind(query: CreateQuery, catalog: Catalog) -> LogicalQuery:
+def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
     syntax = query.syntax
     origin = bind_from(syntax, catalog)
     where = condition(syntax.where, _row(origin, catalog, "WHERE"), "WHERE") if syntax.where else None
     joins, rest = bind_joins(origin, conjuncts(where), _row(origin, catalog, "ON"))
     grouping = bind_grouping(syntax, origin, _row(origin, catalog, "GROUP BY"))
+    check_window(grouping.bound, limits)
     stage = Outputs(origin=origin, grouping=grouping, row=_row(origin, catalog, ""))
     outputs = stage.select(syntax.items)
     having = stage.having(syntax.having) if syntax.having is not None else None
@@ -38,7 +41,7 @@ def _bind(query: CreateQuery, catalog: Catalog) -> LogicalQuery:
         name=query.name, text=query.select, stream=origin.stream.name, joins=joins,
         window=grouping.bound.window, predicate=_all_of(rest, where), keys=grouping.keys,
         aggregates=tuple(stage.aggregates), outputs=outputs, having=having,
-        emit_empty=syntax.emit_empty is not None,
+        emit_empty=syntax.emit_empty is not None, lifetime_ms=syntax.lifetime_ms,
         notes=(grouping.bound.note,) if grouping.bound.note else (),
     )  # fmt: skip
 

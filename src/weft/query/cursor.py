@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from weft.errors import QueryError, Span, SyntaxMistake, TooLarge
+from weft.limits import DEFAULTS, Limits
 from weft.query.lexer import Token, TokenKind
 
 MAX_DEPTH = 100
-"""How deep expressions may nest."""
+"""How deep expressions may nest; no setting changes it, because Python's stack does not grow."""
 
 MAX_SHOWN = 120
 """How much of a text an error underlines."""
@@ -17,6 +18,12 @@ RESERVED = frozenset(
     USING WHEN WHERE WITH""".split()
 )
 """Words that are never names unless quoted."""
+
+
+def too_deep(span: Span) -> TooLarge:
+    """Say that expressions nest too deeply."""
+    problem = f"expressions nest more than {MAX_DEPTH} deep, the most that the language has"
+    return TooLarge(f"{problem}; write them with fewer levels", span=span)
 
 
 def located(error: QueryError, text: str) -> QueryError:
@@ -37,6 +44,7 @@ class Cursor:
     base: int = 0
     index: int = 0
     depth: int = 0
+    limits: Limits = DEFAULTS
 
     @property
     def token(self) -> Token:
@@ -94,7 +102,7 @@ class Cursor:
         """Note one more level of nesting."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise TooLarge(f"expressions nest more than {MAX_DEPTH} deep", span=self.span())
+            raise too_deep(self.span())
 
     def leave(self) -> None:
         """Note one level of nesting less."""

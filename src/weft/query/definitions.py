@@ -15,11 +15,9 @@ from weft.errors import (
 )
 from weft.query.cursor import Cursor
 from weft.query.data_types import data_type
-from weft.query.duration import parse_duration
-from weft.query.interval_literal import duration_literal
+from weft.query.interval_literal import read_duration, read_period
 from weft.query.lexer import TokenKind
 from weft.query.logical import ColumnDef, Source, StreamDef, TableDef, TimeUnit
-from weft.query.syntax import Interval
 
 _UNITS: dict[str, TimeUnit] = {
     spelling: unit
@@ -77,7 +75,7 @@ def create_table(cursor: Cursor) -> TableDef:
         if word == "OPTIONS":
             options = _options(cursor)
         else:
-            refresh_ms = _period(cursor)
+            refresh_ms = read_period(cursor, word)
     cursor.finish()
     source = Source(format=format, options=options)
     return TableDef(name=name, columns=columns, source=source, refresh_ms=refresh_ms)
@@ -213,31 +211,14 @@ def _read_unit(cursor: Cursor, clauses: _Clauses) -> None:
 
 
 def _read_delay(cursor: Cursor, clauses: _Clauses) -> None:
-    clauses.delay_ms = _duration(cursor)
+    clauses.delay_ms = read_duration(cursor)
 
 
 def _read_skew(cursor: Cursor, clauses: _Clauses) -> None:
-    clauses.skew_ms = None if cursor.accept("NONE") else _duration(cursor)
+    clauses.skew_ms = None if cursor.accept("NONE") else read_duration(cursor)
 
 
 _CLAUSES: dict[str, Callable[[Cursor, _Clauses], None]] = {
     "OPTIONS": _read_options, "EVENT": _read_time, "UNIT": _read_unit,
     "DELAY": _read_delay, "SKEW": _read_skew,
 }  # fmt: skip
-
-
-def _duration(cursor: Cursor) -> int:
-    node = duration_literal(cursor)
-    try:
-        return parse_duration(node.text if isinstance(node, Interval) else node.value)
-    except BadWindow as error:
-        error.span = node.span
-        raise
-
-
-def _period(cursor: Cursor) -> int:
-    start = cursor.index
-    found = _duration(cursor)
-    if found == 0:
-        raise BadWindow("REFRESH takes a duration longer than 0", span=cursor.span_from(start))
-    return found

@@ -1,12 +1,12 @@
 """The grammar of durations, in windows and clauses."""
 
-from weft.errors import NotAllowed
+from weft.errors import BadWindow, NotAllowed
 from weft.query.cursor import RESERVED, Cursor
-from weft.query.duration import is_unit
+from weft.query.duration import is_unit, parse_duration
 from weft.query.lexer import TokenKind
 from weft.query.syntax import Interval, Text
 
-_FOLLOWING = RESERVED | frozenset("SLIDE OFFSET DELAY SKEW UNIT EVENT OPTIONS TO".split())
+_FOLLOWING = RESERVED | frozenset("SLIDE OFFSET DELAY SKEW UNIT EVENT OPTIONS LIFETIME TO".split())
 """Words that may stand after a duration, hence are no unit."""
 
 
@@ -30,6 +30,25 @@ def duration_literal(cursor: Cursor) -> Interval | Text:
             "INTERVAL … TO … is not in the language; write '1 hour 30 minutes'", span=cursor.span()
         )
     return Interval(cursor.span_from(start), " ".join(parts))
+
+
+def read_duration(cursor: Cursor) -> int:
+    """Read a duration as milliseconds."""
+    node = duration_literal(cursor)
+    try:
+        return parse_duration(node.text if isinstance(node, Interval) else node.value)
+    except BadWindow as error:
+        error.span = node.span
+        raise
+
+
+def read_period(cursor: Cursor, clause: str) -> int:
+    """Read the duration of a clause, which must be longer than 0, as milliseconds."""
+    start = cursor.index
+    found = read_duration(cursor)
+    if found == 0:
+        raise BadWindow(f"{clause} takes a duration longer than 0", span=cursor.span_from(start))
+    return found
 
 
 def _at_quantity(cursor: Cursor) -> bool:

@@ -1,7 +1,7 @@
 """From text to statements, and from a statement to tokens.
 
 Statements are cut apart first, by one regular expression that knows only quotes, comments and semicolons:
-so the size of each is known, and refused, before anything reads it with care.
+so the size of each is known, and refused where it is beyond a limit, before anything reads it with care.
 """
 
 import re
@@ -16,11 +16,7 @@ from sqlglot import TokenType
 from sqlglot.errors import SqlglotError
 
 from weft.errors import SyntaxMistake, TooLarge
-
-MAX_TEXT = 32 * 1024 * 1024
-"""Characters in a workload."""
-MAX_STATEMENT = 64 * 1024
-"""Characters in one statement."""
+from weft.limits import DEFAULTS, Limits
 
 _PIECE = re.compile(
     r"""(?<!\w)[rR]'[^']*+' | (?<!\w)[rR]"[^"]*+"
@@ -29,6 +25,7 @@ _PIECE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _WORD = re.compile(r"\S+")
+_PART = re.compile(r"\d+\.\d+|\w+|<=>|[<>=!]=|<>|\|\||::|\S")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
@@ -66,26 +63,41 @@ class Chunk:
     line: int
 
 
-def split(text: str) -> Iterator[Chunk]:
+def split(text: str, limits: Limits = DEFAULTS) -> Iterator[Chunk]:
     """Cut a workload into statements at semicolons outside quotes and comments."""
-    if len(text) > MAX_TEXT:
-        raise TooLarge(f"the workload has {len(text):,} characters; the limit is {MAX_TEXT:,}")
+    limits.enforce("workload_text", len(text))
     begin, line = 0, 1
     for end in _ends(text):
         chunk = text[begin:end]
         lead = len(chunk) - len(chunk.lstrip())
         line += chunk.count("\n", 0, lead)
         if chunk.strip():
-            yield _sized(Chunk(chunk.strip(), line))
+            yield _sized(Chunk(chunk.strip(), line), limits)
         line += chunk.count("\n", lead)
         begin = end + 1
 
 
-def _sized(chunk: Chunk) -> Chunk:
-    if len(chunk.text) > MAX_STATEMENT:
-        problem = f"a statement has {len(chunk.text):,} characters; the limit is {MAX_STATEMENT:,}"
-        raise TooLarge(problem, text=chunk.text[:200], span=(0, 1))
+def _sized(chunk: Chunk, limits: Limits) -> Chunk:
+    try:
+        limits.enforce("query_text", len(chunk.text), span=(0, 1))
+        # A word has a character at least, so short texts need no count.
+        if len(chunk.text) > limits.query_words:
+            limits.enforce("query_words", _count_words(chunk.text), span=(0, 1))
+    except TooLarge as error:
+        error.text = chunk.text[:200]
+        raise
     return chunk
+
+
+def _count_words(text: str) -> int:
+    """Count words, constants and symbols, much faster than `lex` finds them."""
+    count = position = 0
+    while (match := _PIECE.search(text, position)) is not None:
+        count += len(_PART.findall(text, position, match.start()))
+        is_comment = match.group().startswith(("/*", "--"))
+        count += not is_comment
+        position = _comment_end(text, match.start()) if match.group() == "/*" else match.end()
+    return count + len(_PART.findall(text, position))
 
 
 def _ends(text: str) -> Iterator[int]:

@@ -148,5 +148,13 @@ class LogicalQuery:
     """HAVING, over slots."""
     emit_empty: bool = False
     """Whether a window without a matching row gives a row too."""
+    lifetime_ms: int | None = None
+    """For how long, in event time, the query is answered once it has joined; None for no end."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What was understood where the text could be read in two ways; explain repeats it."""
+
+    def __post_init__(self) -> None:
+        if self.lifetime_ms is not None and self.lifetime_ms <= 0:
+            raise BadWindow(
+                f"a query cannot live for {self.lifetime_ms} ms; write a duration such as '2 hours'"
+            )

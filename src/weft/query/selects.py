@@ -1,7 +1,8 @@
 """The grammar of SELECT."""
 
-from weft.errors import NotAllowed
+from weft.errors import NotAllowed, Span, SyntaxMistake
 from weft.query.cursor import RESERVED, Cursor
+from weft.query.interval_literal import read_period
 from weft.query.lexer import TokenKind
 from weft.query.operators import expression
 from weft.query.sources import sources
@@ -27,6 +28,7 @@ _REFUSED = {
     "WITH": "WITH (common table expressions) is not in the language",
     "/*+": "hints are not in the language; remove the hint",
 }
+_NOT_ALIASES = RESERVED | _REFUSED.keys() | {"LIFETIME"}
 _GROUPINGS = frozenset({"ROLLUP", "CUBE", "GROUPING", "ALL"})
 
 
@@ -45,12 +47,13 @@ def select(cursor: Cursor) -> SelectSyntax:
     where = expression(cursor) if cursor.accept("WHERE") else None
     groups = _groups(cursor) if cursor.accept("GROUP") else ()
     having = expression(cursor) if cursor.accept("HAVING") else None
-    empty = _emit_empty(cursor)
+    empty, lifetime_ms = _ending(cursor)
     _refuse(cursor)
     cursor.finish()
     return SelectSyntax(
-        items=items, sources=from_, where=where, groups=groups, having=having, emit_empty=empty
-    )
+        items=items, sources=from_, where=where, groups=groups, having=having, emit_empty=empty,
+        lifetime_ms=lifetime_ms,
+    )  # fmt: skip
 
 
 def _refuse(cursor: Cursor) -> None:
@@ -79,7 +82,7 @@ def alias(cursor: Cursor) -> str | None:
     """Read `AS name` or a name that follows directly, if there is one."""
     if cursor.accept("AS"):
         return cursor.name("a name").text
-    follows = cursor.at_name() and cursor.token.key not in RESERVED and cursor.token.key not in _REFUSED
+    follows = cursor.at_name() and cursor.token.key not in _NOT_ALIASES
     return cursor.advance().text if follows else None
 
 
@@ -92,9 +95,17 @@ def _groups(cursor: Cursor) -> tuple[ItemSyntax, ...]:
     return _items(cursor)
 
 
-def _emit_empty(cursor: Cursor) -> tuple[int, int] | None:
-    start = cursor.index
-    if not cursor.accept("EMIT"):
-        return None
-    cursor.expect("EMPTY")
-    return cursor.span_from(start)
+def _ending(cursor: Cursor) -> tuple[Span | None, int | None]:
+    """Read EMIT EMPTY and LIFETIME, in either order."""
+    empty: Span | None = None
+    lifetime_ms: int | None = None
+    while cursor.at("EMIT") or cursor.at("LIFETIME"):
+        start, word = cursor.index, cursor.advance().key
+        if (empty if word == "EMIT" else lifetime_ms) is not None:
+            raise SyntaxMistake(f"{word} is given twice; remove one", span=cursor.span_from(start))
+        if word == "EMIT":
+            cursor.expect("EMPTY")
+            empty = cursor.span_from(start)
+        else:
+            lifetime_ms = read_period(cursor, word)
+    return empty, lifetime_ms

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from weft.errors import NotAllowed, QueryError, SyntaxMistake, TooLarge
+from weft.limits import DEFAULTS, Limits
 from weft.query.cursor import Cursor, located
 from weft.query.definitions import create_stream, create_table
 from weft.query.lexer import Chunk, TokenKind, lex, split
 from weft.query.logical import StreamDef, TableDef
 from weft.query.selects import select
+from weft.query.size import check_expressions
 from weft.query.syntax import SelectSyntax
 
 _T = TypeVar("_T")
@@ -54,37 +56,37 @@ class DropQuery:
 Statement = CreateStream | CreateTable | CreateQuery | DropQuery
 
 
-def parse(text: str) -> tuple[Statement, ...]:
-    """Read the statements of a workload.
+def parse(text: str, *, limits: Limits = DEFAULTS) -> tuple[Statement, ...]:
+    """Read the statements of a workload, within limits of size.
 
     >>> [statement.name for statement in parse("DROP QUERY a; DROP QUERY b")]
     ['a', 'b']
     """
     statements: list[Statement] = []
     taken: set[tuple[str, str]] = set()
-    for chunk in split(text):
-        statement = _statement(chunk)
+    for chunk in split(text, limits):
+        statement = _statement(chunk, limits)
         if statement is not None:
             _claim(statement, taken, chunk)
             statements.append(statement)
     return tuple(statements)
 
 
-def parse_select(text: str, *, name: str) -> CreateQuery:
+def parse_select(text: str, *, name: str, limits: Limits = DEFAULTS) -> CreateQuery:
     """Read one query, a bare SELECT or a whole CREATE QUERY, under the given name.
 
     An empty name leaves the one that CREATE QUERY gives.
     """
     try:
-        return _one_query(text, name)
+        return _one_query(text, name, limits)
     except QueryError as error:
         error.named(name)
         raise
 
 
-def _one_query(text: str, name: str) -> CreateQuery:
-    chunks = list(split(text))
-    cursor = _cursor(chunks[0]) if len(chunks) == 1 else None
+def _one_query(text: str, name: str, limits: Limits) -> CreateQuery:
+    chunks = list(split(text, limits))
+    cursor = _cursor(chunks[0], limits) if len(chunks) == 1 else None
     if cursor is None or cursor.token.kind is TokenKind.END:
         found = f"{len(chunks)} statements" if len(chunks) > 1 else "nothing"
         raise SyntaxMistake(f"expected one SELECT, found {found}")
@@ -102,12 +104,12 @@ def _named_select(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
     return _query(cursor, chunk, name)
 
 
-def _cursor(chunk: Chunk) -> Cursor:
-    return Cursor(chunk.text, lex(chunk.text))
+def _cursor(chunk: Chunk, limits: Limits) -> Cursor:
+    return Cursor(chunk.text, lex(chunk.text), limits=limits)
 
 
-def _statement(chunk: Chunk) -> Statement | None:
-    cursor = _cursor(chunk)
+def _statement(chunk: Chunk, limits: Limits) -> Statement | None:
+    cursor = _cursor(chunk, limits)
     if cursor.token.kind is TokenKind.END:
         return None
     return _guarded(cursor, lambda: _dispatch(cursor, chunk))
@@ -137,6 +139,7 @@ def _query(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
             raise cursor.mistake("expected SELECT")
         cursor.rebase()
         syntax = select(cursor)
+        check_expressions(syntax, cursor.limits)
     except QueryError as error:
         error.named(name)
         raise
@@ -169,7 +172,7 @@ def _guarded(cursor: Cursor, read: Callable[[], _T]) -> _T:
         located(error, cursor.text)
         raise
     except RecursionError:
-        raise TooLarge("the statement nests too deeply") from None
+        raise TooLarge("the statement nests too deeply; write it with fewer levels") from None
 
 
 def _claim(statement: Statement, taken: set[tuple[str, str]], chunk: Chunk) -> None:

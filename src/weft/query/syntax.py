@@ -1,18 +1,16 @@
 """The tree of a query as it was written, before names and types are known.
 
 Sugar is gone already (BETWEEN is two comparisons, IF is CASE), so the same part of the text may stand in
-the tree twice. `depth` and `weight` (nodes, counted as often as they stand there) keep that within bounds.
+the tree twice. `depth` and `weight` (nodes, counted as often as they stand there) keep that within bounds:
+the one here, the other when the query is complete.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from weft.errors import Span, TooLarge
-from weft.query.cursor import MAX_DEPTH
+from weft.errors import Span
+from weft.query.cursor import MAX_DEPTH, too_deep
 from weft.types import DataType
-
-MAX_WEIGHT = 20_000
-"""How many nodes one expression may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +115,7 @@ def _bounds(args: tuple[Node, ...], span: Span) -> tuple[int, int]:
     depth = 1 + max((arg.depth for arg in args), default=0)
     weight = 1 + sum(arg.weight for arg in args)
     if depth > MAX_DEPTH:
-        raise TooLarge(f"expressions nest more than {MAX_DEPTH} deep", span=span)
-    if weight > MAX_WEIGHT:
-        raise TooLarge(f"an expression has more than {MAX_WEIGHT:,} parts", span=span)
+        raise too_deep(span)
     return depth, weight
 
 
@@ -169,3 +165,4 @@ class SelectSyntax:
     groups: tuple[ItemSyntax, ...] = ()
     having: Node | None = None
     emit_empty: Span | None = None
+    lifetime_ms: int | None = None

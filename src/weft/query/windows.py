@@ -35,9 +35,10 @@ _ARGUMENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundWindow:
-    """A window, what was understood, and the number that stands for it, if the text uses one."""
+    """A window, where it stands, what was understood, and the number that the text may use for it."""
 
     window: Window
+    span: Span
     note: str = ""
     index: Expression | None = None
 
@@ -75,9 +76,8 @@ def _bracket(
     slide = range_ms if slide_ms is None else slide_ms
     _check_positive(syntax, range_ms, slide)
     refresh = Refresh.AT_MOST if syntax.form == "WINDOW" else Refresh.EXACT
-    return BoundWindow(
-        window=Window(range_ms=range_ms, slide_ms=slide, offset_ms=(offset or 0) % slide, refresh=refresh)
-    )
+    window = Window(range_ms=range_ms, slide_ms=slide, offset_ms=(offset or 0) % slide, refresh=refresh)
+    return BoundWindow(window=window, span=syntax.span)
 
 
 def _call(syntax: WindowSyntax, lengths: list[int]) -> BoundWindow:
@@ -92,7 +92,8 @@ def _call(syntax: WindowSyntax, lengths: list[int]) -> BoundWindow:
         range_ms, slide_ms, start = lengths[0], (lengths[1:] or lengths)[0], lengths[2:]
     _check_positive(syntax, range_ms, slide_ms)
     offset = (sum(start) + range_ms) % slide_ms
-    return BoundWindow(window=Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=offset), note=note)
+    window = Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=offset)
+    return BoundWindow(window=window, span=syntax.span, note=note)
 
 
 def _check_positive(syntax: WindowSyntax, range_ms: int, slide_ms: int) -> None:
@@ -159,4 +160,5 @@ def bind_quotient(divisor: int, stream: StreamDef, span: Span) -> BoundWindow:
     length = micros // 1_000
     index = Call("floor_div", (Call("unix_micros", (START,), BIGINT), Literal(micros, BIGINT)), BIGINT)
     note = f"{stream.time}/{divisor} read as windows of {duration(length)}"
-    return BoundWindow(window=Window(range_ms=length, slide_ms=length), note=note, index=index)
+    window = Window(range_ms=length, slide_ms=length)
+    return BoundWindow(window=window, span=span, note=note, index=index)

@@ -1,0 +1,204 @@
+"""Logs: events with fields, as JSON or as short text, without secrets.
+
+Weft logs under the name `weft` and leaves the logging of the program around it alone. An event is a sentence,
+and what varies stands in fields:
+
+    _LOG.info("batch committed", extra={"stream": "trades", "batch": 12, "rows": 4_000})
+
+Values of rows are never logged: events name streams, queries, files, counts and times. Secrets that come with
+options, addresses and the messages of others are masked on the way out. A program that has log handlers of
+its own adds `MaskSecrets()` to their filters for the same.
+"""
+
+import json as encoding
+import logging
+import math
+import re
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from weft.errors import UnknownName, suggestion
+
+MASK = "***"
+"""What stands in place of a secret."""
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_SECRET = (
+    r"(?:passw(?:or)?d|passphrase|pwd|secret|token|credential|authorization|x-amz-signature"
+    r"|(?:api|access|account|private|encryption)[\W_]?key|(?<![^\W_])pass(?![^\W_]))"
+)
+"""A part of the name of an option that makes its value a secret."""
+_SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
+_QUOTED = r"""(?:"(?:\\.|[^"\\])*(?:"|\Z)|'(?:\\.|''|[^'\\])*(?:'|\Z))"""
+"""Text in quotes; those of a text that was cut off have no end."""
+_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"-----BEGIN [\w ]*PRIVATE KEY-----.*?(?:-----END [\w ]*-----|\Z)", re.DOTALL), MASK),
+    # scheme://user:password@host; the password may hold an unescaped "/" or "@", but host:port is none.
+    (re.compile(r"(://)[^\s/?#@:\"']{0,256}:(?!\d{1,5}(?:[/?#,\s]|$))[^\s\"'<>]{0,1024}@"), rf"\1{MASK}@"),
+    # https://token@host
+    (re.compile(r"(https?://)[^\s/?#@:\"']{1,1024}@", re.IGNORECASE), rf"\1{MASK}@"),
+    (
+        re.compile(
+            # password=x, "fs.s3a.secret.key": "x", ('token', 'x'), OPTIONS (password 'x')
+            rf"({_SECRET}[\w.\-]{{0,128}}[\"'`]?(?:\s*(?:=>|[=:])\s*|\s*,\s*(?=[\"'])|\s+(?=[\"'])))"
+            # What is masked already stays as it is, and so does what follows it.
+            r"(?!\*{3}(?:[\s&,;)}\]]|$))"
+            rf"(?:{_QUOTED}|(?:(?:bearer|basic)\s+)?[^\s&]+)",
+            re.IGNORECASE,
+        ),
+        rf"\1{MASK}",
+    ),
+    (re.compile(r"\b(bearer\s+)[\w.~+/=\-]{8,}", re.IGNORECASE), rf"\1{MASK}"),
+    (re.compile(r"([?&]sig=)[^\s&]+", re.IGNORECASE), rf"\1{MASK}"),
+    # Secrets known by their shape: AWS access keys, JSON web tokens.
+    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\beyJ[\w\-]{8,}\.[\w\-]+\.[\w\-]*"), MASK),
+)
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""What every log record has; all else are fields of the event."""
+_CORE = frozenset({"time", "level", "logger", "event", "error"})
+_DEEPEST = 8
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(128, 160)) if code not in (9, 10)}
+
+
+def configure(level: str = "info", *, json: bool = False, stream: TextIO | None = None) -> None:
+    """Send the events of Weft, and of nothing else, to a stream (stderr), as a JSON object or as text a line.
+
+    A second call takes the place of the first.
+    """
+    number = _LEVELS.get(level.casefold())
+    if number is None:
+        raise UnknownName(f'unknown log level "{level}"{suggestion(level, _LEVELS)}')
+    handler = _Handler(sys.stderr if stream is None else stream)
+    handler.addFilter(MaskSecrets())
+    handler.setFormatter(_Json() if json else _Text())
+    restore()
+    log = logging.getLogger("weft")
+    log.addHandler(handler)
+    log.setLevel(number)
+    # Else a program that logs at the root would show every event twice.
+    log.propagate = False
+
+
+def restore() -> None:
+    """Take back what `configure` has set up, before its stream is closed."""
+    log = logging.getLogger("weft")
+    for handler in [one for one in log.handlers if isinstance(one, _Handler)]:
+        log.removeHandler(handler)
+        log.setLevel(logging.NOTSET)
+        log.propagate = True
+
+
+def mask(text: str) -> str:
+    """Replace what looks like a secret.
+
+    >>> mask("jdbc:postgresql://db:5432/weft?user=ada&password=lovelace")
+    'jdbc:postgresql://db:5432/weft?user=ada&password=***'
+    >>> mask("s3a://AKEY:ASECRET@bucket/trades")
+    's3a://***@bucket/trades'
+    """
+    for pattern, masked in _PATTERNS:
+        text = pattern.sub(masked, text)
+    return text
+
+
+class MaskSecrets(logging.Filter):
+    """Mask secrets in the message, the fields and the traceback of every record."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Mask the record in place and let it pass."""
+        try:
+            self._mask(record)
+        except Exception as error:
+            # An event that cannot be shown must not bring down what it tells of.
+            for name in _fields(record):
+                delattr(record, name)
+            problem = f"an event could not be shown: {type(error).__name__}"
+            record.msg, record.args = f"{problem} at {record.filename}:{record.lineno}", ()
+            record.exc_info = record.exc_text = record.stack_info = None
+        return True
+
+    def _mask(self, record: logging.LogRecord) -> None:
+        record.msg, record.args = mask(record.getMessage()), ()
+        for name, value in _fields(record).items():
+            setattr(record, name, _masked(name, value))
+        if record.exc_info and not record.exc_text:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+        if record.exc_text:
+            record.exc_text = mask(record.exc_text)
+        if record.stack_info:
+            record.stack_info = mask(record.stack_info)
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """The handler that `configure` has added."""
+
+
+class _Json(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": _time(record).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        line |= {f"{name}_" if name in _CORE else name: value for name, value in _fields(record).items()}
+        error = _trouble(record)
+        return encoding.dumps(line | {"error": error} if error else line, allow_nan=False, default=str)
+
+
+class _Text(logging.Formatter):
+    """A line for people; further lines of an event are indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = "".join(f"  {name}={_shown(value)}" for name, value in _fields(record).items())
+        head = f"{_time(record):%H:%M:%S}Z {record.levelname.lower():7} {record.getMessage()}{fields}"
+        error = _trouble(record)
+        text = f"{head}\n{error}" if error else head
+        # No text of others moves the cursor or colours the screen.
+        return text.translate(_CONTROL).replace("\n", "\n  ")
+
+
+def _shown(value: object) -> str:
+    plain = isinstance(value, str) and re.fullmatch(r"[^\s\"'\\]+", value)
+    return str(value) if plain else encoding.dumps(value, ensure_ascii=False, default=str)
+
+
+def _time(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+def _trouble(record: logging.LogRecord) -> str:
+    return "\n".join(filter(None, (record.exc_text, record.stack_info)))
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return what `extra` has given a record."""
+    return {name: value for name, value in vars(record).items() if name not in _OWN}
+
+
+def _masked(name: str, value: object, depth: int = 0) -> object:
+    """Return a field's value as JSON can hold it, with the values of secret names masked."""
+    if value is None:
+        return None
+    if _SECRET_NAME.search(name):
+        return MASK
+    if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping) and depth < _DEEPEST:
+        return {mask(str(key)): _masked(str(key), one, depth + 1) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset) and depth < _DEEPEST:
+        return _several(list(value), depth)
+    return mask(str(value))
+
+
+def _several(values: list[object], depth: int) -> list[object]:
+    """Mask a list; one of a name and a value, as options are kept, by its name."""
+    if len(values) == 2 and isinstance(values[0], str):
+        return [mask(values[0]), _masked(values[0], values[1], depth + 1)]
+    return [_masked("", one, depth + 1) for one in values]
