@@ -10,22 +10,24 @@ _US = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCounts:
-    """What became of rows: `good + late + no_time + future` is all that was read."""
+    """What became of rows: `good + late + no_time + future + corrupt` is all that was read."""
 
     good: int = 0
     late: int = 0
     no_time: int = 0
     future: int = 0
+    corrupt: int = 0
+    """Records that could not be read as declared, and the rows of files set aside as a whole."""
 
     @property
     def read(self) -> int:
         """All rows."""
-        return self.good + self.late + self.no_time + self.future
+        return self.good + self.late + self.quarantined
 
     @property
     def quarantined(self) -> int:
-        """Rows whose time cannot be used."""
-        return self.no_time + self.future
+        """Rows that are not as declared, or whose time cannot be used."""
+        return self.no_time + self.future + self.corrupt
 
     def __add__(self, other: "RowCounts") -> "RowCounts":
         return RowCounts(
@@ -33,6 +35,7 @@ class RowCounts:
             late=self.late + other.late,
             no_time=self.no_time + other.no_time,
             future=self.future + other.future,
+            corrupt=self.corrupt + other.corrupt,
         )
 
 
@@ -54,6 +57,13 @@ class Clock:
     oldest: int | None = None
     newest: int | None = None
     counts: RowCounts = RowCounts()
+
+    @property
+    def rate(self) -> float | None:
+        """Good rows per second of event time so far, or None if no time has passed."""
+        if self.newest is None or self.oldest is None or self.newest == self.oldest:
+            return None
+        return self.counts.good * 1_000_000 / (self.newest - self.oldest)
 
     def after(self, seen: Seen, stream: StreamDef) -> "Clock":
         """Return the clock after a batch: `W_b = max(W_{b−1}, newest − delay)`."""

@@ -14,7 +14,7 @@ from weft.runtime.clock import RowCounts, Seen
 from weft.runtime.fragments import Signatures
 from weft.runtime.state import Block
 from weft.spark.fragments import NOBODYS, Numbered
-from weft.spark.job import FRAGMENT, FUTURE, LATE, NEWEST, NO_TIME, OLDEST, READ, SLICE, BatchJob
+from weft.spark.job import CORRUPT, FRAGMENT, FUTURE, LATE, NEWEST, NO_TIME, OLDEST, READ, SLICE, BatchJob
 from weft.spark.layout import ROWS, Slot
 
 Numbers = npt.NDArray[np.int64]
@@ -33,6 +33,7 @@ def seen(job: BatchJob, result: pa.Table) -> Seen:
             late=int(read[fragment == LATE].sum()),
             no_time=int(read[fragment == NO_TIME].sum()),
             future=int(read[fragment == FUTURE].sum()),
+            corrupt=int(read[fragment == CORRUPT].sum()),
         ),
         oldest=pc.min(good[OLDEST]).as_py(),
         newest=pc.max(good[NEWEST]).as_py(),

@@ -118,6 +118,11 @@ class Declarations:
         table = StaticTable(frame, name=definition.name, reopen=reopen, refresh_ms=definition.refresh_ms)
         self.tables.declare(definition.name, table)
 
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session, made if need be."""
+        return self._session()
+
     def refresh(self, name: str) -> None:
         """Have a table read again before the next batch."""
         known = {table.casefold(): table for table in self.tables}

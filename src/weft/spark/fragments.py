@@ -65,9 +65,6 @@ class FragmentCoder:
         self._searched = attributes_of([one for one in relations if len(one.predicates) > 1])
         self._names = {place: f"__weft_position{number}" for number, place in enumerate(self._searched)}
         self._codebooks = tuple(self._codebook(relation) for relation in relations)
-        self._cells = [
-            None if book is None else self._cell(number, book) for number, book in enumerate(self._codebooks)
-        ]
         self.numbered = self._number()
 
     @property
@@ -149,8 +146,7 @@ class FragmentCoder:
             wanted = [one for one in (taken, holds) if one is not None]
             number = F.lit(own.first)
             return F.when(reduce(Column.__and__, wanted), number) if wanted else number
-        cell = self._cells[index]
-        assert cell is not None
+        cell = self._cell(index, book)
         if relation.shared:
             nothing = NOBODYS if index == 0 else UNWANTED
             known = np.where(book.fragments >= 0, book.fragments + own.first, nothing)

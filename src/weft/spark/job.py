@@ -24,17 +24,20 @@ from weft.spark.fragments import NOBODYS, UNWANTED, FragmentCoder
 from weft.spark.functions import FunctionCalls
 from weft.spark.joins import Joins
 from weft.spark.layout import ROWS, Layout, Slot, lay_out
+from weft.spark.records import corrupt_column, is_corrupt
 from weft.spark.slicing import SliceCoder
 from weft.spark.tables import StaticTable
 from weft.spark.times import event_time
 
 TIME = "__weft_time"
 BAD = "__weft_bad"
+UNREAD = "__weft_unread"
+"""Whether a row's record could not be read as declared."""
 FRAGMENT = "__weft_fragment"
 SLICE = "__weft_slice"
 OLDEST, NEWEST = "oldest", "newest"
 READ = "read"
-NO_TIME, LATE, FUTURE = -1, -2, -3
+NO_TIME, LATE, FUTURE, CORRUPT = -1, -2, -3, -4
 """The fragment numbers of rows that are not good."""
 _NEVER_LATE, _NEVER_FUTURE = -(1 << 63), (1 << 63) - 1
 
@@ -51,6 +54,22 @@ class Bounds:
     """How far past the watermark rows are expected to reach; affects speed only."""
     groups: tuple[float, ...] = ()
     """How many groups a slice of each relation is expected to have; affects speed only."""
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The first and the last time that a good row can have."""
+        return (
+            _NEVER_LATE if self.watermark is None else self.watermark,
+            _NEVER_FUTURE if self.future is None else self.future,
+        )
+
+
+def verdict(time: Column, first: Column, last: Column, unread: Column | None) -> Column:
+    """Return why a row is not aggregated, as a fragment number; NULL for good rows."""
+    by_time = (
+        F.when(time.isNull(), F.lit(NO_TIME)).when(time < first, F.lit(LATE)).when(time > last, F.lit(FUTURE))
+    )
+    return by_time if unread is None else F.when(unread, F.lit(CORRUPT)).otherwise(by_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +101,7 @@ class BatchJob:
             for index, relation in enumerate(self.relations)
         )
         self._stream = stream
+        self._corrupt = corrupt_column(stream)
         self._joins = Joins(self.relations, tables, functions)
         self._calls = FunctionCalls(plan, self._joins.translator, functions)
         self.fragments = FragmentCoder(self.relations, self._joins)
@@ -105,7 +125,8 @@ class BatchJob:
 
     def _rows(self, batch: DataFrame) -> DataFrame:
         """Return the batch's rows with all that expressions read: tables' columns, calls of functions."""
-        rows = batch.select(*self._steps().inputs, *self._constants.literals())
+        unread = [] if self._corrupt is None else [self._unread(batch, self._corrupt)]
+        rows = batch.select(*self._steps().inputs, *unread, *self._constants.literals())
         return self._calls.apply(self._joins.apply(rows))
 
     def _steps(self) -> _Steps:
@@ -131,9 +152,9 @@ class BatchJob:
             coder.prepare(self._constants, begin_us=bounds.watermark, span_us=bounds.span, groups=several)
 
     def _judge_by(self, bounds: Bounds) -> None:
-        watermark, future = bounds.watermark, bounds.future
-        self._constants.number("watermark", _NEVER_LATE if watermark is None else watermark)
-        self._constants.number("future", _NEVER_FUTURE if future is None else future)
+        first, last = bounds.limits
+        self._constants.number("watermark", first)
+        self._constants.number("future", last)
 
     def _inputs(self) -> list[Column]:
         """Return the event time and the columns that anyone needs."""
@@ -141,19 +162,21 @@ class BatchJob:
         kept = [named(column.name) for column in self._stream.columns if column.name in needed]
         return [event_time(self._stream).alias(TIME), *kept]
 
+    def _unread(self, batch: DataFrame, corrupt: str) -> Column:
+        """Return whether a row is corrupt; a batch made for trying queries out has no such rows."""
+        there = corrupt in batch.columns
+        return (is_corrupt(corrupt, self._stream) if there else F.lit(False)).alias(UNREAD)
+
     def _bad(self) -> Column:
         """Return why a row is not aggregated, as a fragment number; NULL for good rows."""
-        time = F.col(TIME)
-        return (
-            F.when(time.isNull(), F.lit(NO_TIME))
-            .when(time < self._constants.read("watermark"), F.lit(LATE))
-            .when(time > self._constants.read("future"), F.lit(FUTURE))
-        )
+        first, last = self._constants.read("watermark"), self._constants.read("future")
+        return verdict(F.col(TIME), first, last, None if self._corrupt is None else F.col(UNREAD))
 
     def _good(self) -> Column:
         """Return whether a row is neither late nor set aside; NULL for one without a time."""
         time = F.col(TIME)
-        return (time >= self._constants.read("watermark")) & (time <= self._constants.read("future"))
+        inside = (time >= self._constants.read("watermark")) & (time <= self._constants.read("future"))
+        return inside if self._corrupt is None else inside & ~F.col(UNREAD)
 
     def _fragment(self) -> Column:
         conditions = [self._joins.taken(relation) for relation in self.relations]

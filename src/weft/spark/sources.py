@@ -1,6 +1,6 @@
 """Open declared streams and tables with Spark's readers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +9,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weft.errors import SourceError
 from weft.query import check_stream
-from weft.query.logical import Source, StreamDef, TableDef
+from weft.query.logical import ColumnDef, Source, StreamDef, TableDef
+from weft.spark.records import (
+    CORRUPT_TEXT,
+    TEXT_FORMATS,
+    corrupt_column,
+    is_corrupt,
+    reader_options,
+    reader_schema,
+)
 from weft.spark.schemas import column_defs, ddl
 
 FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "text"})
@@ -23,23 +31,45 @@ _BATCH_BYTES = 256 << 20
 def open_stream(
     spark: SparkSession, stream: StreamDef, base: Path | None = None
 ) -> tuple[StreamDef, DataFrame]:
-    """Return the stream as a streaming DataFrame, and its definition with the columns that it has."""
-    if stream.source is None:
-        raise SourceError(f"stream {stream.name} has no source; write USING format OPTIONS (path '…')")
-    source = _resolved(stream.source, base, f"stream {stream.name}")
-    options = dict(source.options)
+    """Return the stream as a streaming DataFrame, and its definition with the columns that it has.
+
+    A stream of text has one column more: see weft.spark.records.
+    """
+    stream = _settled(spark, stream, base)
+    assert stream.source is not None
+    options = reader_options(stream)
     try:
-        columns = ddl(stream.columns) or _infer(spark, source, f"stream {stream.name}")
-        reader = spark.readStream.format(source.format)
-        if source.format in FILE_FORMATS:
-            reader = reader.schema(columns)
+        reader = spark.readStream.format(stream.source.format)
+        if stream.source.format in FILE_FORMATS:
+            reader = reader.schema(reader_schema(stream))
             if not {"maxfilespertrigger", "maxbytespertrigger"} & {key.casefold() for key in options}:
                 options["maxBytesPerTrigger"] = str(_BATCH_BYTES)
         frame = reader.options(**options).load()
     except PySparkException as error:
-        raise SourceError(_unreadable(f"stream {stream.name}", source, error)) from error
+        raise SourceError(_unreadable(f"stream {stream.name}", stream.source, error)) from error
     _check_declared(stream, frame)
     return typed_stream(stream, frame), frame
+
+
+def _settled(spark: SparkSession, stream: StreamDef, base: Path | None) -> StreamDef:
+    """Return the stream with all that its files are read by, so that they can be read again as they were."""
+    if stream.source is None:
+        raise SourceError(f"stream {stream.name} has no source; write USING format OPTIONS (path '…')")
+    source = _resolved(stream.source, base, f"stream {stream.name}")
+    options = dict(source.options)
+    path = options.get("path")
+    if path is not None and source.format in FILE_FORMATS and "://" not in path:
+        options["path"] = str(Path(path).absolute())
+    if source.format in TEXT_FORMATS and "timezone" not in {key.casefold() for key in options}:
+        options["timeZone"] = str(spark.conf.get("spark.sql.session.timeZone"))
+    source = replace(source, options=tuple(options.items()))
+    if stream.columns:
+        return replace(stream, source=source)
+    try:
+        columns = _infer(spark, source, f"stream {stream.name}")
+    except PySparkException as error:
+        raise SourceError(_unreadable(f"stream {stream.name}", source, error)) from error
+    return replace(stream, source=source, columns=columns)
 
 
 def _check_declared(stream: StreamDef, frame: DataFrame) -> None:
@@ -63,14 +93,40 @@ def open_static(
         raise SourceError(
             f"stream {stream.name} does not come from files, so ordinary Spark cannot read it as a table"
         )
-    table = TableDef(name=stream.name, columns=stream.columns, source=stream.source)
-    _, frame = open_table(spark, table, base)
+    stream = _settled(spark, stream, base)
+    frame = _static(spark, stream, reader_options(stream))
+    corrupt = corrupt_column(stream)
+    if corrupt is not None:
+        frame = frame.where(~is_corrupt(corrupt, stream)).drop(CORRUPT_TEXT)
     return typed_stream(stream, frame), frame
+
+
+def read_files(spark: SparkSession, stream: StreamDef, paths: Sequence[str]) -> DataFrame:
+    """Return the rows of some of an opened stream's files, as its batches have them."""
+    options = reader_options(stream)
+    root = options.pop("path", None)
+    # As Spark's own stream does: names are no patterns, and folders may hold partitions.
+    options["__globPaths__"] = "false"
+    if root is not None and not _is_pattern(root):
+        options["basePath"] = root
+    return _static(spark, stream, options, paths)
+
+
+def _static(
+    spark: SparkSession, stream: StreamDef, options: Mapping[str, str], paths: Sequence[str] | None = None
+) -> DataFrame:
+    assert stream.source is not None
+    try:
+        reader = spark.read.format(stream.source.format).schema(reader_schema(stream)).options(**options)
+        return reader.load() if paths is None else reader.load(list(paths))
+    except PySparkException as error:
+        raise SourceError(_unreadable(f"stream {stream.name}", stream.source, error)) from error
 
 
 def typed_stream(stream: StreamDef, frame: DataFrame) -> StreamDef:
     """Return the stream's definition with the columns of its DataFrame, checked."""
-    known = replace(stream, columns=column_defs(frame.schema))
+    columns = tuple(column for column in column_defs(frame.schema) if column.name != CORRUPT_TEXT)
+    known = replace(stream, columns=columns)
     check_stream(known)
     return known
 
@@ -140,16 +196,17 @@ def _check_stored(table: str, source: Source, before: tuple[str, ...], now: tupl
         raise SourceError(f"table {table}: its files had columns {', '.join(before)}; now there are {there}")
 
 
-def _infer(spark: SparkSession, source: Source, what: str) -> str:
+def _infer(spark: SparkSession, source: Source, what: str) -> tuple[ColumnDef, ...]:
     """Read the schema off the files; formats with one of their own need nothing here."""
     if source.format not in FILE_FORMATS:
-        return ""
+        return ()
     if source.format not in _SELF_DESCRIBING:
         raise SourceError(f"{what} must declare its columns: {source.format} files do not tell them")
-    options: Mapping[str, str] = dict(source.options)
+    options: Mapping[str, str] = {"columnNameOfCorruptRecord": CORRUPT_TEXT, **dict(source.options)}
     if source.format == "csv":
         options = {"inferSchema": "true", **options}
-    return ddl(column_defs(spark.read.format(source.format).options(**options).load().schema))
+    found = column_defs(spark.read.format(source.format).options(**options).load().schema)
+    return tuple(column for column in found if column.name != CORRUPT_TEXT)
 
 
 def _resolved(source: Source, base: Path | None, what: str) -> Source:
@@ -176,9 +233,11 @@ def _resolved(source: Source, base: Path | None, what: str) -> Source:
 
 
 def _exists(path: Path) -> bool:
-    if any(wild in str(path) for wild in "*?[{"):
-        return True
-    return path.exists()
+    return _is_pattern(str(path)) or path.exists()
+
+
+def _is_pattern(path: str) -> bool:
+    return any(wild in path for wild in "*?[{")
 
 
 def _unreadable(what: str, source: Source, error: PySparkException) -> str:

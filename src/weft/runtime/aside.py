@@ -1,0 +1,46 @@
+"""Keep what is not aggregated: quarantined and late rows, written before the batch is committed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from weft.runtime.clock import RowCounts
+from weft.spark.quarantine import Kept, batch_of, stream_folder, write_set_aside
+from weft.storage import Folder
+
+Rows = Callable[[], DataFrame]
+"""Finds the rows of a batch that were not aggregated, in a second pass over it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """Where a stream's rows go that are not aggregated; None for those that are only counted."""
+
+    stream: str
+    quarantine: Folder | None
+    late: Folder | None
+
+    def keep(self, rows: Rows | None, counts: RowCounts, batch: int) -> None:
+        """Write a batch's rows; what an earlier try of the batch has written is replaced."""
+        wanted: list[tuple[Folder, Kept]] = []
+        if self.quarantine is not None and counts.quarantined:
+            wanted.append((self.quarantine, "quarantine"))
+        if self.late is not None and counts.late:
+            wanted.append((self.late, "late"))
+        if rows is None or not wanted:
+            return
+        found = rows()
+        for folder, kind in wanted:
+            write_set_aside(found, folder.uri, stream=self.stream, batch=batch, kind=kind)
+
+    def forget_after(self, batch: int) -> None:
+        """Remove what was written for batches that were never committed: they will be judged anew."""
+        for folder in (self.quarantine, self.late):
+            if folder is None:
+                continue
+            own = folder.folder(stream_folder(self.stream))
+            for name in own.names():
+                number = batch_of(name)
+                if number is not None and number > batch:
+                    own.delete(name)

@@ -1,0 +1,95 @@
+"""A stream's batches, judged by the job and looked at by the quarantine, without an engine around them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from weft.optimizer.rules import leaves
+from weft.optimizer.slices import Slicing
+from weft.query import CreateStream, bind, parse, parse_select
+from weft.query.logical import Catalog, StreamDef
+from weft.runtime import decode
+from weft.runtime.clock import Clock, RowCounts
+from weft.spark.changes import SchemaWatch
+from weft.spark.damaged import SPARK_ERRORS, SetAsideFile, readable
+from weft.spark.job import FRAGMENT, BatchJob, Bounds
+from weft.spark.quarantine import set_aside, write_set_aside
+from weft.spark.session import utc
+from weft.spark.sources import open_stream
+
+SECOND = 1_000_000
+
+
+@dataclass(kw_only=True)
+class Judged:
+    """What became of one batch."""
+
+    counts: RowCounts
+    good: list[Any]
+    """The values of column id in the rows that were aggregated."""
+    aside: list[dict[str, Any]]
+    files: Sequence[SetAsideFile] = ()
+    notices: list[str] = field(default_factory=list)
+
+
+def declared(spark: SparkSession, text: str, folder: Path | None = None) -> tuple[StreamDef, DataFrame]:
+    """Open the stream of a CREATE STREAM statement."""
+    statement = parse(text)[0]
+    assert isinstance(statement, CreateStream)
+    return open_stream(spark, statement.definition, folder)
+
+
+class Judge:
+    """Run a stream's batches, as the engine does, with a fixed bound on the future."""
+
+    def __init__(self, stream: StreamDef, *, future: int | None = None, keep: Path | None = None) -> None:
+        self.stream = stream
+        self.clock = Clock()
+        self.batches: list[Judged] = []
+        self._future, self._keep = future, keep
+        self._watch = SchemaWatch(stream, share=1.0)
+        written = parse_select(
+            f"SELECT id, count(*) AS n FROM {stream.name} [RANGE '10 s' SLIDE '10 s'] GROUP BY id", name="q"
+        )
+        plan = leaves([bind(written, Catalog(streams=(stream,)))], Slicing.PAIRED)
+        self._job = BatchJob(plan, stream, {}, {})
+
+    def run(self, frame: DataFrame) -> list[Judged]:
+        """Process all that there is, and return its batches."""
+        query = frame.writeStream.foreachBatch(self.process).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return self.batches
+
+    def process(self, batch: DataFrame, number: int) -> None:
+        """Process one batch."""
+        bounds = Bounds(watermark=self.clock.watermark, future=self._future)
+        files: list[SetAsideFile] = []
+        with utc(batch.sparkSession):
+            try:
+                result = self._job.run(batch, bounds)
+            except SPARK_ERRORS:
+                batch, files = readable(batch, self.stream)
+                assert files
+                result = self._job.run(batch, bounds)
+        seen = decode.seen(self._job, result)
+        self.clock = self.clock.after(seen, self.stream)
+        rows = set_aside(batch, self.stream, bounds, files)
+        if self._keep is not None:
+            for kind in ("quarantine", "late"):
+                write_set_aside(
+                    rows, f"{self._keep}/{kind}", stream=self.stream.name, batch=number, kind=kind
+                )
+        key = self._job.layout.key_slots()[0].name
+        good = [row[key] for row in result.to_pylist() if row[FRAGMENT] > 0 for _ in range(row["rows"])]
+        lost = RowCounts(corrupt=sum(file.rows for file in files))
+        judged = Judged(
+            counts=seen.counts + lost,
+            good=sorted(good),
+            aside=rows.toArrow().to_pylist(),
+            files=files,
+            notices=[*(file.notice(self.stream) for file in files), *self._watch.look(batch)],
+        )
+        self.batches.append(judged)
