@@ -10,11 +10,13 @@ from weft.errors import (
     UserError,
     WeftError,
 )
+from weft.limits import Limits
 from weft.optimizer.slices import Slicing
 from weft.window import Window
 
 if TYPE_CHECKING:
-    from weft.engine import Engine, Query
+    from weft.engine import Engine
+    from weft.handle import Query
 
 __version__ = "0.1.0"
 
@@ -22,6 +24,7 @@ __all__ = [
     "Engine",
     "EngineError",
     "InternalError",
+    "Limits",
     "Query",
     "QueryError",
     "Slicing",
@@ -38,9 +41,9 @@ def __getattr__(name: str) -> Any:
     if name not in ("Engine", "Query"):
         raise AttributeError(f"module 'weft' has no attribute '{name}'")
     try:
-        from weft import engine
+        from weft import engine, handle
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("pyspark"):
             raise
         raise EngineError("running queries needs Spark: pip install 'weft[spark]'") from error
-    return getattr(engine, name)
+    return getattr(engine if name == "Engine" else handle, name)

@@ -7,47 +7,35 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.errors import EngineError, UnknownName, suggestion
+from weft.handle import Query
+from weft.limits import DEFAULTS, Limits
 from weft.optimizer.explain import explain
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import Slicing
-from weft.query import CreateQuery, CreateStream, CreateTable, bind, parse, parse_duration, parse_select
+from weft.query import (
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    bind,
+    check,
+    parse,
+    parse_duration,
+    parse_select,
+)
 from weft.query.logical import LogicalQuery, Source, StreamDef, TableDef, TimeUnit
 from weft.runtime.clock import Clock
+from weft.runtime.control import Control
 from weft.runtime.loop import Trigger
 from weft.runtime.pipeline import Pipeline
+from weft.runtime.registry import QueryState, Registered
 from weft.runtime.results import result_schema
-from weft.runtime.run import OnBatch, Run, RunOptions
-from weft.runtime.sinks import MemorySink, Sink
+from weft.runtime.run import MakeSink, OnBatch, Run, RunOptions
+from weft.runtime.status import EngineStatus
+from weft.sinks import Sink
 from weft.spark.columns import Udf
 from weft.spark.declarations import Declarations
 from weft.spark.plain import run_plain
 from weft.spark.session import local_session, utc
-
-
-class Query:
-    """A query of an engine."""
-
-    def __init__(self, engine: "Engine", logical: LogicalQuery) -> None:
-        self._engine = engine
-        self.logical = logical
-
-    @property
-    def name(self) -> str:
-        """The query's name."""
-        return self.logical.name
-
-    def results(self) -> pa.Table:
-        """Return all results so far, also after the query was removed."""
-        return self._engine._results(self.logical)
-
-    def subscribe(self, call: Callable[[pa.Table], None]) -> None:
-        """Have a function called with each batch's new results."""
-        self._engine.subscribe(self.name, call)
-
-    @property
-    def failures(self) -> int:
-        """How many rows or results failed in this query (overflow, bad cast, …) and became NULL."""
-        return self._engine.failures.get(self.name, 0)
 
 
 class Engine:
@@ -67,15 +55,19 @@ class Engine:
         *,
         slicing: Slicing | str = Slicing.PAIRED,
         sharing: Sharing | str = Sharing.AUTO,
+        limits: Limits = DEFAULTS,
         start_spark: Callable[[], SparkSession] = local_session,
     ) -> None:
         self._spark = spark
         self._start_spark = start_spark
         self._slicing = Slicing(slicing)
         self._sharing = Sharing(sharing)
+        self._limits = limits
         self._declared = Declarations(lambda: self.spark)
         self._queries: dict[str, Query] = {}
         self._subscribers: dict[str, list[Callable[[pa.Table], None]]] = {}
+        self._retired: set[str] = set()
+        """The queries removed in this run: their names stay theirs, for results are kept by name."""
         self._run: Run | None = None
         """The run under way, or the last one."""
 
@@ -148,7 +140,7 @@ class Engine:
 
     def load(self, workload: str, *, base: Path | None = None) -> None:
         """Carry out the statements of a workload; relative paths start at `base`, or else here."""
-        for statement in parse(workload):
+        for statement in parse(workload, limits=self._limits):
             if isinstance(statement, CreateStream):
                 self._declared.stream(statement.definition, base=base)
             elif isinstance(statement, CreateTable):
@@ -160,14 +152,34 @@ class Engine:
 
     def add(self, query: str, *, name: str = "") -> Query:
         """Add a query; while the stream runs, it takes effect at the next batch."""
-        return self._add(parse_select(query, name=name))
+        return self._add(parse_select(query, name=name, limits=self._limits))
 
     def remove(self, name: str) -> None:
         """Remove a query; while the stream runs, it ends with the current batch."""
-        query = self._known(name).logical
+        query = self._known(name)
         if self._running is not None:
-            self._running.remove(query)
+            # One that a workload names must be remembered, or the next start would bring it back.
+            entry = query.entry
+            forgotten = entry is None or entry.live
+            self._running.leave(query.logical, None if forgotten else QueryState.DROPPED)
+            self._retired.add(name)
         del self._queries[name]
+
+    def pause(self, name: str) -> None:
+        """Let a query give no results until it is resumed, and cost nothing."""
+        query, run = self._known(name), self._run_of(name)
+        if query.state is not QueryState.RUNNING:
+            raise EngineError(f"query {name} is {query.state}: there is nothing to pause")
+        run.leave(query.logical, QueryState.PAUSED)
+
+    def resume(self, name: str) -> Query:
+        """Let a paused, failed or ended query go on, as if it were added now."""
+        query, run = self._known(name), self._run_of(name)
+        if query.state is QueryState.RUNNING:
+            raise EngineError(f"query {name} is running; there is nothing to resume")
+        self._check_room(query.logical)
+        run.add(query.logical)
+        return query
 
     def explain(self, *, rows_per_second: float | None = None) -> str:
         """Return the shared plan as text, with its cost at the given rate or the one measured so far."""
@@ -176,8 +188,8 @@ class Engine:
             queries = self._queries_of(name)
             if not queries:
                 continue
-            rate = rows_per_second if rows_per_second is not None else _measured_rate(self.clock(name))
-            live = self._live(name)
+            rate = rows_per_second if rows_per_second is not None else self.clock(name).rate
+            live = self.pipeline(name)
             if live is not None and live.answers(queries):
                 plan, measured, known = live.plan, live.fragmentations, live.planner.statistics
             else:
@@ -200,7 +212,7 @@ class Engine:
         out: str | Path | None = None,
         checkpoint: str | Path | None = None,
         flush: bool | None = None,
-        sinks: Iterable[Sink] = (),
+        sinks: Iterable[Sink | MakeSink] = (),
         on_batch: OnBatch | None = None,
         keep: bool = True,
     ) -> None:
@@ -221,9 +233,11 @@ class Engine:
         *,
         out: str | Path | None = None,
         checkpoint: str | Path | None = None,
-        sinks: Iterable[Sink] = (),
+        sinks: Iterable[Sink | MakeSink] = (),
         on_batch: OnBatch | None = None,
         keep: bool = True,
+        quarantine: str | Path | None = None,
+        late: str | Path | None = None,
         follow: bool = True,
         interval: str = "0 seconds",
         idle: str | None = None,
@@ -238,17 +252,32 @@ class Engine:
         options = RunOptions(
             slicing=self._slicing,
             sharing=self._sharing,
-            out=None if out is None else Path(out),
-            checkpoint=None if checkpoint is None else Path(checkpoint),
+            limits=self._limits,
+            out=out,
+            checkpoint=checkpoint,
             sinks=tuple(sinks),
             keep=keep,
+            quarantine=quarantine,
+            late=late,
             trigger=Trigger(follow=follow, interval_ms=parse_duration(interval)),
             idle_seconds=None if idle is None else parse_duration(idle) / 1000,
         )
-        self._run = Run(self._declared, options, tell=self._tell, on_batch=on_batch)
+        self._retired = set()
+        self._run = Run(
+            self._declared,
+            options,
+            bind=self._bind,
+            tell=self._tell,
+            on_batch=on_batch,
+            carry_out=Control(self).carry_out,
+        )
         try:
-            for name in dict.fromkeys(query.logical.stream for query in self._queries.values()):
+            named = [query.logical.stream for query in self._queries.values()]
+            for name in dict.fromkeys((*named, *self._run.stored_streams())):
                 self._run.start(name, self._queries_of(name))
+            for query in self._run.known():
+                self._queries.setdefault(query.name, Query(self, query))
+            self._run.accept_requests()
         except BaseException:
             self.stop()
             raise
@@ -280,11 +309,12 @@ class Engine:
         """Return all results of a query so far."""
         return self._known(name).results()
 
-    def _results(self, query: LogicalQuery) -> pa.Table:
-        memory = MemorySink() if self._run is None else self._run.memory
-        if memory is None:
+    def kept(self, query: LogicalQuery) -> pa.Table:
+        """Return all results of a query so far, also of one that was removed."""
+        live = None if self._run is None else self._run.streams.get(query.stream)
+        if live is not None and live.memory is None:
             raise EngineError("results are not kept in memory; start the engine with keep=True")
-        found = memory.results(query.name)
+        found = None if live is None or live.memory is None else live.memory.results(query.name)
         return result_schema(query).empty_table() if found is None else found
 
     def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
@@ -294,8 +324,17 @@ class Engine:
 
     def clock(self, stream: str) -> Clock:
         """Return the watermark and row counts of a stream."""
-        live = self._live(stream)
+        live = self.pipeline(stream)
         return Clock() if live is None else live.clock
+
+    def status(self) -> EngineStatus:
+        """Return how streams, queries and sinks fare; this never waits for a batch."""
+        return EngineStatus() if self._run is None else self._run.status()
+
+    def stop_later(self) -> None:
+        """Have `wait` return, as if all streams had ended: whoever waits then stops the engine."""
+        if self._running is not None:
+            self._running.stop_asked.set()
 
     def state_rows(self) -> int:
         """Return how many partials are held, over all streams."""
@@ -309,7 +348,12 @@ class Engine:
     def _running(self) -> Run | None:
         return self._run if self._run is not None and self._run.active else None
 
-    def _live(self, stream: str) -> Pipeline | None:
+    def entry(self, query: LogicalQuery) -> Registered | None:
+        """Return what the registry of this run, or the last, knows of a query."""
+        live = None if self._run is None else self._run.streams.get(query.stream)
+        return None if live is None else live.ledger.registry.get(query.name)
+
+    def pipeline(self, stream: str) -> Pipeline | None:
         """Return the stream's pipeline in this run or the last."""
         live = None if self._run is None else self._run.streams.get(stream)
         return None if live is None else live.pipeline
@@ -319,13 +363,30 @@ class Engine:
             raise EngineError(
                 f'there is a query "{written.name}" already; remove it first or choose another name'
             )
-        if self._running is not None and written.name in self._running.retired:
+        if self._running is not None and written.name in self._retired:
             raise EngineError(f'there was a query "{written.name}" in this run; choose another name')
-        logical = bind(written, self._declared.catalog())
+        logical = self._bound(written)
+        self._check_room(logical)
+        query = Query(self, logical)
         if self._running is not None:
-            self._running.add(logical, [query.logical for query in self._queries.values()])
-        query = self._queries[logical.name] = Query(self, logical)
+            self._running.add(logical)
+        self._queries[logical.name] = query
         return query
+
+    def _check_room(self, query: LogicalQuery) -> None:
+        running = [one for one in self._queries.values() if one.state is QueryState.RUNNING]
+        check(query, self._limits, others=len(running))
+
+    def _bound(self, written: CreateQuery) -> LogicalQuery:
+        return bind(written, self._declared.catalog(), limits=self._limits)
+
+    def _bind(self, name: str, text: str) -> LogicalQuery:
+        return self._bound(parse_select(text, name=name, limits=self._limits))
+
+    def _run_of(self, name: str) -> Run:
+        if self._running is None:
+            raise EngineError(f"the engine is not running: query {name} gives no results anyway")
+        return self._running
 
     def _known(self, name: str) -> Query:
         if name not in self._queries:
@@ -341,11 +402,3 @@ def _source(source: DataFrame | str | Path, format: str) -> tuple[DataFrame | No
     if isinstance(source, DataFrame):
         return source, None
     return None, Source(format=format, options=(("path", str(source)),))
-
-
-def _measured_rate(clock: Clock) -> float | None:
-    """Return the rows per second of event time seen so far."""
-    if clock.newest is None or clock.oldest is None:
-        return None
-    span = (clock.newest - clock.oldest) / 1_000_000
-    return clock.counts.good / span if span > 0 else None

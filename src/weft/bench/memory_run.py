@@ -63,7 +63,7 @@ class _Watch:
         """Look at what is kept after a batch; the one that closes all windows at the end keeps nothing."""
         self.rows += report.counts.good
         self.windows += report.windows
-        if report.seconds:
+        if "spark" in report.seconds:
             self.retained.append(self._engine.state_rows())
 
 

@@ -76,7 +76,7 @@ class WeftRun:
         for stage, seconds in report.seconds.items():
             self.stages[stage] = self.stages.get(stage, 0.0) + seconds
         # The windows closed at the end of input come as a report that read nothing.
-        if report.seconds:
+        if "spark" in report.seconds:
             self.batches += 1
             self.relations = len(report.blocks)
         if report.replanned:

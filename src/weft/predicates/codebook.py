@@ -97,6 +97,35 @@ class Codebook:
     signatures: Bits
     """For each fragment and predicate, whether the one satisfies the other."""
 
+    def verdict(self, formula: Formula) -> Bits | None:
+        """Return, for each fragment, whether its rows satisfy a formula; None where fragments cannot tell.
+
+        They tell if the formula cuts values only where these predicates do, is true or false of a fragment as
+        a whole, and never true of F0, whose rows are gone.
+        """
+        known = {attribute.expression: attribute for attribute in self.attributes}
+        for one in tests(formula):
+            own = known.get(one.expression)
+            if own is None or not {cut.value for cut in one.values.cuts} <= set(own.points):
+                return None
+        grid = self._grid()
+        if not all(map(grid.tells, tests(formula))):
+            return None
+        cells = np.broadcast_to(grid.evaluate(formula), grid.sizes).ravel()
+        if cells[self.fragments == NO_FRAGMENT].any():
+            return None
+        true = np.zeros(len(self.signatures), dtype=bool)
+        false = np.zeros(len(self.signatures), dtype=bool)
+        true[self.fragments[cells]] = True
+        false[self.fragments[~cells & (self.fragments != NO_FRAGMENT)]] = True
+        return None if (true & false).any() else true
+
+    def _grid(self) -> "_Grid":
+        """Return the grid that the fragments were made from."""
+        coded = [np.unique(share, return_inverse=True)[1].ravel().astype(np.int32) for share in self.shares]
+        axes = {attribute.expression: axis for axis, attribute in enumerate(self.attributes)}
+        return _Grid(self.attributes, coded, [int(codes.max()) + 1 for codes in coded], axes)
+
 
 def codebook(predicates: Sequence[Formula], known: Mapping[Expression, Attribute] | None = None) -> Codebook:
     """Return the fragments of some predicates; `known` attributes may have more cuts than these need."""
@@ -127,6 +156,14 @@ class _Grid:
     codes: Sequence[Codes]
     sizes: Sequence[int]
     axes: Mapping[Expression, int]
+
+    def tells(self, one: Test) -> bool:
+        """Say whether a test is true or false of each code as a whole."""
+        axis = self.axes[one.expression]
+        among = self.attributes[axis].among(one.values)
+        by_code = np.zeros(self.sizes[axis], dtype=bool)
+        by_code[self.codes[axis]] = among
+        return bool((by_code[self.codes[axis]] == among).all())
 
     def evaluate(self, formula: Formula) -> Bits:
         """Return where a formula is true, with an axis of length 1 for attributes it does not test."""

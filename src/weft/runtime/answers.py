@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from weft.expression import Slot
 from weft.optimizer.plan import Answer
 from weft.runtime.programs import Program
+from weft.runtime.results import result_schema
 from weft.spark.columns import Udf
 from weft.spark.outputs import evaluate, slot_column
 
@@ -42,10 +43,13 @@ def by_query(rows: pa.Table, answers: Sequence[Answer]) -> Iterator[tuple[str, p
     rows = rows.drop_columns(["query"])
     if (np.diff(number) < 0).any():
         rows = rows.take(pa.array(order))
-    renamed: dict[tuple[str, ...], pa.Table] = {}
+    renamed: dict[tuple[object, ...], pa.Table] = {}
     present, starts = np.unique(number[order], return_index=True)
     for query, begin, end in zip(present, starts, [*starts[1:], len(number)], strict=True):
-        names = tuple(output.name for output in answers[query].query.outputs)
-        if names not in renamed:
-            renamed[names] = rows.rename_columns([*_WINDOW, *names])
-        yield answers[query].query.name, renamed[names].slice(begin, end - begin)
+        asked = answers[query].query
+        names = [output.name for output in asked.outputs]
+        note = result_schema(asked).metadata
+        shape = (*names, str(note))
+        if shape not in renamed:
+            renamed[shape] = rows.rename_columns([*_WINDOW, *names]).replace_schema_metadata(note)
+        yield asked.name, renamed[shape].slice(begin, end - begin)

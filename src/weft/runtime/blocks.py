@@ -1,15 +1,16 @@
-"""Blocks as files: Arrow columns, with the primitives they hold named in the schema.
+"""Blocks as bytes: Arrow columns, with the primitives they hold named in the schema.
 
-What a block's fragments mean stands in a file of its own, the codebook: it is the same for all blocks of a
-relation as long as the plan does not change.
+What a block's fragments mean stands apart, in the codebook: it is the same for all blocks of a relation as
+long as the plan does not change.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from pathlib import Path
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates import Partial, Primitive
@@ -22,25 +23,47 @@ _ROWS = b"weft.rows"
 _PRIMITIVES = b"weft.primitives"
 _PREDICATES = b"weft.predicates"
 _CODEBOOK = b"weft.codebook"
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-def write_codebook(path: Path, signatures: Signatures) -> None:
-    """Write what fragments mean; a predicate is known by its own description when it is read back."""
+class Follows(Protocol):
+    """A predicate that follows from others: see weft.runtime.warm."""
+
+    @property
+    def predicate(self) -> str:
+        """Its description."""
+
+    def column(self, names: Sequence[str], bits: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return which fragments satisfy it, given what they say of others by description."""
+
+
+def codebook_bytes(signatures: Signatures) -> bytes:
+    """Return what fragments mean as bytes; a predicate is known by its description when it is read back."""
     packed = np.packbits(signatures.bits, axis=1)
     rows = [row.tobytes() for row in packed]
     names = json.dumps([described(predicate) for predicate in signatures.predicates]).encode()
     table = pa.table({"bits": pa.array(rows, pa.binary())}).replace_schema_metadata({_PREDICATES: names})
-    _write(path, table)
+    return arrow_bytes(table)
 
 
-def read_codebook(path: Path, predicates: Mapping[str, Formula]) -> Signatures:
-    """Read what fragments mean to the given predicates, which are known by their descriptions."""
-    table = _read(path)
+def read_codebook(
+    stored: bytes | memoryview, predicates: Mapping[str, Formula], derivations: Iterable["Follows"] = ()
+) -> Signatures:
+    """Read what fragments mean to the given predicates, which are known by their descriptions.
+
+    A predicate that was not asked for then, but follows from others that were, is told too.
+    """
+    table = arrow_table(stored)
     names = json.loads(table.schema.metadata[_PREDICATES])
     packed = np.frombuffer(b"".join(table["bits"].to_pylist()), dtype=np.uint8).reshape(table.num_rows, -1)
     bits = np.unpackbits(packed, axis=1, count=len(names)).astype(bool)
     known = [place for place, name in enumerate(names) if name in predicates]
-    return Signatures(predicates=tuple(predicates[names[place]] for place in known), bits=bits[:, known])
+    found = {names[place]: bits[:, place] for place in known}
+    for one in derivations:
+        if one.predicate in predicates and one.predicate not in found:
+            found[one.predicate] = one.column(names, bits)
+    columns = np.column_stack(list(found.values())) if found else bits[:, :0]
+    return Signatures(predicates=tuple(predicates[name] for name in found), bits=columns)
 
 
 def described(predicate: Formula) -> str:
@@ -48,8 +71,8 @@ def described(predicate: Formula) -> str:
     return sha256(repr(predicate).encode()).hexdigest()[:32]
 
 
-def write_block(path: Path, block: Block, codebook: str) -> None:
-    """Write a block; a primitive is known by its own description when it is read back."""
+def block_bytes(block: Block, codebook: str) -> bytes:
+    """Return a block as bytes; a primitive is known by its own description when it is read back."""
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
         "start": pa.array(block.starts),
         "fragment": pa.array(block.fragments),
@@ -61,22 +84,25 @@ def write_block(path: Path, block: Block, codebook: str) -> None:
             columns[f"p{number}_valid"] = pa.array(partial.valid)
     names = json.dumps([repr(primitive) for primitive in block.partials]).encode()
     notes = {_PRIMITIVES: names, _ROWS: str(block.rows).encode(), _CODEBOOK: codebook.encode()}
-    _write(path, pa.table(columns).replace_schema_metadata(notes))
+    return arrow_bytes(pa.table(columns).replace_schema_metadata(notes))
 
 
-def read_block(path: Path) -> "StoredBlock":
+def read_block(stored: bytes | memoryview) -> "StoredBlock":
     """Read a block; its primitives are still to be recognised."""
-    return StoredBlock(_read(path))
+    return StoredBlock(arrow_table(stored))
 
 
-def _write(path: Path, table: pa.Table) -> None:
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+def arrow_bytes(table: pa.Table) -> bytes:
+    """Return a table as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=_OPTIONS) as writer:
         writer.write_table(table)
+    return bytes(sink.getvalue())
 
 
-def _read(path: Path) -> pa.Table:
-    with pa.OSFile(str(path)) as file:
-        return pa.ipc.open_file(file).read_all()
+def arrow_table(stored: bytes | memoryview) -> pa.Table:
+    """Return a table from its bytes."""
+    return pa.ipc.open_file(pa.py_buffer(stored)).read_all()
 
 
 class StoredBlock:

@@ -1,56 +1,61 @@
-"""Commits on disk: what a batch added, made visible by one rename before Spark commits the batch.
+"""Commits that last: what a batch added appears by one rename, before Spark commits the batch.
 
-    checkpoint/
-      spark/              Spark's own offsets
-      codebooks/          what the fragments in blocks mean, once for each plan
-      commits/000000012/  commit.json   clock, queries, batch id
-                          block-*.arrow partials that the batch added, by relation
-                          results-*.arrow results that the batch gave
-      delivered.json      the last commit whose results the sink has made visible
+    spark/               Spark's own offsets
+    commits/000000012    one file: clock, changes of queries, partials, and results (the outbox)
+    snapshots/000000010  one file: all that the commits up to it amount to
+    delivered/<sink>     the last commit whose results a sink has made visible
 
-A replayed batch finds its commit and is not aggregated again. Blocks are read back on restart and their
-folders removed when no open window needs them and their results have been delivered.
+A replayed batch finds its commit and is not aggregated again. A restart reads the newest whole snapshot and
+the commits after it. The snapshot before the newest and the commits since it are kept too, should the newest
+be damaged; older ones are removed once every sink has their results. Every file has checksums.
 """
 
 import json
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
-from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.errors import EngineError
+from weft.errors import DamagedFile, EngineError
+from weft.faultpoints import reach
 from weft.optimizer.plan import Grouping
 from weft.predicates import Formula
 from weft.runtime.blocks import (
     StoredBlock,
+    arrow_bytes,
+    arrow_table,
+    block_bytes,
+    codebook_bytes,
     described,
     read_block,
     read_codebook,
-    write_block,
-    write_codebook,
 )
 from weft.runtime.clock import Clock, RowCounts
-from weft.runtime.files import sync as _sync
 from weft.runtime.fragments import Signatures
+from weft.runtime.registry import Registry
 from weft.runtime.state import Block
+from weft.runtime.warm import Derivation
+from weft.storage import Folder
+from weft.storage.container import pack, unpack
 
-_FORMAT = 2
+_FORMAT = 3
 _QUERY = "__weft_query"
+_COMMIT, _BLOCK, _CODEBOOK, _RESULTS = "commit", "block/", "codebook/", "results/"
+_SNAPSHOT_COMMITS = 100
+"""A snapshot is taken after so many commits…"""
+_SNAPSHOT_BYTES = 32 << 20
+"""…or once they are larger than this and than the snapshot before."""
+_log = logging.getLogger("weft.checkpoint")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredQuery:
-    """A query as the checkpoint knows it."""
-
-    name: str
-    text: str
-    first_start: int | None
+Placed = tuple[Grouping, int]
+"""A relation: its grouping, and its number in the plan."""
+Sections = Mapping[str, bytes | memoryview]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +68,38 @@ class Commit:
     stream: str
     """The stream's columns and time, as declared then."""
     clock: Clock
-    queries: tuple[StoredQuery, ...]
-    newest_slice: int | None = None
-    """The latest slice start among the commit's blocks."""
-    codebooks: tuple[str, ...] = ()
-    """The codebooks that the commit's blocks refer to."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Recovered:
+    """What a checkpoint holds."""
+
+    last: Commit
+    registry: Registry
+    files: list[Sections] = field(default_factory=list)
+    """The snapshot's sections and those of the commits after it, oldest first."""
+
+    def blocks(
+        self,
+        groupings: Mapping[str, Grouping],
+        predicates: Iterable[Formula],
+        derivations: Sequence[Derivation] = (),
+    ) -> Iterator[tuple[Grouping, StoredBlock, Signatures]]:
+        """Yield the stored blocks of the given groupings (by fingerprint), oldest first.
+
+        Their fragments mean what they meant, as far as the given predicates go, and those that follow.
+        """
+        known = {described(predicate): predicate for predicate in predicates}
+        books: dict[str, Signatures] = {}
+        for sections in self.files:
+            for name, stored in sections.items():
+                if name.startswith(_CODEBOOK):
+                    books.setdefault(name.removeprefix(_CODEBOOK), read_codebook(stored, known, derivations))
+            for name, stored in sections.items():
+                grouping = groupings.get(name.removeprefix(_BLOCK).rpartition("/")[0])
+                if name.startswith(_BLOCK) and grouping is not None:
+                    block = read_block(stored)
+                    yield grouping, block, books[block.codebook]
 
 
 def fingerprint(grouping: object) -> str:
@@ -78,159 +110,208 @@ def fingerprint(grouping: object) -> str:
 class Checkpoint:
     """The commits of one stream."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         self.folder = folder
-        self._commits = folder / "commits"
-        self._commits.mkdir(parents=True, exist_ok=True)
-        self._codebooks = folder / "codebooks"
-        self._codebooks.mkdir(exist_ok=True)
+        self._commits, self._snapshots = folder.folder("commits"), folder.folder("snapshots")
+        self._delivered = folder.folder("delivered")
         self._names: WeakKeyDictionary[Signatures, str] = WeakKeyDictionary()
-        self._kept: dict[int, Commit] = {}
-        self._delivered: int | None = None
-        for unfinished in self._commits.glob(".*"):
-            shutil.rmtree(unfinished)
+        self._stored: set[str] = set()
+        """The codebooks that commits need not hold: those that both of the last two snapshots lead to."""
+        self._since_snapshot = self._since_bytes = self._snapshot_bytes = 0
+
+    def tidy(self) -> None:
+        """Remove what a crash left unfinished; for who holds the lock."""
+        for one in (self._commits, self._snapshots, self._delivered):
+            one.tidy()
 
     @property
-    def spark_folder(self) -> Path:
+    def spark_uri(self) -> str:
         """Where Spark keeps its offsets."""
-        return self.folder / "spark"
+        return self.folder.folder("spark").uri
 
-    def commits(self) -> list[Commit]:
-        """Return the commits at hand, oldest first."""
-        paths = [path for path in sorted(self._commits.iterdir()) if not path.name.startswith(".")]
-        found = [_read_commit(path) for path in paths]
-        self._kept = {commit.number: commit for commit in found}
+    def recover(self) -> Recovered | None:
+        """Return what was committed, or None if nothing was; raise DamagedFile if it cannot be told."""
+        commits = self._commits.names()
+        found = self._newest_snapshot()
+        if found is None and not commits:
+            return None
+        begin = -1 if found is None else found.last.number
+        for number, name in enumerate((one for one in commits if int(one) > begin), begin + 1):
+            if int(name) != number:
+                raise self.missing(number)
+            data = self._commits.read(name)
+            sections: Sections = unpack(data, name=f"{self._commits.uri}/{name}")
+            commit, changes = _read_commit(sections, self.folder.uri)
+            found = Recovered(last=commit, registry=Registry()) if found is None else found
+            found.last = commit
+            found.registry.apply(changes)
+            found.files.append(sections)
+            self._since_snapshot += 1
+            self._since_bytes += len(data)
+            self._stored |= _codebooks(sections)
         return found
+
+    def missing(self, number: int) -> DamagedFile:
+        """Return the error for a commit that was made and is gone."""
+        return DamagedFile(
+            f"checkpoint {self.folder.uri}: commit {_named(number)} is missing; restore it, "
+            "or start a new checkpoint"
+        )
+
+    def _newest_snapshot(self) -> Recovered | None:
+        damaged: DamagedFile | None = None
+        for name in reversed(self._snapshots.names()):
+            try:
+                data = self._snapshots.read(name)
+                sections: Sections = unpack(data, name=f"{self._snapshots.uri}/{name}")
+            except DamagedFile as error:
+                _log.warning("snapshot is damaged", extra={"file": name, "problem": str(error)})
+                damaged = damaged or error
+                continue
+            commit, entries = _read_commit(sections, self.folder.uri)
+            registry = Registry()
+            registry.apply(entries)
+            self._snapshot_bytes = len(data)
+            return Recovered(last=commit, registry=registry, files=[sections])
+        if damaged is not None and "000000000" not in self._commits.names():
+            raise damaged
+        return None
 
     def write(
         self,
         commit: Commit,
-        blocks: Mapping[tuple[Grouping, int], Block],
+        changes: Iterable[Mapping[str, Any]],
+        blocks: Mapping[Placed, Block],
         results: Mapping[str, pa.Table],
     ) -> None:
         """Make a commit visible, whole or not at all."""
-        filled = {place: block for place, block in blocks.items() if len(block)}
-        names = {place: self._codebook(block.signatures) for place, block in filled.items()}
-        commit = replace(commit, codebooks=tuple(dict.fromkeys(names.values())))
-        final = self._commits / f"{commit.number:09d}"
-        unfinished = self._commits / f".{final.name}"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir()
-        for (grouping, number), block in filled.items():
-            path = unfinished / f"block-{fingerprint(grouping)}-{number}.arrow"
-            write_block(path, block, names[grouping, number])
-            _sync(path)
+        sections = {_COMMIT: _commit_bytes(commit, changes), **self._block_sections(blocks)}
         for number, table in enumerate(_by_schema(results)):
-            _write_table(unfinished / f"results-{number}.arrow", table)
-        record = {"format": _FORMAT, **asdict(commit)}
-        _write_bytes(unfinished / "commit.json", json.dumps(record).encode())
-        _sync(unfinished)
-        unfinished.rename(final)
-        _sync(self._commits)
-        self._kept[commit.number] = commit
+            sections[f"{_RESULTS}{number}"] = arrow_bytes(table)
+        data = pack(sections)
+        reach("commit.written")
+        self._commits.write(_named(commit.number), data)
+        reach("commit.visible")
+        self._stored |= _codebooks(sections)
+        self._since_snapshot += 1
+        self._since_bytes += len(data)
 
-    def _codebook(self, signatures: Signatures) -> str:
-        """Return the name of a codebook, written if it is not there yet."""
+    @property
+    def wants_snapshot(self) -> bool:
+        """Whether enough was committed since the last snapshot."""
+        large = max(_SNAPSHOT_BYTES, self._snapshot_bytes)
+        return self._since_snapshot >= _SNAPSHOT_COMMITS or self._since_bytes >= large
+
+    def snapshot(self, commit: Commit, registry: Registry, blocks: Mapping[Placed, Block]) -> None:
+        """Write all that commits so far amount to, results aside."""
+        reach("snapshot.before")
+        former, self._stored = self._stored, set()
+        entries = [one.as_record() for one in registry]
+        sections = {_COMMIT: _commit_bytes(commit, entries), **self._block_sections(blocks)}
+        data = pack(sections)
+        self._snapshots.write(_named(commit.number), data, replace=True)
+        reach("snapshot.visible")
+        # Should this snapshot be damaged, the commits to come are read without it.
+        self._stored = former & _codebooks(sections)
+        self._since_snapshot, self._since_bytes, self._snapshot_bytes = 0, 0, len(data)
+
+    def _block_sections(self, blocks: Mapping[Placed, Block]) -> dict[str, bytes]:
+        sections: dict[str, bytes] = {}
+        for (grouping, number), block in blocks.items():
+            if not len(block):
+                continue
+            name = self._codebook_name(block.signatures)
+            if name not in self._stored:
+                sections.setdefault(f"{_CODEBOOK}{name}", codebook_bytes(block.signatures))
+            sections[f"{_BLOCK}{fingerprint(grouping)}/{number}"] = block_bytes(block, name)
+        return sections
+
+    def _codebook_name(self, signatures: Signatures) -> str:
         if signatures not in self._names:
             names = [described(predicate) for predicate in signatures.predicates]
             content = json.dumps(names).encode() + np.packbits(signatures.bits, axis=1).tobytes()
-            name = sha256(content).hexdigest()[:32]
-            path = self._codebooks / f"{name}.arrow"
-            if not path.exists():
-                unfinished = self._codebooks / f".{name}.arrow"
-                write_codebook(unfinished, signatures)
-                _sync(unfinished)
-                unfinished.rename(path)
-                _sync(self._codebooks)
-            self._names[signatures] = name
+            self._names[signatures] = sha256(content).hexdigest()[:32]
         return self._names[signatures]
 
-    def blocks(
-        self, groupings: Mapping[str, Grouping], predicates: Iterable[Formula]
-    ) -> Iterator[tuple[Grouping, StoredBlock, Signatures]]:
-        """Yield the stored blocks of the given groupings (by fingerprint), oldest first.
-
-        Their fragments mean what they meant, as far as the given predicates go.
-        """
-        known = {described(predicate): predicate for predicate in predicates}
-        codebooks: dict[str, Signatures] = {}
-        for path in sorted(self._commits.glob("*/block-*.arrow")):
-            grouping = groupings.get(path.stem.removeprefix("block-").rpartition("-")[0])
-            if grouping is not None:
-                stored = read_block(path)
-                name = stored.codebook
-                if name not in codebooks:
-                    codebooks[name] = read_codebook(self._codebooks / f"{name}.arrow", known)
-                    self._names[codebooks[name]] = name
-                yield grouping, stored, codebooks[name]
-
     def results(self, number: int) -> dict[str, pa.Table]:
-        """Return the results of a commit."""
+        """Return the results of a commit; none if it is gone, for then every sink has them."""
         found: dict[str, pa.Table] = {}
-        for path in sorted((self._commits / f"{number:09d}").glob("results-*.arrow")):
-            with pa.OSFile(str(path)) as file:
-                rows = pa.ipc.open_file(file).read_all()
-            for name in rows[_QUERY].unique().to_pylist():
-                found[name] = rows.filter(pc.equal(rows[_QUERY], name)).drop_columns([_QUERY])
+        try:
+            data = self._commits.read(_named(number))
+        except FileNotFoundError:
+            return found
+        for name, stored in unpack(data, name=f"{self._commits.uri}/{_named(number)}").items():
+            if name.startswith(_RESULTS):
+                rows = arrow_table(stored)
+                for query in rows[_QUERY].unique().to_pylist():
+                    found[query] = rows.filter(pc.equal(rows[_QUERY], query)).drop_columns([_QUERY])
         return found
 
-    @property
-    def delivered(self) -> int:
-        """The last commit whose results are visible, or −1."""
-        if self._delivered is None:
-            path = self.folder / "delivered.json"
-            self._delivered = int(json.loads(path.read_text())["commit"]) if path.exists() else -1
-        return self._delivered
+    def delivered(self, sink: str) -> int:
+        """Return the last commit whose results a sink is known to have, or −1.
 
-    def set_delivered(self, number: int) -> None:
-        """Note that all results up to a commit are visible."""
-        unfinished = self.folder / ".delivered.json"
-        _write_bytes(unfinished, json.dumps({"commit": number}).encode())
-        unfinished.rename(self.folder / "delivered.json")
-        self._delivered = number
+        What is no longer in the outbox, every sink has that there was: so much is known without the note.
+        """
+        commits, snapshots = self._commits.names(), self._snapshots.names()
+        gone = int(commits[0]) - 1 if commits else int(snapshots[-1]) if snapshots else -1
+        try:
+            return max(gone, int(json.loads(self._delivered.read(sink))["commit"]))
+        except FileNotFoundError:
+            return gone
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedFile(
+                f'{self._delivered.uri}/{sink} is damaged; if you know the last commit that sink "{sink}" '
+                'has, write {"commit": number} into it'
+            ) from error
 
-    def prune(self, oldest_needed: int) -> None:
-        """Remove commits that nothing needs any more; the last one always stays."""
-        delivered = self.delivered
-        gone: set[str] = set()
-        for number, commit in list(self._kept.items())[:-1]:
-            newest = commit.newest_slice
-            if number <= delivered and (newest is None or newest < oldest_needed):
-                shutil.rmtree(self._commits / f"{number:09d}")
-                gone.update(self._kept.pop(number).codebooks)
-        for name in gone - {name for commit in self._kept.values() for name in commit.codebooks}:
-            (self._codebooks / f"{name}.arrow").unlink(missing_ok=True)
-            self._names = WeakKeyDictionary({one: kept for one, kept in self._names.items() if kept != name})
+    def set_delivered(self, sink: str, number: int) -> None:
+        """Note that a sink has made all results up to a commit visible."""
+        self._delivered.write(sink, json.dumps({"commit": number}).encode(), replace=True)
+        reach("delivered.noted")
+
+    def prune(self, delivered: int) -> None:
+        """Remove what neither a restart nor a sink needs, given the last commit that all sinks have."""
+        snapshots = self._snapshots.names()
+        if len(snapshots) < 2:
+            return
+        reach("prune.before")
+        # The snapshot before the newest stays, and so do the commits since it.
+        for name in snapshots[:-2]:
+            self._snapshots.delete(name)
+        for name in self._commits.names():
+            if int(name) <= min(delivered, int(snapshots[-2])):
+                self._commits.delete(name)
+        reach("prune.after")
+
+
+def _codebooks(sections: Iterable[str]) -> set[str]:
+    return {name.removeprefix(_CODEBOOK) for name in sections if name.startswith(_CODEBOOK)}
+
+
+def _named(number: int) -> str:
+    return f"{number:09d}"
 
 
 def _by_schema(results: Mapping[str, pa.Table]) -> list[pa.Table]:
     """Return results in as few tables as there are different columns, each row with its query's name."""
-    grouped: dict[pa.Schema, list[pa.Table]] = {}
+    grouped: dict[tuple[pa.Schema, str], list[pa.Table]] = {}
     for name, table in results.items():
         names = pa.DictionaryArray.from_arrays(pa.array([0] * table.num_rows, pa.int32()), pa.array([name]))
-        grouped.setdefault(table.schema, []).append(table.append_column(_QUERY, names.cast(pa.string())))
+        # What a schema notes beside the columns is no part of its equality.
+        shape = table.schema, str(table.schema.metadata)
+        grouped.setdefault(shape, []).append(table.append_column(_QUERY, names.cast(pa.string())))
     return [pa.concat_tables(tables) for tables in grouped.values()]
 
 
-def _read_commit(path: Path) -> Commit:
-    record = json.loads((path / "commit.json").read_text())
+def _commit_bytes(commit: Commit, changes: Iterable[Mapping[str, Any]]) -> bytes:
+    return json.dumps({"format": _FORMAT, **asdict(commit), "queries": list(changes)}).encode()
+
+
+def _read_commit(sections: Sections, place: str) -> tuple[Commit, list[dict[str, Any]]]:
+    record = json.loads(bytes(sections[_COMMIT]))
     if record.pop("format") != _FORMAT:
-        raise EngineError(
-            f"checkpoint {path.parent.parent} was written by another version of Weft; start a new one"
-        )
+        raise EngineError(f"checkpoint {place} was written by another version of Weft; start a new one")
+    changes = record.pop("queries")
     clock = record.pop("clock")
     counts = RowCounts(**clock.pop("counts"))
-    queries = tuple(StoredQuery(**query) for query in record.pop("queries"))
-    record["codebooks"] = tuple(record["codebooks"])
-    return Commit(**record, clock=Clock(**clock, counts=counts), queries=queries)
-
-
-def _write_table(path: Path, table: pa.Table) -> None:
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
-    _sync(path)
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    _sync(path)
+    return Commit(**record, clock=Clock(**clock, counts=counts)), changes

@@ -18,6 +18,8 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int32]
 _SPELLED_OUT = 4096
 """How many signatures are spelled out as one byte per bit at a time."""
+_MOST_FREE = 32
+"""Up to so many bits may be nobody's; more of them only while as many have an owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -62,6 +64,11 @@ class Fragments:
     def predicates(self) -> tuple[Formula, ...]:
         """The predicates that have a bit."""
         return tuple(self._slots)
+
+    @property
+    def width(self) -> int:
+        """How many bits a signature takes."""
+        return 8 * int(self._by_fragment.shape[1])
 
     def ids(self, signatures: Signatures) -> Numbers:
         """Return the number of each of a block's fragments, numbering those not seen before."""
@@ -131,8 +138,28 @@ class Fragments:
         self._by_predicate[slots] = 0
         self._by_fragment &= np.packbits(kept)
         self._empty = _are_empty(self._by_fragment[: self._size])
+        if len(self._free) > max(_MOST_FREE, len(self._slots)):
+            self._close_up()
         self._recall()
         return True
+
+    def derive(self, predicate: Formula, sources: Sequence[Formula], patterns: Collection[int]) -> None:
+        """Give a bit to a predicate that follows from others.
+
+        It holds where their bits, the first one lowest, are one of the patterns.
+        """
+        everyone = np.arange(self._size)
+        codes = np.zeros(self._size, dtype=np.int64)
+        for place, one in enumerate(self.bits(sources, everyone)):
+            codes |= one.astype(np.int64) << place
+        held = np.isin(codes, list(patterns))
+        slot = self._slot(predicate)
+        packed = np.packbits(held)
+        self._by_predicate[slot] = 0
+        self._by_predicate[slot, : len(packed)] = packed
+        self._by_fragment[: self._size, slot >> 3] |= np.where(held, 128 >> (slot & 7), 0).astype(np.uint8)
+        self._empty = _are_empty(self._by_fragment[: self._size])
+        self._recall()
 
     def empty(self) -> Bools:
         """Return which fragments satisfy no predicate at all."""
@@ -149,6 +176,21 @@ class Fragments:
             some = rows[begin : begin + _SPELLED_OUT]
             self._append(some, everything, np.unpackbits(some, axis=1).view(bool))
         self._recall()
+
+    def _close_up(self) -> None:
+        """Let go of bits that are nobody's."""
+        slots = np.fromiter(self._slots.values(), dtype=np.intp, count=len(self._slots))
+        width = max(1, -(-len(slots) // 8))
+        rows = np.zeros((8 * width, self._by_predicate.shape[1]), dtype=np.uint8)
+        rows[: len(slots)] = self._by_predicate[slots]
+        narrow = np.zeros((len(self._by_fragment), width), dtype=np.uint8)
+        for begin in range(0, self._size, _SPELLED_OUT):
+            end = min(self._size, begin + _SPELLED_OUT)
+            bits = np.unpackbits(self._by_fragment[begin:end], axis=1)[:, slots]
+            narrow[begin:end] = np.packbits(bits, axis=1) if len(slots) else 0
+        self._by_predicate, self._by_fragment = rows, narrow
+        self._slots = {predicate: place for place, predicate in enumerate(self._slots)}
+        self._free = []
 
     def _recall(self) -> None:
         """Find equal signatures anew; of those that have become equal, the first is found."""

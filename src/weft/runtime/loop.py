@@ -1,24 +1,32 @@
-"""The loop over a stream's batches: process, commit, deliver."""
+"""The loop over a stream's batches: process, commit, deliver; queries come and go in between."""
 
+import logging
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
-from time import monotonic
+from time import monotonic, perf_counter
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from weft.errors import EngineError, WeftError
-from weft.query.logical import StreamDef
-from weft.runtime.checkpoint import Checkpoint, Commit, StoredQuery, fingerprint
-from weft.runtime.pipeline import BatchReport, Pipeline
-from weft.runtime.sinks import Sink
+from weft.faultpoints import reach
+from weft.query.logical import LogicalQuery
+from weft.runtime.aside import Aside
+from weft.runtime.blame import find_culprits
+from weft.runtime.clock import RowCounts
+from weft.runtime.ledger import Ledger, registered
+from weft.runtime.lives import LiveQuery, still_open
+from weft.runtime.pipeline import Pipeline
+from weft.runtime.registry import QueryState, Registered
+from weft.runtime.report import BatchReport
+from weft.spark.damaged import SPARK_ERRORS
 
 _STOP_SECONDS = 30.0
-"""How long a stop waits for Spark to finish with a batch that Weft has committed."""
+"""How long a stop waits for Spark to finish with a batch that Weft has committed, and for sinks."""
+_log = logging.getLogger("weft.runtime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +48,16 @@ class Loop:
         self,
         pipeline: Pipeline,
         frame: DataFrame,
+        ledger: Ledger,
         *,
-        sinks: Sequence[Sink],
-        checkpoint: Checkpoint | None = None,
+        spark_folder: str | None = None,
+        aside: Aside | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
         idle_seconds: float | None = None,
     ) -> None:
-        self.lock = threading.RLock()
-        self._pipeline, self._frame = pipeline, frame
-        self._sinks, self._checkpoint = sinks, checkpoint
+        self._lock = threading.RLock()
+        self._pipeline, self._frame, self._ledger = pipeline, frame, ledger
+        self._spark_folder, self._aside = spark_folder, aside
         self._on_batch = on_batch or (lambda report: None)
         self._idle_seconds = idle_seconds
         self._last_batch_at = monotonic()
@@ -57,9 +66,8 @@ class Loop:
         self._query: StreamingQuery | None = None
         self._scratch: TemporaryDirectory[str] | None = None
         self._error: BaseException | None = None
-        self._commit = self._batch = -1
-        if checkpoint is not None:
-            self._restore(checkpoint)
+        self.batches = 0
+        """How many batches this run has processed."""
 
     @property
     def spark(self) -> SparkSession:
@@ -71,19 +79,69 @@ class Loop:
         """Whether batches may still come."""
         return self._query is not None and self._query.isActive
 
+    # Queries come and go between batches.
+
+    def add(self, query: LogicalQuery) -> LiveQuery:
+        """Let a query join at the next batch boundary; it is durable when this returns."""
+        with self._lock:
+            known = self._ledger.registry.get(query.name)
+            joined = self._pipeline.add(query)
+            if known is not None:
+                joined = self._pipeline.queries[query.name] = still_open(joined, self._pipeline.clock)
+            # One that a workload names stays one when it is resumed.
+            live = known is None or known.live
+            self._ledger.registry.put(registered(joined, commit=self._ledger.number + 1, added_live=live))
+            try:
+                self._commit_change(self._pipeline.answer_warm(self.spark))
+            except BaseException:
+                self._undo(query.name, known)
+                raise
+            return joined
+
+    def _undo(self, name: str, known: Registered | None) -> None:
+        """Take out a query that could not be made durable."""
+        if name in self._pipeline.queries:
+            self._pipeline.remove(name)
+        if known is None:
+            self._ledger.registry.forget(name)
+        else:
+            self._ledger.registry.put(known)
+
+    def leave(self, name: str, state: QueryState | None) -> None:
+        """Let a query leave at the next batch boundary; None for the state has it forgotten."""
+        with self._lock:
+            if name in self._pipeline.queries:
+                self._pipeline.remove(name)
+            if state is None:
+                self._ledger.registry.forget(name)
+            else:
+                self._ledger.registry.change(name, state=state)
+            self._commit_change()
+
+    def _commit_change(self, report: BatchReport | None = None) -> None:
+        reach("registry.before")
+        if self._ledger.is_durable or (report is not None and report.results):
+            self._ledger.commit(self._pipeline, report or BatchReport(counts=RowCounts(), results={}))
+        reach("registry.visible")
+
     def start(self, trigger: Trigger) -> None:
         """Begin taking batches."""
+        if self._ledger.registry.changed:
+            with self._lock:
+                self._commit_change()
+        if self._aside is not None:
+            self._aside.forget_after(self._ledger.batch)
         if not self._frame.isStreaming:
             self._handle(self._frame, 0)
             return
-        folder = self._spark_folder()
-        writer = self._frame.writeStream.foreachBatch(self._handle).option("checkpointLocation", str(folder))
+        writer = self._frame.writeStream.foreachBatch(self._handle)
+        writer = writer.option("checkpointLocation", self._spark_folder or self._made_folder())
         if trigger.follow:
             self._query = writer.trigger(processingTime=f"{trigger.interval_ms} milliseconds").start()
         else:
             self._query = writer.trigger(availableNow=True).start()
         if self._idle_seconds is not None:
-            threading.Thread(target=self._watch_idle, daemon=True).start()
+            threading.Thread(target=self._watch_idle, name="weft-idle", daemon=True).start()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the stream has ended (True) or the time is up; raise what went wrong."""
@@ -98,6 +156,8 @@ class Loop:
         except StreamingQueryException as error:
             self._raise(error)
             return True
+        if ended is not False:
+            self._raise(None)
         return ended is not False
 
     def process_available(self) -> None:
@@ -109,24 +169,27 @@ class Loop:
         except StreamingQueryException as error:
             self._raise(error)
 
-    def stop(self, *, flush: bool = False) -> None:
+    def stop(self, *, flush: bool = False) -> bool:
         """Stop between batches: the one under way is finished, committed and delivered.
 
-        `flush` closes every window: the input has ended.
+        `flush` closes every window: the input has ended. Return whether all sinks have all results.
         """
         self._stopping.set()
         query = self._query
         if query is not None and query.isActive:
-            with self.lock:
-                batch = self._batch
+            with self._lock:
+                batch = self._ledger.batch
             self._await_spark_commit(query, batch)
             query.stop()
         # After an error the last batch will come again: nothing may be closed before it.
         if flush and self._error is None:
-            self._commit_and_deliver(self._pipeline.finish(self.spark))
-        self._flush()
+            with self._lock:
+                self._commit(self._pipeline.finish(self.spark))
+        delivered = self._ledger.drain(_STOP_SECONDS)
+        self._ledger.close()
         if self._scratch is not None:
             self._scratch.cleanup()
+        return delivered
 
     def _await_spark_commit(self, query: StreamingQuery, batch: int) -> None:
         deadline = monotonic() + _STOP_SECONDS
@@ -136,121 +199,74 @@ class Loop:
                 return
             self._pause.wait(0.02)
 
-    def _spark_folder(self) -> Path:
-        if self._checkpoint is not None:
-            return self._checkpoint.spark_folder
+    def _made_folder(self) -> str:
         self._scratch = TemporaryDirectory(prefix="weft-", ignore_cleanup_errors=True)
-        return Path(self._scratch.name)
+        return self._scratch.name
 
     def _handle(self, batch: DataFrame, number: int) -> None:
-        with self.lock:
+        with self._lock:
             if self._stopping.is_set():
                 raise _StopRequested
-            if number <= self._batch:
+            if number <= self._ledger.batch:
                 return  # A replay: the commit is there, and so are its results.
             try:
-                self._commit_and_deliver(self._pipeline.process(batch), batch=number)
+                reach("batch.begin")
+                self._ledger.expect(number)
+                report = self._process(batch, number)
+                reach("batch.aggregated")
+                if self._aside is not None:
+                    self._aside.keep(report.set_aside, report.counts, number)
+                self._commit(report, batch=number)
+                reach("spark.returning")
             except BaseException as error:
                 self._error = error
                 raise
             self._last_batch_at = monotonic()
+            self.batches += 1
 
-    def _commit_and_deliver(self, report: BatchReport, *, batch: int | None = None) -> None:
-        commit = self._as_commit(report, self._batch if batch is None else batch)
-        if self._checkpoint is not None:
-            self._checkpoint.write(commit, report.blocks, report.results)
-        self._commit, self._batch = commit.number, commit.batch
-        for sink in self._sinks:
-            sink.deliver(self._commit, report.results)
-        self._note_delivered()
-        self._on_batch(report)
+    def _process(self, batch: DataFrame, number: int) -> BatchReport:
+        """Process a batch; queries that make it fail are taken out, and the others go on."""
+        try:
+            return self._pipeline.process(batch)
+        except SPARK_ERRORS as error:
+            broken = find_culprits(self._pipeline, batch, error)
+            if not broken:
+                raise
+            for name in broken:
+                self._pipeline.remove(name)
+            report = self._process(batch, number)
+            return replace(report, broken={**report.broken, **broken})
 
-    def _as_commit(self, report: BatchReport, batch: int) -> Commit:
-        live = self._pipeline.queries.values()
-        slices = [int(block.starts.max()) for block in report.blocks.values() if len(block)]
-        return Commit(
-            number=self._commit + 1,
-            batch=batch,
-            stream=_described(self._pipeline.stream),
-            clock=self._pipeline.clock,
-            queries=tuple(
-                StoredQuery(name=one.query.name, text=one.query.text, first_start=one.first_start)
-                for one in live
-            ),
-            newest_slice=max(slices, default=None),
-        )
-
-    def _note_delivered(self) -> None:
-        if self._checkpoint is None:
-            return
-        done = min((sink.done for sink in self._sinks), default=self._commit)
-        if done > self._checkpoint.delivered:
-            self._checkpoint.set_delivered(done)
-            self._checkpoint.prune(self._pipeline.oldest_needed())
-
-    def _flush(self) -> None:
-        for sink in self._sinks:
-            sink.flush()
-        self._note_delivered()
-
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        commits = checkpoint.commits()
-        if not commits:
-            return
-        last = commits[-1]
-        if last.stream != _described(self._pipeline.stream):
-            raise EngineError(
-                f"stream {self._pipeline.stream.name} is not that of checkpoint {checkpoint.folder}; "
-                f"declare it as before, or start a new checkpoint\n  there: {last.stream}\n"
-                f"  here:  {_described(self._pipeline.stream)}"
-            )
-        self._commit, self._batch = last.number, last.batch
-        for stored in last.queries:
-            live = self._pipeline.queries.get(stored.name)
-            if live is not None and live.query.text != stored.text:
-                raise EngineError(
-                    f"query {stored.name} is not the one that checkpoint {checkpoint.folder} holds; "
-                    "give it another name, or start a new checkpoint\n"
-                    f"  there: {stored.text}\n  here:  {live.query.text}"
-                )
-        self._pipeline.restore(last.clock, {stored.name: stored.first_start for stored in last.queries})
-        relations = self._pipeline.plan.relations
-        groupings = {fingerprint(one.grouping): one.grouping for one in relations}
-        predicates = [predicate for one in relations for predicate in one.predicates]
-        for grouping, stored_block, signatures in checkpoint.blocks(groupings, predicates):
-            primitives = {p for one in relations if one.grouping == grouping for p in one.primitives}
-            self._pipeline.states[grouping].add(stored_block.block(primitives, signatures))
-        for commit in commits:
-            if commit.number > checkpoint.delivered:
-                for sink in self._sinks:
-                    sink.deliver(commit.number, checkpoint.results(commit.number))
+    def _commit(self, report: BatchReport, *, batch: int | None = None) -> None:
+        began = perf_counter()
+        self._ledger.commit(self._pipeline, report, batch=batch)
+        seconds = {**report.seconds, "commit": perf_counter() - began}
+        self._on_batch(replace(report, seconds=seconds))
 
     def _watch_idle(self) -> None:
         assert self._idle_seconds is not None
         while self.active and not self._stopping.wait(self._idle_seconds / 4):
-            with self.lock:
+            with self._lock:
                 silent = monotonic() - self._last_batch_at >= self._idle_seconds
                 if silent and self._pipeline.clock.idle() != self._pipeline.clock:
-                    self._commit_and_deliver(self._pipeline.idle(self.spark))
+                    try:
+                        self._commit(self._pipeline.idle(self.spark))
+                    except Exception as error:
+                        _log.exception("the stream stops: closing idle windows failed")
+                        self._error = error
+                        self._stopping.set()
+                        return
                     self._last_batch_at = monotonic()
 
-    def _raise(self, error: StreamingQueryException) -> None:
+    def _raise(self, error: StreamingQueryException | None) -> None:
         cause = self._error
         if isinstance(cause, WeftError):
             raise cause
-        if self._stopping.is_set() and cause is None:
+        if cause is None and (error is None or self._stopping.is_set()):
             return
         raise EngineError(f"the stream stopped: {_first_line(cause or error)}") from (cause or error)
 
 
-def _described(stream: StreamDef) -> str:
-    """Return what stored partials depend on: the columns, and which of them is the time."""
-    columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
-    return f"({columns}) EVENT TIME {stream.time}" + (
-        f" UNIT '{stream.time_unit}'" if stream.time_unit else ""
-    )
-
-
-def _first_line(error: BaseException) -> str:
+def _first_line(error: BaseException | None) -> str:
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__

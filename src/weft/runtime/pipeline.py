@@ -4,84 +4,53 @@ Everything here is the state between batches; nothing here knows how batches com
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from time import perf_counter, time
+from types import EllipsisType
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.aggregates import arrow_type
 from weft.errors import EngineError, InternalError
+from weft.limits import DEFAULTS, Limits
 from weft.optimizer.cost import Fragmentation
-from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan
-from weft.optimizer.rules import Sharing, leaves, optimize
+from weft.optimizer.plan import Grouping, Relation, SharedPlan, leaf
+from weft.optimizer.rules import Sharing, leaves
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Sample
+from weft.predicates import Formula
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.runtime import decode
-from weft.runtime.answers import by_query, select
+from weft.runtime.answering import Answered, Asked, answer_due
 from weft.runtime.clock import Clock, RowCounts, Seen
-from weft.runtime.due import Advance, due_windows, every_window, oldest_needed, shapes
-from weft.runtime.finals import Finals, Rows, Times, Windows, finals
-from weft.runtime.fragments import Signatures
+from weft.runtime.due import Advance, oldest_needed, shapes
+from weft.runtime.lives import LiveQuery, after_all, expected_span, kept_since, until_of
 from weft.runtime.planner import Planner
-from weft.runtime.programs import Program, programs
+from weft.runtime.report import BatchReport
+from weft.runtime.running import RunningPlan, computed
 from weft.runtime.state import Block, RelationState
+from weft.runtime.warm import ALWAYS, Derivation, Derived, History
+from weft.spark.changes import SchemaWatch
 from weft.spark.columns import Udf
+from weft.spark.damaged import SPARK_ERRORS, SetAsideFile, readable
 from weft.spark.declarations import Tables
 from weft.spark.job import BatchJob, Bounds
+from weft.spark.quarantine import set_aside
 from weft.spark.sampling import take_sample
 from weft.spark.schemas import ddl
 from weft.spark.session import utc
 
+__all__ = ["BatchReport", "LiveQuery", "Pipeline"]
 _US = 1000
 _END_OF_TIME = (1 << 63) - 1
+_LOOSE_BATCHES, _LOOSE_PART = 16, 0.25
+"""For how many batches, and of what part of its predicates, a plan keeps what nobody asks for any more."""
 _FIRST_SPAN = 600_000_000
 """How much event time the first batch is taken to cover, in microseconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveQuery:
-    """A query and the time from which its windows may begin."""
-
-    query: LogicalQuery
-    first_start: int | None = None
-    """None for a query that was there before the first row."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchReport:
-    """What one batch did."""
-
-    counts: RowCounts
-    results: Mapping[str, pa.Table]
-    """New results by query."""
-    partial_ops: int = 0
-    """Rows aggregated into partials."""
-    final_ops: int = 0
-    """Partials combined into results."""
-    unshared_ops: int = 0
-    """Rows that the queries would aggregate if each ran alone."""
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    """Where the time went."""
-    failures: Mapping[str, int] = field(default_factory=dict)
-    """By query, how many rows or results failed in this batch and became NULL."""
-    blocks: Mapping[tuple[Grouping, int], Block] = field(default_factory=dict)
-    """What the batch added to each relation, by the relation's grouping and number in the plan."""
-    fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
-    """How the predicates of each shared relation split the batch's rows."""
-    replanned: bool = False
-    """Whether the plan is another than that of the batch before."""
-
-    @property
-    def windows(self) -> int:
-        """How many result rows there are."""
-        return sum(table.num_rows for table in self.results.values())
 
 
 class Pipeline:
@@ -95,44 +64,97 @@ class Pipeline:
         functions: Mapping[str, Udf] | None = None,
         slicing: Slicing = Slicing.PAIRED,
         sharing: Sharing = Sharing.AUTO,
+        limits: Limits = DEFAULTS,
     ) -> None:
         self.stream = stream
+        self._limits = limits
         self.clock = Clock()
         self.tables = tables if tables is not None else Tables()
         self.functions = functions if functions is not None else {}
         self.planner = Planner(slicing=slicing, sharing=sharing)
         self.queries: dict[str, LiveQuery] = {}
         self.states: dict[Grouping, RelationState] = {}
-        self.plan: SharedPlan = optimize((), slicing)
         self.fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
         """How the predicates of each shared relation of the current plan split the last batch."""
+        self._running: RunningPlan | None = None
         self._stale = True
-        self._job: BatchJob | None = None
-        self._signatures: Sequence[Signatures] = ()
-        self._programs: Mapping[Program, Sequence[Answer]] = {}
-        self._windows = np.empty((0, 3), dtype=np.int64)
+        """Whether a query has joined that the plan does not answer."""
+        self._loose_for: int | None = None
+        """For how many batches the plan has kept what nobody asks for any more."""
+        self._tried: frozenset[object] = frozenset()
+        """What Spark is known to compute."""
         self._span = _FIRST_SPAN
+        self._history = History(slicing)
+        self._derivations: dict[tuple[Grouping, Formula], Derivation] = {}
+        self._waiting: dict[str, None] = {}
+        self._watch = SchemaWatch(stream)
 
-    def add(self, query: LogicalQuery) -> None:
-        """Let a query join before the next batch."""
-        # Its first window is the first that begins after all data already aggregated.
-        newest = self.clock.newest
-        self.queries[query.name] = LiveQuery(query=query, first_start=None if newest is None else newest + 1)
-        self._stale = True
+    @property
+    def plan(self) -> SharedPlan:
+        """The plan in effect; there is none before the first batch."""
+        if self._running is None:
+            return SharedPlan(relations=(), answers=(), slicing=self.planner.slicing)
+        return self._running.plan
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The queries whose past windows will be answered with the next report."""
+        return tuple(self._waiting)
+
+    def add(self, query: LogicalQuery, *, since: int | EllipsisType | None = ...) -> LiveQuery:
+        """Let a query join before the next batch.
+
+        Its windows begin after all data already aggregated, or earlier if the partials at hand answer them
+        exactly; those that have ended by now are answered with the next report. Where `since` is given, its
+        windows begin then (None: with the first row).
+        """
+        own, after = leaf(query), after_all(self.clock)
+        found = self._history.find(own)
+        if found is None or self._running is None or not self._running.join(query, own, found):
+            found, self._stale = None, True
+        elif found.derived is not None:
+            self._derive(own, found.derived)
+        if since is ...:
+            since = after if found is None else None if found.since == ALWAYS else found.since
+            if since != after:
+                self._waiting[query.name] = None
+        derivation = None if since == after else self._derivations.get((own.grouping, own.predicates[0]))
+        live = LiveQuery(
+            query=query, first_start=since, until=until_of(query, self.clock), derivation=derivation
+        )
+        self.queries[query.name] = live
+        return live
+
+    def _derive(self, own: Relation, derived: Derived) -> None:
+        """Give a bit to a predicate that follows from others, in partials at hand and in those to come."""
+        state = self.states[own.grouping]
+        state.settle()
+        state.fragments.derive(derived.predicate, derived.sources, derived.patterns)
+        self._history.note(own, derived)
+        self._derivations[own.grouping, derived.predicate] = derived.stored()
 
     def try_out(self, query: LogicalQuery, spark: SparkSession) -> None:
         """Have Spark look at a query before it joins others: what it refuses must not stop them."""
+        plan = leaves([query], self.planner.slicing)
+        if self._tried.issuperset(computed(plan)):
+            return
         try:
-            plan = leaves([query], self.planner.slicing)
             job = BatchJob(plan, self.stream, self.tables, self.functions)
             job.run(spark.createDataFrame([], ddl(self.stream.columns)), Bounds(watermark=None, future=None))
         except (PySparkException, TypeError, InternalError) as error:
             raise EngineError(f"query {query.name} cannot be run: {str(error).splitlines()[0]}") from error
 
     def remove(self, name: str) -> None:
-        """Let a query leave before the next batch."""
+        """Let a query leave before the next batch.
+
+        What only it asked for is computed until the next change of the plan, but not for many batches.
+        """
         del self.queries[name]
-        self._stale = True
+        self._waiting.pop(name, None)
+        if self._running is not None:
+            self._running.leave(name)
+        if self._loose_for is None:
+            self._loose_for = 0
 
     def process(self, batch: DataFrame) -> BatchReport:
         """Aggregate a batch and answer the windows that are due after it."""
@@ -140,31 +162,62 @@ class Pipeline:
             return self._process(batch)
 
     def _process(self, batch: DataFrame) -> BatchReport:
-        began = perf_counter()
+        began, former, before = perf_counter(), self._running, self.clock
         self.tables.refresh_due()
-        former = self.plan
-        job = self._compiled(batch)
-        planned = perf_counter()
-        before = self.clock
-        result = job.run(batch, self._bounds())
+        bounds, files = self.bounds(), list[SetAsideFile]()
+        try:
+            running, planned, result = self._aggregate(batch, bounds)
+        except SPARK_ERRORS:
+            # Files that cannot be read are set aside as a whole; if there are none, something else is wrong.
+            batch, files = readable(batch, self.stream)
+            if not files:
+                raise
+            running, planned, result = self._aggregate(batch, bounds)
         ran = perf_counter()
-        seen = decode.seen(job, result)
-        blocks = self._blocks(job, result)
-        self.clock = before.after(seen, self.stream)
-        self._note(job, result, seen, () if before.watermark is None else list(blocks.values()))
-        self._span = self._expected_span(before)
+        seen = decode.seen(running.job, result)
+        counts = seen.counts + RowCounts(corrupt=sum(file.rows for file in files))
+        blocks = self._blocks(running, result)
+        self.clock = before.after(replace(seen, counts=counts), self.stream)
+        self._note(running.job, result, seen, () if before.watermark is None else list(blocks.values()))
+        self._span = expected_span(self._span, before, self.clock)
+        # Queries may leave with the answers.
+        plan, failures = self.plan, Counter(decode.failures(running.job, result))
+        self.queries = {name: live.decided(self.clock) for name, live in self.queries.items()}
         report = self._answer(batch.sparkSession, self.clock.advance_from(before))
+        aside = partial(set_aside, batch, self.stream, bounds, files)
         return replace(
             report,
-            counts=seen.counts,
+            counts=counts,
             seconds={"plan": planned - began, "spark": ran - planned, "finals": perf_counter() - ran},
-            failures=Counter(report.failures) + Counter(decode.failures(job, result)),
+            failures=failures + Counter(report.failures),
             blocks=blocks,
             fragmentations=self.fragmentations,
-            replanned=self.plan is not former,
+            replanned=running is not former,
             partial_ops=sum(block.rows for block in blocks.values()),
-            unshared_ops=decode.unshared_operations(self.plan, job, result),
+            unshared_ops=decode.unshared_operations(plan, running.job, result),
+            set_aside=aside if counts.quarantined or counts.late else None,
+            notices=(*(file.notice(self.stream) for file in files), *self._watch.look(batch)),
         )
+
+    def _aggregate(self, batch: DataFrame, bounds: Bounds) -> tuple[RunningPlan, float, pa.Table]:
+        """Plan, if need be, and run the job; return the plan, when it was ready, and the job's result."""
+        running = self._compiled(batch)
+        planned = perf_counter()
+        try:
+            result = running.job.run(batch, replace(bounds, groups=self.planner.groups_per_slice(self.plan)))
+        except BaseException:
+            # What has failed must not be tried again as it is, should the query at fault have left.
+            self._stale = True
+            raise
+        self._ran()
+        return running, planned, result
+
+    def _ran(self) -> None:
+        """Take note of a batch that Spark had no objections to."""
+        if not self._tried:
+            self._tried = frozenset(computed(self.plan))
+        if self._loose_for is not None:
+            self._loose_for += 1
 
     def _note(self, job: BatchJob, result: pa.Table, seen: Seen, blocks: Sequence[Block]) -> None:
         """Remember what the batch tells of the plan."""
@@ -186,7 +239,7 @@ class Pipeline:
         self.clock = self.clock.ended(
             max((one.query.window.range_ms for one in self.queries.values()), default=0)
         )
-        return report
+        return replace(report, ended=(*report.ended, *self._end()))
 
     def idle(self, spark: SparkSession) -> BatchReport:
         """Close the windows that only the delay holds open: the stream has fallen silent."""
@@ -195,36 +248,56 @@ class Pipeline:
         with utc(spark):
             return self._answer(spark, self.clock.advance_from(before))
 
-    def _compiled(self, batch: DataFrame | None) -> BatchJob:
-        """Return the job of the current plan, made anew when queries came or went or another plan pays.
+    def answer_warm(self, spark: SparkSession) -> BatchReport:
+        """Answer the past windows of queries that joined since the last report, without a batch."""
+        now = self.clock.watermark
+        if now is None or not self._waiting:
+            return BatchReport(counts=RowCounts(), results={})
+        with utc(spark):
+            return self._answer(spark, Advance(before=now, now=now))
+
+    def _compiled(self, batch: DataFrame | None) -> RunningPlan:
+        """Return the plan in effect, made anew when queries came or went or another plan pays.
 
         What is planned without a batch at hand is planned again with the first.
         """
-        queries = [live.query for live in self.queries.values()]
-        if self._stale or self._job is None or (self.planner.provisional and batch is not None):
+        running, queries = self._running, [live.query for live in self.queries.values()]
+        provisional = self.planner.provisional and batch is not None
+        if running is None or self._stale or self._is_loose(running) or provisional:
+            plan = None if running is None else self.planner.grown(running.plan, queries)
             sampler = None if batch is None else partial(self._sample, batch)
-            plan = self.planner.plan(queries, sampler)
-            self._stale = False
+            plan = self.planner.plan(queries, sampler) if plan is None else plan
+            tight = True
         else:
-            plan = self.plan if batch is None else self.planner.reconsider(self.plan, queries)
-        if self._job is None or plan is not self.plan:
-            self._adopt(plan)
-        assert self._job is not None
-        return self._job
+            keeps = batch is None or self._loose_for is not None
+            plan = running.plan if keeps else self.planner.reconsider(running.plan, queries)
+            tight = plan is not running.plan
+        if running is None or self._stale or not running.computes_all_of(plan):
+            running = self._adopt(plan)
+            self._stale = False
+        if tight:
+            self._loose_for = None
+        return running
 
     def _sample(self, batch: DataFrame, apart: SharedPlan) -> Sample:
         return take_sample(batch, apart, self.stream, self.tables, self.functions)
 
-    def _adopt(self, plan: SharedPlan) -> None:
+    def _is_loose(self, running: RunningPlan) -> bool:
+        """Say whether what nobody asks for any more is worth a change of the plan."""
+        return self._loose_for is not None and (
+            self._loose_for >= _LOOSE_BATCHES or running.unasked > _LOOSE_PART
+        )
+
+    def _adopt(self, plan: SharedPlan) -> RunningPlan:
         """Let a plan take effect; what was aggregated under others stays as it is."""
-        self.plan, self.fragmentations = plan, ()
-        self._job = BatchJob(plan, self.stream, self.tables, self.functions)
-        self._signatures = [
-            Signatures(predicates=one.predicates, bits=one.signatures) for one in self._job.fragments.numbered
-        ]
-        self._programs = programs(plan)
+        job = BatchJob(plan, self.stream, self.tables, self.functions)
+        self._running, self._tried, self.fragmentations = RunningPlan(plan, job), frozenset(), ()
         self.states = {relation.grouping: self._state(relation.grouping) for relation in plan.relations}
-        self._windows = shapes({live.query.window for live in self.queries.values()})
+        after = after_all(self.clock)
+        self._history.adopt(plan, since=ALWAYS if after is None else after)
+        asked = {(one.grouping, predicate) for one in plan.relations for predicate in one.predicates}
+        self._derivations = {key: one for key, one in self._derivations.items() if key in asked}
+        return self._running
 
     def _state(self, grouping: Grouping) -> RelationState:
         """Return a grouping's partials so far, less those that nobody asks for any more."""
@@ -238,7 +311,8 @@ class Pipeline:
         )
         return state
 
-    def _bounds(self) -> Bounds:
+    def bounds(self) -> Bounds:
+        """Return what the next batch's rows are judged by."""
         skew = self.stream.skew_ms
         future = None if skew is None else int(time() * 1_000_000) + skew * _US
         return Bounds(
@@ -248,72 +322,56 @@ class Pipeline:
             groups=self.planner.groups_per_slice(self.plan),
         )
 
-    def _blocks(self, job: BatchJob, result: pa.Table) -> dict[tuple[Grouping, int], Block]:
+    def _blocks(self, running: RunningPlan, result: pa.Table) -> dict[tuple[Grouping, int], Block]:
         added: dict[tuple[Grouping, int], Block] = {}
-        for index, relation in enumerate(self.plan.relations):
-            block = decode.block(job, index, result, self._signatures[index])
+        for index, relation in enumerate(running.plan.relations):
+            block = decode.block(running.job, index, result, running.signatures[index])
             self.states[relation.grouping].add(block)
             added[relation.grouping, index] = block
         return added
 
-    def _expected_span(self, before: Clock) -> int:
-        """Return how far past the watermark the next batch is expected to reach: twice as far as this one."""
-        newest, oldest = self.clock.newest, self.clock.oldest
-        if newest is None or oldest is None:
-            return 0
-        if before.watermark is None:
-            return 2 * (newest - oldest)
-        return max(self._span // 2, 2 * (newest - before.watermark))
-
     def _answer(self, spark: SparkSession, advance: Advance) -> BatchReport:
-        tables: dict[str, list[pa.Table]] = {}
-        final_ops, failed = 0, Counter[str]()
-        if advance.now is None or advance.now != advance.before:
-            for program, answers in self._programs.items():
-                for piece in self._program(program, answers, advance):
-                    final_ops += piece.operations
-                    shown, broken = select(spark, program, piece.table, self.functions)
-                    failed.update(answers[number].query.name for number in (*piece.overflows, *broken))
-                    for name, table in by_query(shown, answers):
-                        tables.setdefault(name, []).append(table)
-            oldest = self.oldest_needed() if advance.now is not None else _END_OF_TIME
-            for state in self.states.values():
-                state.evict(oldest)
-        results = {name: pa.concat_tables(parts) for name, parts in tables.items()}
-        return BatchReport(counts=RowCounts(), results=results, final_ops=final_ops, failures=failed)
+        found = Answered()
+        moved = advance.now is None or advance.now != advance.before
+        if moved or self._waiting:
+            asked = Asked(
+                states=self.states,
+                queries=self.queries,
+                waiting=self._waiting,
+                clock=self.clock,
+                functions=self.functions,
+                limits=self._limits,
+            )
+            programs = {} if self._running is None else self._running.programs
+            found = answer_due(spark, programs, advance, asked)
+            self._waiting = {}
+        if moved:
+            self._evict(self.oldest_needed() if advance.now is not None else _END_OF_TIME)
+        for name in found.broken:
+            self.remove(name)
+        return BatchReport(
+            counts=RowCounts(),
+            results=found.results(),
+            final_ops=found.final_ops,
+            failures=found.failures,
+            broken=found.broken,
+            ended=self._end(),
+        )
 
-    def _program(self, program: Program, answers: Sequence[Answer], advance: Advance) -> Iterable[Finals]:
-        state = self.states[answers[0].grouping]
-        predicates = dict.fromkeys(answer.predicate for answer in answers)
-        numbers = {predicate: number for number, predicate in enumerate(predicates)}
-        tested = np.array([numbers[answer.predicate] for answer in answers], dtype=np.int32)
-        due = self._due(program, answers, advance, state, tested)
-        return finals(state, program, due, list(predicates)) if len(due) else ()
+    def _evict(self, oldest: int) -> None:
+        """Forget slices that no open window holds."""
+        for state in self.states.values():
+            state.evict(oldest)
+        after = after_all(self.clock)
+        if after is not None:
+            self._history.evict(min(oldest, after))
 
-    def _due(
-        self,
-        program: Program,
-        answers: Sequence[Answer],
-        advance: Advance,
-        state: RelationState,
-        tested: npt.NDArray[np.int32],
-    ) -> Windows:
-        windows = shapes(answer.query.window for answer in answers)
-        find = self._every if program.emit_empty else due_windows
-        query, end = find(windows, advance, state.starts())
-        start = end - windows[query, 0] * _US
-        firsts = [self.queries[answer.query.name].first_start for answer in answers]
-        joined = np.array([-_END_OF_TIME if first is None else first for first in firsts], dtype=np.int64)
-        due = Windows(query=query.astype(np.int32), start=start, end=end, predicate=tested[query])
-        return due.take(np.flatnonzero(start >= joined[query]))
-
-    def _every(self, windows: Times, advance: Advance, starts: Times) -> tuple[Rows, Times]:
-        """Return all windows in the stream's span, with or without rows."""
-        oldest, newest = self.clock.oldest, self.clock.newest
-        if oldest is None or newest is None:
-            return due_windows(windows, advance, starts[:0])
-        after = oldest if advance.before is None else max(oldest, advance.before)
-        return every_window(windows, after_us=after, newest_us=newest, now_us=advance.now)
+    def _end(self) -> tuple[str, ...]:
+        """Let queries go whose lifetime is over."""
+        over = [name for name, live in self.queries.items() if live.is_over(self.clock.watermark)]
+        for name in over:
+            self.remove(name)
+        return tuple(over)
 
     def answers(self, queries: Sequence[LogicalQuery]) -> bool:
         """Say whether the current plan is that of exactly these queries."""
@@ -323,13 +381,21 @@ class Pipeline:
         """Return the start of the oldest window still open: what lies before it can be forgotten."""
         if self.clock.watermark is None:
             return -_END_OF_TIME
-        return oldest_needed(self._windows, self.clock.watermark) if len(self._windows) else _END_OF_TIME
+        windows = shapes({live.query.window for live in self.queries.values()})
+        return oldest_needed(windows, self.clock.watermark) if len(windows) else _END_OF_TIME
 
-    def restore(self, clock: Clock, first_starts: Mapping[str, int | None]) -> None:
-        """Go back to a clock; queries it does not know join after it."""
+    def restore(self, clock: Clock, known: Mapping[str, LiveQuery]) -> None:
+        """Go back to a clock; queries that are not among those known then join after it."""
         self.clock = clock
         for name, live in self.queries.items():
-            joins_late = None if clock.newest is None else clock.newest + 1
-            self.queries[name] = replace(live, first_start=first_starts.get(name, joins_late))
+            self.queries[name] = known.get(name) or replace(
+                live, first_start=after_all(clock), until=until_of(live.query, clock)
+            )
+        own = {name: leaf(live.query) for name, live in known.items() if name in self.queries}
+        for name, one in own.items():
+            derivation = known[name].derivation
+            if derivation is not None:
+                self._derivations[one.grouping, one.predicates[0]] = derivation
+        self._history.recall((one, kept_since(known[name], clock.watermark)) for name, one in own.items())
         self._stale = True
         self._compiled(None)

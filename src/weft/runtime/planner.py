@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
-from weft.optimizer.fragments import cost, measured_key, roots_of
-from weft.optimizer.plan import SharedPlan
+from weft.expression import Expression
+from weft.optimizer.fragments import MOST_CELLS, cost, measured_key, roots_of
+from weft.optimizer.plan import Grouping, Relation, SharedPlan, answer, leaf, union
 from weft.optimizer.rules import Sharing, leaves, optimize, share_slices
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Sample, Statistics
+from weft.predicates import Cut, Formula, tests
 from weft.query.logical import LogicalQuery
 
 TakeSample = Callable[[SharedPlan], Sample]
@@ -17,6 +20,10 @@ _WORTH = 0.8
 _WORTH_MICROSECONDS = 50_000.0
 """…and saves at least so much in a batch: making a plan is not free."""
 _REMEMBERED = 256
+_MORE_ROOTS = 3
+"""A plan may grow by so many roots until it is made anew."""
+_RIPE = 8
+"""A plan that has grown by half is made anew after so many batches."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,12 +48,18 @@ class Planner:
     """What the current plan was chosen by."""
     _expected_groups: Mapping[object, float] = field(default_factory=dict)
     """How many groups each relation of the current plan is expected to have in a batch."""
+    _planned: frozenset[tuple[Grouping, Formula]] = frozenset()
+    """The predicates that the plan was last made for, rather than grown."""
+    _age: int = 0
+    """Batches since then."""
+    _leaves: dict[str, tuple[LogicalQuery, Relation]] = field(default_factory=dict)
 
     def plan(self, queries: Sequence[LogicalQuery], take_sample: TakeSample | None) -> SharedPlan:
         """Plan queries anew; without a batch at hand, by what would be expected of any stream."""
-        self._batches, self._patience = 0, 1
+        self._batches, self._patience, self._age = 0, 1, 0
         self._sample, self.provisional, self._expected = None, False, None
         apart = leaves(queries, self.slicing)
+        self._planned = frozenset((one.grouping, one.predicates[0]) for one in apart.relations)
         several = len({(one.grouping, one.predicates) for one in apart.relations}) > len(
             {one.grouping for one in apart.relations}
         )
@@ -59,6 +72,44 @@ class Planner:
         self._sample = sample
         statistics = self._statistics(sample)
         return self._chosen(optimize(queries, self.slicing, statistics, self.sharing), statistics)
+
+    def grown(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan | None:
+        """Return the plan of other queries in which predicates share as they do now, without looking at rows.
+
+        A new predicate joins a root that tests what it tests. None if that cannot be, or if the plan has
+        changed so much that one made anew is likely to be better.
+        """
+        if self.provisional or self.sharing not in (Sharing.AUTO, Sharing.JOINT):
+            return None
+        own = [self._leaf(query) for query in queries]
+        self._leaves = {query.name: (query, one) for query, one in zip(queries, own, strict=True)}
+        several: dict[tuple[Grouping, Formula], list[Relation]] = {}
+        for one in own:
+            several.setdefault((one.grouping, one.predicates[0]), []).append(one)
+        if self._age >= _RIPE and 2 * len(self._planned & several.keys()) < len(several):
+            return None
+        roots = _placed(plan, several)
+        if len(roots) > len(plan.relations) + (_MORE_ROOTS if self.sharing is Sharing.AUTO else 0):
+            return None
+        relations = [replace(union(root.members), shared=root.shares) for root in roots]
+        # Rows are counted in the first relation's copy, which every row must have: see weft.spark.job.
+        relations.sort(key=lambda one: not one.shared)
+        place = {
+            (one.grouping, predicate): number
+            for number, one in enumerate(relations)
+            for predicate in one.predicates
+        }
+        answers = tuple(
+            answer(query, one, place[one.grouping, one.predicates[0]])
+            for query, one in zip(queries, own, strict=True)
+        )
+        self._sample, self._expected = None, None
+        self._per_slice = (1.0,) * len(relations)
+        return SharedPlan(relations=tuple(relations), answers=answers, slicing=self.slicing)
+
+    def _leaf(self, query: LogicalQuery) -> Relation:
+        known = self._leaves.get(query.name)
+        return known[1] if known is not None and known[0] is query else leaf(query)
 
     def _chosen(self, plan: SharedPlan, statistics: Statistics | None) -> SharedPlan:
         """Note what a plan is expected to do."""
@@ -106,6 +157,7 @@ class Planner:
         if not rows:
             return
         self._batches += 1
+        self._age += 1
         # Batches differ; a mean that favours the latest follows them without jumping.
         self._rows = rows if self._rows is None else (self._rows + rows) / 2
         self._span_ms = span_ms if self._span_ms is None else (self._span_ms + span_ms) / 2
@@ -129,3 +181,66 @@ class Planner:
         if self._rows is not None and self._span_ms is not None:
             return replace(found, rows=self._rows, span_ms=max(self._span_ms, 1.0), groups=groups)
         return found
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """A root that leaves are put into."""
+
+    grouping: Grouping
+    expressions: frozenset[Expression]
+    shared: bool = True
+    members: list[Relation] = field(default_factory=list)
+    cuts: dict[Expression, frozenset[Cut]] = field(default_factory=dict)
+
+    @property
+    def shares(self) -> bool:
+        """Whether a row is aggregated once: a lone predicate has nothing to tell apart."""
+        return self.shared or len({one.predicates for one in self.members}) == 1
+
+    def takes(self, one: Relation, cuts: Mapping[Expression, frozenset[Cut]]) -> bool:
+        """Say whether a predicate tests nothing new here, and leaves the grid small enough."""
+        if self.grouping != one.grouping or not self.expressions.issuperset(cuts):
+            return False
+        return prod(len(some) + 2 for some in self._with(cuts).values()) <= MOST_CELLS
+
+    def put(self, several: Sequence[Relation], cuts: Mapping[Expression, frozenset[Cut]]) -> None:
+        """Add the leaves of one predicate."""
+        self.members += several
+        self.cuts = self._with(cuts)
+
+    def _with(self, cuts: Mapping[Expression, frozenset[Cut]]) -> dict[Expression, frozenset[Cut]]:
+        more = {one: self.cuts.get(one, frozenset()) | some for one, some in cuts.items()}
+        return {**self.cuts, **more}
+
+
+def _placed(plan: SharedPlan, several: Mapping[tuple[Grouping, Formula], Sequence[Relation]]) -> list[_Place]:
+    """Return the roots of the given leaves.
+
+    Predicates stay in their roots. New ones join a root that tests all that they test, or make new ones.
+    """
+    roots: list[_Place] = []
+    homes: dict[tuple[Grouping, Formula], _Place] = {}
+    for one in plan.relations:
+        tested = frozenset(test.expression for predicate in one.predicates for test in tests(predicate))
+        roots.append(_Place(one.grouping, tested, one.shared))
+        homes |= {(one.grouping, predicate): roots[-1] for predicate in one.predicates}
+    for key, own in several.items():
+        if key in homes:
+            homes[key].put(own, _cuts(key[1]))
+    for key, own in several.items():
+        if key not in homes:
+            cuts = _cuts(key[1])
+            home = next((root for root in roots if root.takes(own[0], cuts)), None)
+            if home is None:
+                home = _Place(key[0], frozenset(cuts))
+                roots.append(home)
+            home.put(own, cuts)
+    return [root for root in roots if root.members]
+
+
+def _cuts(predicate: Formula) -> dict[Expression, frozenset[Cut]]:
+    found: dict[Expression, frozenset[Cut]] = {}
+    for one in tests(predicate):
+        found[one.expression] = found.get(one.expression, frozenset()) | frozenset(one.values.cuts)
+    return found

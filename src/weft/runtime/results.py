@@ -3,11 +3,22 @@
 import pyarrow as pa
 
 from weft.aggregates import arrow_type
+from weft.expression import Slot, SlotKind
 from weft.query.logical import LogicalQuery
+from weft.sinks import with_keys
 
 
 def result_schema(query: LogicalQuery) -> pa.Schema:
-    """Return the columns of a query's results: the window's bounds, then what it selects."""
+    """Return the columns of a query's results: the window's bounds, then what it selects.
+
+    If it selects all that it groups by, the schema notes which columns tell rows of a window apart.
+    """
     moment = pa.timestamp("us", "UTC")
     outputs = [(output.name, arrow_type(output.expression.type)) for output in query.outputs]
-    return pa.schema([("window_start", moment), ("window_end", moment), *outputs])
+    schema = pa.schema([("window_start", moment), ("window_end", moment), *outputs])
+    names = {
+        output.expression.index: output.name
+        for output in query.outputs
+        if isinstance(output.expression, Slot) and output.expression.kind is SlotKind.KEY
+    }
+    return with_keys(schema, list(names.values())) if len(names) == len(query.keys) else schema

@@ -1,26 +1,54 @@
 """A run: the streams that are being answered together, each in a loop of its own."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
+from time import monotonic
 from urllib.parse import quote
+from uuid import uuid4
 
 import pyarrow as pa
 
+from weft.errors import EngineError, UserError
+from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.query.logical import LogicalQuery
-from weft.runtime.checkpoint import Checkpoint
+from weft.runtime.aside import Aside
+from weft.runtime.checkpoint import Checkpoint, Recovered
+from weft.runtime.ledger import Ledger, described, registered, restore
+from weft.runtime.lives import LiveQuery
 from weft.runtime.loop import Loop, Trigger
-from weft.runtime.pipeline import BatchReport, Pipeline
+from weft.runtime.pipeline import Pipeline
+from weft.runtime.registry import QueryState, Registered, Registry
+from weft.runtime.report import BatchReport
+from weft.runtime.requests import CarryOut, Requests
 from weft.runtime.results import result_schema
-from weft.runtime.sinks import CallbackSink, MemorySink, ParquetSink, Sink
+from weft.runtime.status import EngineStatus, StreamStatus
+from weft.sinks import Delivery, MemorySink, ParquetSink, Sink
 from weft.spark.declarations import Declarations
+from weft.storage import Folder, open_folder
+from weft.storage.lock import Holder, Lock
+from weft.storage.mailbox import Mailbox
 
 OnBatch = Callable[[str, BatchReport], None]
 """Told the stream's name and what a batch did."""
 Tell = Callable[[str, pa.Table], None]
 """Told a query's name and its new results."""
+Bind = Callable[[str, str], LogicalQuery]
+"""Makes a query of its name and text."""
+MakeSink = Callable[[], Sink]
+"""Makes a sink; each stream has its own."""
+_QUARANTINE = "quarantine"
+_RESERVED = frozenset({_QUARANTINE, "requests", "answers"})
+"""Folders of a checkpoint that are no stream's."""
+_LOOK_SECONDS = 0.5
+"""How often who waits looks whether a stop was asked for."""
+_log = logging.getLogger("weft.runtime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +57,15 @@ class RunOptions:
 
     slicing: Slicing
     sharing: Sharing
-    out: Path | None
-    checkpoint: Path | None
-    sinks: tuple[Sink, ...]
+    limits: Limits
+    out: str | Path | None
+    checkpoint: str | Path | None
+    sinks: tuple[Sink | MakeSink, ...]
     keep: bool
     """Whether all results are held in memory."""
+    quarantine: str | Path | None = None
+    late: str | Path | None = None
+    """Where rows go that cannot be used, and late ones; quarantined rows go into a checkpoint by default."""
     trigger: Trigger
     idle_seconds: float | None
 
@@ -43,65 +75,186 @@ class Live:
     """A stream that is being answered, or was last."""
 
     pipeline: Pipeline
+    ledger: Ledger
     loop: Loop
+    memory: MemorySink | None
+    out: ParquetSink | None
+    notices: list[str]
 
 
 class Run:
     """Everything between a start and a stop."""
 
     def __init__(
-        self, declared: Declarations, options: RunOptions, *, tell: Tell, on_batch: OnBatch | None
+        self,
+        declared: Declarations,
+        options: RunOptions,
+        *,
+        bind: Bind,
+        tell: Tell,
+        on_batch: OnBatch | None,
+        carry_out: CarryOut,
     ) -> None:
         self._declared, self._options = declared, options
-        self._on_batch = on_batch
-        self.memory = MemorySink() if options.keep else None
-        kept: list[Sink] = [] if self.memory is None else [self.memory]
-        self._sinks = [*kept, CallbackSink(tell), *options.sinks]
+        self._bind, self._tell, self._on_batch = bind, tell, on_batch
         self.streams: dict[str, Live] = {}
-        self.failures: dict[str, int] = {}
-        """By query, how many rows or results failed and became NULL."""
-        self.retired: set[str] = set()
-        """The queries that were removed: their names stay theirs, for their results are kept by name."""
+        self._known: dict[str, LogicalQuery] = {}
         self.active = True
+        self.stop_asked = threading.Event()
+        """Set when another terminal has asked for a stop."""
+        self._stopping = threading.Event()
+        self._lock: Lock | None = None
+        self._requests: Requests | None = None
+        self._root: Folder | None = None
+        self.origin = ""
+        """What the checkpoint's commits are counted in."""
+        if options.checkpoint is not None:
+            self._root = open_folder(options.checkpoint, lambda: declared.session)
+            self._lock = Lock(self._root, on_loss=self._lost)
+            self.origin = _identity(self._root)
+            mailbox = Mailbox(self._root)
+            mailbox.discard("stop", "list", "show")
+            self._requests = Requests(mailbox, carry_out)
 
-    def start(self, name: str, queries: Sequence[LogicalQuery]) -> None:
-        """Begin to answer a stream."""
+    def stored_streams(self) -> list[str]:
+        """Return the declared streams that the checkpoint knows of."""
+        if self._root is None:
+            return []
+        there = set(self._root.names())
+        return [name for name in self._declared.streams if _folder_of(name) in there]
+
+    def known(self) -> list[LogicalQuery]:
+        """Return the queries of all streams, whether they run or not."""
+        return list(self._known.values())
+
+    def start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool = False) -> None:
+        """Begin to answer a stream, with the queries that the checkpoint knows beside the given.
+
+        `live` tells that the given are added while the engine runs: no workload names them.
+        """
         frame = self._declared.rows(name)
-        folder = self._options.checkpoint
-        stored = None if folder is None else Checkpoint(folder / quote(name, safe=""))
-        pipeline = self._pipeline(name, queries)
+        checkpoint = None if self._root is None else Checkpoint(self._root.folder(_folder_of(name)))
+        recovered = None
+        if checkpoint is not None:
+            checkpoint.tidy()
+            recovered = checkpoint.recover()
+        pipeline = self._pipeline(name)
+        notices: list[str] = []
+        registry = Registry() if recovered is None else recovered.registry
+        if recovered is not None:
+            _check(pipeline, recovered, queries, checkpoint)
+        running, new = self._merged(queries, registry, notices)
+        for query in running.values():
+            pipeline.add(query)
+        if recovered is not None:
+            restore(pipeline, running, recovered)
+        for query in new:
+            number = -1 if recovered is None else recovered.last.number
+            joined = registered(pipeline.queries[query.name], commit=number + 1, added_live=live)
+            registry.put(joined)
+        self.streams[name] = self._live(name, frame, pipeline, registry, checkpoint, recovered, notices)
+        self._known |= running
+        self.streams[name].loop.start(self._options.trigger)
+
+    def accept_requests(self) -> None:
+        """Begin to carry out what other terminals ask for."""
+        if self._requests is not None:
+            self._requests.start()
+
+    def _live(
+        self,
+        name: str,
+        frame: object,
+        pipeline: Pipeline,
+        registry: Registry,
+        checkpoint: Checkpoint | None,
+        recovered: Recovered | None,
+        notices: list[str],
+    ) -> Live:
+        memory = MemorySink() if self._options.keep else None
+        out = self._parquet(pipeline)
+        made = [one if isinstance(one, Sink) else one() for one in self._options.sinks]
+        deliveries = [self._delivery(one, name, checkpoint) for one in (*([out] if out else []), *made)]
+        ledger = Ledger(
+            registry=registry,
+            checkpoint=checkpoint,
+            recovered=recovered,
+            deliveries=deliveries,
+            inline=[memory] if memory else [],
+        )
         loop = Loop(
             pipeline,
-            frame,
-            sinks=[*self._sinks, *_parquet(self._options.out, queries, stored)],
-            checkpoint=stored,
+            frame,  # type: ignore[arg-type]
+            ledger,
+            spark_folder=None if checkpoint is None else checkpoint.spark_uri,
+            aside=self._aside(name),
             on_batch=self._observer(name),
             idle_seconds=self._options.idle_seconds,
         )
-        self.streams[name] = Live(pipeline, loop)
-        loop.start(self._options.trigger)
+        return Live(pipeline, ledger, loop, memory, out, notices)
 
-    def add(self, query: LogicalQuery, others: Iterable[LogicalQuery]) -> None:
+    def _merged(
+        self, queries: Sequence[LogicalQuery], registry: Registry, notices: list[str]
+    ) -> tuple[dict[str, LogicalQuery], list[LogicalQuery]]:
+        """Return the queries that run on or join, and those of them that the registry does not know."""
+        named = {query.name: query for query in queries}
+        running: dict[str, LogicalQuery] = {}
+        for entry in list(registry):
+            query = named.get(entry.name)
+            if query is None and not entry.live:
+                registry.forget(entry.name)
+                if entry.state is not QueryState.DROPPED:
+                    notices.append(f"query {entry.name} is not in the workload any more: dropped")
+                continue
+            query = query or self._bring_back(entry, registry, notices)
+            if query is not None and entry.state is QueryState.RUNNING:
+                running[entry.name] = query
+            elif query is not None:
+                self._known[entry.name] = query
+                notices.append(f"query {entry.name} stays {entry.state}; weft resume brings it back")
+        new = [query for query in queries if query.name not in registry]
+        for query in new:
+            running[query.name] = query
+        for notice in notices:
+            _log.info("notice", extra={"notice": notice})
+        return running, new
+
+    def _bring_back(self, entry: Registered, registry: Registry, notices: list[str]) -> LogicalQuery | None:
+        """Return a query that was added while an earlier run was under way."""
+        try:
+            return self._bind(entry.name, entry.text)
+        except UserError as error:
+            registry.change(entry.name, state=QueryState.FAILED, error=str(error))
+            notices.append(f"query {entry.name} cannot run on: {error}")
+            return None
+
+    def add(self, query: LogicalQuery) -> LiveQuery | None:
         """Let a query join at the next batch boundary, or its stream start with it."""
         live = self.streams.get(query.stream)
         if live is None:
-            self.start(query.stream, [*(one for one in others if one.stream == query.stream), query])
-            return
+            self.start(query.stream, [query], live=True)
+            return self.streams[query.stream].pipeline.queries.get(query.name)
         live.pipeline.try_out(query, live.loop.spark)
-        with live.loop.lock:
-            live.pipeline.add(query)
+        if live.out is not None:
+            live.out.expect(query.name, result_schema(query))
+        return live.loop.add(query)
 
-    def remove(self, query: LogicalQuery) -> None:
+    def leave(self, query: LogicalQuery, state: QueryState | None) -> None:
         """Let a query leave at the next batch boundary."""
-        live = self.streams[query.stream]
-        with live.loop.lock:
-            live.pipeline.remove(query.name)
-        self.retired.add(query.name)
+        self.streams[query.stream].loop.leave(query.name, state)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""
-        ended = [live.loop.wait(seconds) for live in self.streams.values()]
-        return all(ended)
+        deadline = inf if seconds is None else monotonic() + seconds
+        while not self.stop_asked.is_set():
+            # Streams may start meanwhile, and a stop may be asked for.
+            streams, left = list(self.streams.values()), max(0.0, deadline - monotonic())
+            ended = [live.loop.wait(min(left, _LOOK_SECONDS)) for live in streams]
+            if all(ended):
+                return True
+            if monotonic() >= deadline:
+                return False
+        return True
 
     def process_available(self) -> None:
         """Wait until all rows at hand have been processed."""
@@ -110,45 +263,134 @@ class Run:
 
     def stop(self, *, flush: bool) -> None:
         """Stop all streams between batches; their state can still be looked at."""
-        for live in self.streams.values():
-            live.loop.stop(flush=flush)
-        self._declared.tables.release()
-        self.active = False
+        if self._requests is not None:
+            self._requests.close()
+        # Who asks for a stop does not say that the input has ended.
+        flush = flush and not self.stop_asked.is_set()
+        self._stopping.set()
+        try:
+            for name, live in self.streams.items():
+                if not live.loop.stop(flush=flush):
+                    _log.warning("results wait for a sink", extra={"stream": name})
+        finally:
+            self._declared.tables.release()
+            if self._lock is not None:
+                self._lock.release()
+            self.active = False
 
-    def _pipeline(self, name: str, queries: Iterable[LogicalQuery]) -> Pipeline:
-        pipeline = Pipeline(
+    @property
+    def failures(self) -> dict[str, int]:
+        """By query, how many rows or results failed and became NULL."""
+        found: Counter[str] = Counter()
+        for live in self.streams.values():
+            found.update({one.name: one.failures for one in live.ledger.registry if one.failures})
+        return dict(found)
+
+    def status(self) -> EngineStatus:
+        """Return how everything fares now, without waiting for a batch."""
+        streams = {
+            name: StreamStatus(
+                clock=live.pipeline.clock,
+                batches=live.loop.batches,
+                queries=Counter(str(one.state) for one in list(live.ledger.registry)),
+                notices=tuple(live.notices),
+            )
+            for name, live in list(self.streams.items())
+        }
+        sinks = [one.status for live in list(self.streams.values()) for one in live.ledger.deliveries]
+        return EngineStatus(streams=streams, sinks=tuple(sinks))
+
+    def _lost(self, other: Holder) -> None:
+        _log.error("another engine has taken the checkpoint over", extra={"holder": str(other)})
+        self.stop_asked.set()
+
+    def _pipeline(self, name: str) -> Pipeline:
+        return Pipeline(
             self._declared.streams[name].definition,
             tables=self._declared.tables,
             functions=self._declared.functions,
             slicing=self._options.slicing,
             sharing=self._options.sharing,
+            limits=self._options.limits,
         )
-        for query in queries:
-            pipeline.add(query)
-        return pipeline
+
+    def _aside(self, stream: str) -> Aside:
+        options, root = self._options, self._root
+        quarantine = None if root is None else root.folder(_QUARANTINE)
+        if options.quarantine is not None:
+            quarantine = open_folder(options.quarantine, lambda: self._declared.session)
+        late = None
+        if options.late is not None:
+            late = open_folder(options.late, lambda: self._declared.session)
+        return Aside(stream=stream, quarantine=quarantine, late=late)
+
+    def _parquet(self, pipeline: Pipeline) -> ParquetSink | None:
+        if self._options.out is None:
+            return None
+        schemas = {name: result_schema(live.query) for name, live in pipeline.queries.items()}
+        return ParquetSink(open_folder(self._options.out, lambda: self._declared.session), queries=schemas)
+
+    def _delivery(self, sink: Sink, stream: str, checkpoint: Checkpoint | None) -> Delivery:
+        if checkpoint is None:
+            return Delivery(sink)
+        return Delivery(
+            sink,
+            after=checkpoint.delivered(sink.name),
+            origin=f"{self.origin} {stream}",
+            outbox=checkpoint.results,
+            on_done=checkpoint.set_delivered,
+            stop=self._stopping,
+        )
 
     def _observer(self, stream: str) -> Callable[[BatchReport], None]:
         def observe(report: BatchReport) -> None:
-            self._count(report.failures)
+            for name, rows in report.results.items():
+                self._tell(name, rows)
+            live = self.streams.get(stream)
+            if live is not None:
+                live.notices.extend(f"query {name} failed: {error}" for name, error in report.broken.items())
+                live.notices.extend(f"query {name} has ended" for name in report.ended)
+                live.notices.extend(report.notices)
+                del live.notices[:-100]
             if self._on_batch is not None:
                 self._on_batch(stream, report)
 
         return observe
 
-    def _count(self, failures: Mapping[str, int]) -> None:
-        for name, count in failures.items():
-            self.failures[name] = self.failures.get(name, 0) + count
+
+def _folder_of(stream: str) -> str:
+    """Return the name of a stream's folder in a checkpoint."""
+    quoted = quote(stream, safe="")
+    return f"{quoted}%20" if quoted in _RESERVED else quoted
 
 
-def _parquet(out: Path | None, queries: Sequence[LogicalQuery], stored: Checkpoint | None) -> list[Sink]:
-    if out is None:
-        return []
-    delivered = -1 if stored is None else stored.delivered
-    return [
-        ParquetSink(
-            out,
-            queries={query.name: result_schema(query) for query in queries},
-            resume_after=delivered,
-            durable=stored is not None,
+def _identity(root: Folder) -> str:
+    """Return the checkpoint's own name, given to it once."""
+    try:
+        return root.read("id").decode()
+    except FileNotFoundError:
+        root.write("id", uuid4().hex.encode())
+        return root.read("id").decode()
+
+
+def _check(
+    pipeline: Pipeline,
+    recovered: Recovered,
+    queries: Sequence[LogicalQuery],
+    checkpoint: Checkpoint | None,
+) -> None:
+    """Refuse a checkpoint of another stream, or with other queries of the same names."""
+    place = "" if checkpoint is None else checkpoint.folder.uri
+    there, here = recovered.last.stream, described(pipeline.stream)
+    if there != here:
+        raise EngineError(
+            f"stream {pipeline.stream.name} is not that of checkpoint {place}; declare it as before, or "
+            f"start a new checkpoint\n  there: {there}\n  here:  {here}"
         )
-    ]
+    for query in queries:
+        known = recovered.registry.get(query.name)
+        if known is not None and known.text != query.text:
+            raise EngineError(
+                f"query {query.name} is not the one that checkpoint {place} holds; give it another name, or "
+                f"start a new checkpoint\n  there: {known.text}\n  here:  {query.text}"
+            )

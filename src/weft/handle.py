@@ -1,0 +1,91 @@
+"""A query in the hands of whoever added it."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+import pyarrow as pa
+
+from weft.query.logical import LogicalQuery
+from weft.runtime.clock import Clock
+from weft.runtime.info import QueryInfo, query_info
+from weft.runtime.pipeline import Pipeline
+from weft.runtime.registry import QueryState, Registered
+
+
+class Owner(Protocol):
+    """What a query asks of its engine."""
+
+    def clock(self, stream: str) -> Clock:
+        """Return the watermark and row counts of a stream."""
+
+    def pipeline(self, stream: str) -> Pipeline | None:
+        """Return a stream's pipeline in this run or the last."""
+
+    def entry(self, query: LogicalQuery) -> Registered | None:
+        """Return what the registry of the run knows of a query."""
+
+    def kept(self, query: LogicalQuery) -> pa.Table:
+        """Return all results of a query so far."""
+
+    def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
+        """Have a function called with each batch's new results of a query."""
+
+
+class Query:
+    """A query of an engine."""
+
+    def __init__(self, engine: Owner, logical: LogicalQuery) -> None:
+        self._engine = engine
+        self.logical = logical
+
+    @property
+    def name(self) -> str:
+        """The query's name."""
+        return self.logical.name
+
+    def results(self) -> pa.Table:
+        """Return all results so far, also after the query was removed."""
+        return self._engine.kept(self.logical)
+
+    def subscribe(self, call: Callable[[pa.Table], None]) -> None:
+        """Have a function called with each batch's new results."""
+        self._engine.subscribe(self.name, call)
+
+    @property
+    def entry(self) -> Registered | None:
+        """What the registry of the run knows of it."""
+        return self._engine.entry(self.logical)
+
+    @property
+    def state(self) -> QueryState:
+        """Whether it is running, paused, failed or over."""
+        return QueryState.RUNNING if self.entry is None else self.entry.state
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed, if it did."""
+        return None if self.entry is None else self.entry.error
+
+    @property
+    def first_window(self) -> tuple[datetime, datetime] | None:
+        """The first window that it answers; None if the first row will decide."""
+        found = self.info.first_window
+        return None if found is None else (_time(found[0]), _time(found[1]))
+
+    @property
+    def info(self) -> QueryInfo:
+        """All there is to say of it, as plain values."""
+        live = self._engine.pipeline(self.logical.stream)
+        clock = self._engine.clock(self.logical.stream)
+        own = None if live is None else live.queries.get(self.name)
+        return query_info(self.logical, self.entry, own, clock)
+
+    @property
+    def failures(self) -> int:
+        """How many rows or results failed in this query (overflow, bad cast, …) and became NULL."""
+        return 0 if self.entry is None else self.entry.failures
+
+
+def _time(micros: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)

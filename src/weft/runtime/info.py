@@ -1,0 +1,66 @@
+"""What there is to say of a query, as plain values: for people, programs and other terminals."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from weft.query.logical import LogicalQuery
+from weft.runtime.checkpoint import Checkpoint
+from weft.runtime.clock import Clock
+from weft.runtime.lives import LiveQuery, first_window
+from weft.runtime.registry import QueryState, Registered
+from weft.spark.session import local_session
+from weft.storage import open_folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryInfo:
+    """A query and how it fares."""
+
+    name: str
+    text: str
+    stream: str
+    state: str
+    first_window: tuple[int, int] | None
+    """The first window that it answers, in microseconds; None if the first row will decide."""
+    error: str | None
+    failures: int
+    """How many rows or results failed and became NULL."""
+    added_commit: int
+    """The commit with which it joined, or joined again."""
+    expires: int | None
+    """Its windows end by then, in microseconds."""
+
+
+def query_info(
+    query: LogicalQuery, entry: Registered | None, live: LiveQuery | None, clock: Clock
+) -> QueryInfo:
+    """Return what the registry and the pipeline know of a query."""
+    return QueryInfo(
+        name=query.name,
+        text=query.text,
+        stream=query.stream,
+        state=str(QueryState.RUNNING if entry is None else entry.state),
+        first_window=None if live is None else first_window(live, clock),
+        error=None if entry is None else entry.error,
+        failures=0 if entry is None else entry.failures,
+        added_commit=0 if entry is None else entry.commit,
+        expires=None if entry is None else entry.until,
+    )
+
+
+def read_registry(checkpoint: str | Path) -> list[QueryInfo]:
+    """Return the queries of a checkpoint that no engine runs on; their windows are known when they run."""
+    root = open_folder(checkpoint, local_session)
+    found = []
+    for folder in root.names():
+        recovered = Checkpoint(root.folder(folder)).recover()
+        for entry in () if recovered is None else recovered.registry:
+            found.append(
+                QueryInfo(
+                    name=entry.name, text=entry.text, stream=unquote(folder).strip(), state=str(entry.state),
+                    first_window=None, error=entry.error, failures=entry.failures,
+                    added_commit=entry.commit, expires=entry.until,
+                )
+            )  # fmt: skip
+    return found

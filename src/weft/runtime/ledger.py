@@ -1,0 +1,203 @@
+"""What is committed: queries and how they fare, partials, and results on their way to sinks."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from time import monotonic
+
+import numpy as np
+import pyarrow as pa
+
+from weft.faultpoints import reach
+from weft.query.logical import LogicalQuery, StreamDef
+from weft.runtime.checkpoint import Checkpoint, Commit, Placed, Recovered, fingerprint
+from weft.runtime.clock import Clock
+from weft.runtime.fragments import Signatures
+from weft.runtime.lives import LiveQuery
+from weft.runtime.pipeline import Pipeline
+from weft.runtime.registry import QueryState, Registered, Registry
+from weft.runtime.report import BatchReport
+from weft.runtime.state import Block, RelationState
+from weft.runtime.warm import derivation_from
+from weft.sinks import Delivery, Sink
+
+_log = logging.getLogger("weft.runtime")
+
+
+class Ledger:
+    """The commits of one stream, as far as this run has come."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        checkpoint: Checkpoint | None = None,
+        recovered: Recovered | None = None,
+        deliveries: Iterable[Delivery] = (),
+        inline: Iterable[Sink] = (),
+    ) -> None:
+        self.registry = registry
+        self.deliveries = tuple(deliveries)
+        self._inline = tuple(inline)
+        self._checkpoint = checkpoint
+        self.number = -1 if recovered is None else recovered.last.number
+        """The last commit."""
+        self.batch = -1 if recovered is None else recovered.last.batch
+        """The last of Spark's batches that is committed."""
+        for sink in self._inline:
+            sink.resume(self.number)
+        # What a run before has committed but not delivered waits in the outbox.
+        for delivery in self.deliveries:
+            if checkpoint is not None and delivery.status.done > self.number:
+                raise checkpoint.missing(self.number + 1)
+            for number in range(delivery.status.done + 1, self.number + 1):
+                delivery.offer(number, None)
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether commits outlive the process."""
+        return self._checkpoint is not None
+
+    def expect(self, batch: int) -> None:
+        """Refuse a batch that does not follow the last one committed: Spark was done with one in between."""
+        if self._checkpoint is not None and batch > self.batch + 1:
+            raise self._checkpoint.missing(self.number + 1)
+
+    def commit(self, pipeline: Pipeline, report: BatchReport, *, batch: int | None = None) -> None:
+        """Make what a report tells durable, then let sinks have it."""
+        reach("commit.before")
+        self._take_note(pipeline, report)
+        commit = Commit(
+            number=self.number + 1,
+            batch=self.batch if batch is None else batch,
+            stream=described(pipeline.stream),
+            clock=pipeline.clock,
+        )
+        if self._checkpoint is not None:
+            self._checkpoint.write(commit, self.registry.changes(), report.blocks, report.results)
+        self.registry.committed()
+        self.number, self.batch = commit.number, commit.batch
+        for sink in self._inline:
+            sink.deliver(commit.number, report.results)
+        for delivery in self.deliveries:
+            delivery.offer(commit.number, report.results)
+        if self._checkpoint is not None and self._checkpoint.wants_snapshot:
+            self._snapshot(self._checkpoint, commit, pipeline)
+
+    def _snapshot(self, checkpoint: Checkpoint, commit: Commit, pipeline: Pipeline) -> None:
+        checkpoint.snapshot(commit, self.registry, _all_blocks(pipeline))
+        done = [delivery.status.done for delivery in self.deliveries]
+        checkpoint.prune(min(done, default=commit.number))
+
+    def _take_note(self, pipeline: Pipeline, report: BatchReport) -> None:
+        """Bring the registry in step with what a batch did to queries."""
+        for name, count in report.failures.items():
+            known = self.registry.get(name)
+            if known is not None:
+                self.registry.put(replace(known, failures=known.failures + count))
+        for name, live in pipeline.queries.items():
+            known = self.registry.get(name)
+            if known is not None:
+                self.registry.put(_following(known, live))
+        for name in report.ended:
+            if name in self.registry:
+                self.registry.change(name, state=QueryState.ENDED)
+                _log.info("query ended", extra={"query": name, "commit": self.number + 1})
+        for name, error in report.broken.items():
+            if name in self.registry:
+                self.registry.change(name, state=QueryState.FAILED, error=error)
+                _log.error("query failed", extra={"query": name, "error": error})
+
+    def drain(self, seconds: float) -> bool:
+        """Deliver all that waits; say whether every sink has it."""
+        deadline, done = monotonic() + seconds, True
+        for delivery in self.deliveries:
+            done = delivery.drain(max(0.0, deadline - monotonic())) and done
+        return done
+
+    def close(self) -> None:
+        """Let go of sinks; what they do not have stays in the outbox."""
+        for delivery in self.deliveries:
+            delivery.close()
+        for sink in self._inline:
+            sink.close()
+
+
+def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: Recovered) -> None:
+    """Bring a pipeline to where the last commit left it, for the queries that run on."""
+    known = {
+        entry.name: _live(entry, queries[entry.name]) for entry in recovered.registry if entry.name in queries
+    }
+    pipeline.restore(recovered.last.clock, known)
+    relations = pipeline.plan.relations
+    groupings = {fingerprint(one.grouping): one.grouping for one in relations}
+    predicates = [predicate for one in relations for predicate in one.predicates]
+    derivations = [live.derivation for live in known.values() if live.derivation is not None]
+    for grouping, stored, signatures in recovered.blocks(groupings, predicates, derivations):
+        primitives = {p for one in relations if one.grouping == grouping for p in one.primitives}
+        pipeline.states[grouping].add(stored.block(primitives, signatures))
+
+
+def described(stream: StreamDef) -> str:
+    """Return what stored partials depend on: the columns, and which of them is the time."""
+    columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
+    return f"({columns}) EVENT TIME {stream.time}" + (
+        f" UNIT '{stream.time_unit}'" if stream.time_unit else ""
+    )
+
+
+def registered(live: LiveQuery, *, commit: int, added_live: bool) -> Registered:
+    """Return a query that joins as the registry keeps it."""
+    fresh = Registered(name=live.query.name, text=live.query.text, live=added_live, commit=commit)
+    return _following(fresh, live)
+
+
+def clock_of(recovered: Recovered | None) -> Clock:
+    """Return the clock of the last commit."""
+    return Clock() if recovered is None else recovered.last.clock
+
+
+def _following(entry: Registered, live: LiveQuery) -> Registered:
+    derivation = None if live.derivation is None else live.derivation.as_record()
+    return replace(entry, first_start=live.first_start, until=live.until, derivation=derivation)
+
+
+def _live(entry: Registered, query: LogicalQuery) -> LiveQuery:
+    return LiveQuery(
+        query=query,
+        first_start=entry.first_start,
+        until=entry.until,
+        derivation=None if entry.derivation is None else derivation_from(entry.derivation),
+    )
+
+
+def _all_blocks(pipeline: Pipeline) -> dict[Placed, Block]:
+    """Return all partials at hand as blocks."""
+    return {
+        (grouping, number): block
+        for grouping, state in pipeline.states.items()
+        for number, block in enumerate(_as_blocks(state))
+    }
+
+
+def _as_blocks(state: RelationState) -> list[Block]:
+    runs = state.runs()
+    predicates = tuple(state.fragments.predicates)
+    bits = state.fragments.bits(predicates, np.arange(len(state.fragments))).T
+    signatures = Signatures(predicates=predicates, bits=np.ascontiguousarray(bits))
+    return [
+        Block(
+            starts=run.start,
+            keys=state.groups.values(run.key.astype(np.int64))
+            if state.groups.grouped
+            else _no_keys(len(run)),
+            fragments=run.fragment,
+            signatures=signatures,
+            partials=run.partials,
+        )
+        for run in runs
+    ]
+
+
+def _no_keys(rows: int) -> pa.Table:
+    return pa.table({"rows": np.zeros(rows, dtype=np.int8)}).select([])

@@ -1,0 +1,154 @@
+"""A plan in effect: its job, what the job's fragments mean, and the queries that are answered by it.
+
+Queries leave it, and join it if all that they need is computed already, without any other job.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from weft.expression import Expression
+from weft.optimizer.plan import Answer, Relation, SharedPlan, answer
+from weft.predicates import tests
+from weft.query.logical import LogicalQuery
+from weft.runtime.fragments import Signatures
+from weft.runtime.programs import Program, program_of, programs
+from weft.runtime.warm import Derived, Found
+from weft.spark.columns import sites
+from weft.spark.failures import Failures
+from weft.spark.fragments import FragmentCoder, Numbered
+from weft.spark.job import BatchJob
+
+
+class RunningPlan:
+    """What a batch is aggregated and answered by."""
+
+    def __init__(self, plan: SharedPlan, job: BatchJob) -> None:
+        self.plan, self.job = plan, job
+        self.signatures = [
+            Signatures(predicates=one.predicates, bits=one.signatures) for one in job.fragments.numbered
+        ]
+        """What the fragments of each relation mean."""
+        self.programs: dict[Program, list[Answer]] = {
+            program: list(several) for program, several in programs(plan).items()
+        }
+        self._failing = FailureSites(job.failures, plan.answers)
+
+    def join(self, query: LogicalQuery, own: Relation, found: Found) -> bool:
+        """Answer one more query; False if its failures would not be counted: then another job is needed."""
+        number, relations = found.relation, list(self.plan.relations)
+        told = found.derived is not None or own.predicates[0] in relations[number].predicates
+        joining = answer(query, own, number)
+        if not told or not self._failing.share(joining):
+            return False
+        if found.derived is not None:
+            numbered = extend(self.job.fragments, number, found.derived)
+            self.signatures[number] = Signatures(predicates=numbered.predicates, bits=numbered.signatures)
+            relations[number] = replace(relations[number], predicates=numbered.predicates)
+        self.plan = replace(self.plan, relations=tuple(relations), answers=(*self.plan.answers, joining))
+        self.programs.setdefault(program_of(joining), []).append(joining)
+        return True
+
+    def leave(self, name: str) -> None:
+        """Answer a query no longer; what it asked for is still computed."""
+        self._failing.forget(name)
+        leaving = [one for one in self.plan.answers if one.query.name == name]
+        self.plan = replace(
+            self.plan, answers=tuple(one for one in self.plan.answers if one.query.name != name)
+        )
+        for one in leaving:
+            program = program_of(one)
+            self.programs[program].remove(one)
+            if not self.programs[program]:
+                del self.programs[program]
+
+    @property
+    def unasked(self) -> float:
+        """The part of its predicates that no query asks for any more."""
+        kept = sum(len(one.predicates) for one in self.plan.relations)
+        asked = {(one.grouping, one.predicate) for one in self.plan.answers}
+        return 1 - len(asked) / kept if kept else 0.0
+
+    def computes_all_of(self, plan: SharedPlan) -> bool:
+        """Say whether the plan's relations are these, in this order."""
+        return plan is self.plan or [*map(_unordered, plan.relations)] == [
+            *map(_unordered, self.plan.relations)
+        ]
+
+
+def extend(coder: FragmentCoder, relation: int, derived: Derived) -> Numbered:
+    """Have a relation's fragments tell a predicate that follows from others of it."""
+    own = coder.numbered[relation]
+    codes = np.zeros(len(own.signatures), dtype=np.int64)
+    for order, source in enumerate(derived.sources):
+        codes |= own.signatures[:, own.predicates.index(source)].astype(np.int64) << order
+    bits = np.column_stack([own.signatures, np.isin(codes, derived.patterns)])
+    longer = Numbered(own.first, (*own.predicates, derived.predicate), bits)
+    coder.numbered = tuple(longer if one is own else one for one in coder.numbered)
+    return longer
+
+
+class FailureSites:
+    """Which column of a job counts failures of which expressions: queries that fail alike share it."""
+
+    def __init__(self, failures: Failures, answers: Iterable[Answer]) -> None:
+        self._failures = failures
+        queries = {one.query.name: one.query for one in answers}
+        self._tests = {
+            (query.joins, _in_predicate(query)): column
+            for column, names in failures.queries.items()
+            for query in (queries[names[0]],)
+        }
+        self._values = {
+            (told[0].query.joins, _in_values(told[0].query)): column
+            for column, told in failures.answers.items()
+        }
+
+    def share(self, joining: Answer) -> bool:
+        """Have a query's failures counted with those of others; False if nobody fails like it."""
+        query, failures = joining.query, self._failures
+        in_test, in_values = _in_predicate(query), _in_values(query)
+        test, value = self._tests.get((query.joins, in_test)), self._values.get((query.joins, in_values))
+        if (in_test and test is None) or (in_values and value is None):
+            return False
+        if test is not None:
+            failures.queries[test] = (*failures.queries[test], query.name)
+        if value is not None:
+            failures.answers[value] = (*failures.answers[value], joining)
+        return True
+
+    def forget(self, name: str) -> None:
+        """Count nothing for a query any more."""
+        failures = self._failures
+        for column, names in failures.queries.items():
+            if name in names:
+                failures.queries[column] = tuple(one for one in names if one != name)
+        for column, told in failures.answers.items():
+            failures.answers[column] = tuple(one for one in told if one.query.name != name)
+
+
+def _in_predicate(query: LogicalQuery) -> tuple[Expression, ...]:
+    return () if query.predicate is None else sites(query.predicate)
+
+
+def _in_values(query: LogicalQuery) -> tuple[Expression, ...]:
+    calls = [one for call in query.aggregates for one in (call.argument, call.filter) if one is not None]
+    values = (*(key.expression for key in query.keys), *calls)
+    return tuple(dict.fromkeys(site for one in values for site in sites(one)))
+
+
+def computed(plan: SharedPlan) -> Iterator[object]:
+    """Yield what Spark computes in a plan: expressions, each with the tables that it may read."""
+    for one in plan.relations:
+        tested = (test.expression for predicate in one.predicates for test in tests(predicate))
+        for part in (*one.keys, *one.primitives, *tested):
+            yield one.joins, part
+        yield one.joins
+
+
+def _unordered(relation: Relation) -> object:
+    return (
+        relation.grouping, relation.windows, relation.shared,
+        frozenset(relation.predicates), frozenset(relation.primitives),
+    )  # fmt: skip

@@ -1,0 +1,29 @@
+"""How an engine fares, for whoever looks on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.runtime.clock import Clock
+from weft.sinks import DeliveryStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStatus:
+    """How a stream fares."""
+
+    clock: Clock
+    """Watermark and row counts."""
+    batches: int
+    """How many batches this run has processed."""
+    queries: Mapping[str, int]
+    """How many queries are in each state."""
+    notices: tuple[str, ...] = ()
+    """What the user should know, oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStatus:
+    """How an engine fares."""
+
+    streams: Mapping[str, StreamStatus] = field(default_factory=dict)
+    sinks: tuple[DeliveryStatus, ...] = ()
