@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from weft import __version__
-from weft.cli import bench, demo, explain, run
+from weft.cli import bench, control, demo, explain, run
 from weft.errors import UserError
 
 app = typer.Typer(
@@ -19,6 +19,13 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
+app.command("add")(control.add)
+app.command("drop")(control.drop)
+app.command("pause")(control.pause)
+app.command("resume")(control.resume)
+app.command("list")(control.list_queries)
+app.command("show")(control.show)
+app.command("stop")(control.stop)
 app.add_typer(bench.app, name="bench")
 
 

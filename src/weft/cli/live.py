@@ -1,89 +1,127 @@
-"""A live view of a running engine."""
+"""A live view of a running engine: a screen on a terminal, lines elsewhere."""
 
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from time import monotonic
+from collections.abc import Callable, Iterator
+from threading import Lock
+from time import monotonic, time
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
-from rich.table import Table
 
-from weft.engine import Engine
-from weft.runtime.clock import RowCounts
-from weft.runtime.pipeline import BatchReport
+from weft.cli.figures import Figures
+from weft.cli.screen import draw, states
+from weft.cli.status import EngineStatus
+from weft.cli.wording import NONE, moment, one_line, span
+from weft.runtime.report import BatchReport
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LINE_SECONDS = 10.0
+"""How often a line is printed where there is no terminal."""
+_STATUS_SECONDS = 0.5
+"""How often the engine is asked at most."""
+
+Observe = Callable[[str, BatchReport], None]
+"""Told a stream's name and what a batch did."""
+Watch = Callable[[], EngineStatus]
+"""Tells how an engine fares; it never waits for a batch."""
 
 
 class LiveView:
-    """Draw rows per second, watermark, windows and operations saved, anew after each batch."""
+    """Show a run from the moment it is entered; what it gives is told of every batch."""
 
-    def __init__(self, console: Console, engine: Engine) -> None:
-        self._engine = engine
-        self._counts = RowCounts()
-        self._batches = self._windows = self._shared = self._unshared = 0
-        self._seconds: dict[str, float] = {}
+    def __init__(self, console: Console, watch: Watch) -> None:
+        self._console, self._watch = console, watch
+        self._figures = Figures()
         self._began = monotonic()
-        self._live = Live(self._table(""), console=console, refresh_per_second=4, transient=False)
+        self._status, self._status_at = watch(), monotonic()
+        self._lines = _Lines(console)
+        self._live = (
+            Live(get_renderable=self._draw, console=console, refresh_per_second=4)
+            if console.is_terminal
+            else None
+        )
 
-    def __enter__(self) -> Callable[[str, BatchReport], None]:
-        self._live.start()
+    def __enter__(self) -> Observe:
+        self._began = monotonic()
+        if self._live is not None:
+            self._live.start()
         return self._observe
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        self._status_at = 0.0
+        if self._live is not None:
+            self._live.stop()
+        elif kind is None or self._figures.batches:
+            self._lines.tell(self._figures, self._watch, began=self._began, last=True)
 
     def _observe(self, stream: str, report: BatchReport) -> None:
-        self._counts += report.counts
-        self._batches += bool(report.counts.read)
-        self._windows += report.windows
-        self._shared += report.partial_ops + report.final_ops
-        self._unshared += report.unshared_ops
-        for phase, seconds in report.seconds.items():
-            self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
-        self._live.update(self._table(stream))
+        self._figures.add(stream, report, monotonic())
+        if self._live is None:
+            self._lines.tell(self._figures, self._watch, began=self._began)
 
-    def _table(self, stream: str) -> Table:
-        elapsed = monotonic() - self._began
-        table = Table(show_header=False, box=None, padding=(0, 2))
-        table.add_column(style="bold")
-        table.add_column(justify="right")
-        for label, value in self._lines(stream, elapsed):
-            table.add_row(label, value)
-        return table
+    def _draw(self) -> RenderableType:
+        now = monotonic()
+        if now - self._status_at >= _STATUS_SECONDS:
+            self._status, self._status_at = self._watch(), now
+        return draw(
+            self._figures,
+            self._status,
+            now=now,
+            began=self._began,
+            wall=time(),
+            lines=self._console.size.height,
+        )
 
-    def _lines(self, stream: str, elapsed: float) -> list[tuple[str, str]]:
-        counts = self._counts
-        lines = [
-            ("queries", f"{len(self._engine.queries):,}"),
-            ("rows read", f"{counts.read:,}"),
-            ("rows/s", f"{counts.read / elapsed:,.0f}" if elapsed > 0 else "–"),
-            ("watermark", self._watermark(stream)),
-            ("late rows", f"{counts.late:,}"),
-            ("quarantined rows", f"{counts.quarantined:,}"),
-            ("batches", f"{self._batches:,}"),
-            ("windows emitted", f"{self._windows:,}"),
-            ("operations", f"{self._shared:,}"),
-            ("saved by sharing", self._saved()),
-            ("time in", ", ".join(f"{phase} {spent:.1f} s" for phase, spent in self._seconds.items()) or "–"),
-        ]
-        failed = sum(self._engine.failures.values())
-        return [*lines, ("failed expressions", f"{failed:,}")] if failed else lines
 
-    def _watermark(self, stream: str) -> str:
-        watermark = self._engine.clock(stream).watermark if stream else None
-        if watermark is None:
-            return "–"
-        try:
-            return (_EPOCH + timedelta(microseconds=watermark)).strftime("%Y-%m-%d %H:%M:%S")
-        except OverflowError:
-            return f"{watermark} µs"
+class _Lines:
+    """Lines for a log: one a stream every few seconds, and every notice and error once."""
 
-    def _saved(self) -> str:
-        saved = self._unshared - self._shared
-        if self._unshared == 0 or saved <= 0:
-            return "–"
-        return f"{saved:,} of {self._unshared:,} ({saved / self._unshared:.1%})"
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lock = Lock()
+        self._looked_at = self._told_at = -_LINE_SECONDS
+        self._told: list[str] = []
+
+    def tell(self, figures: Figures, watch: Watch, *, began: float, last: bool = False) -> None:
+        """Print what it is time for; the last time, all."""
+        now = monotonic()
+        with self._lock:
+            if not last and now - self._looked_at < _STATUS_SECONDS:
+                return
+            self._looked_at, status = now, watch()
+            if last or now - self._told_at >= _LINE_SECONDS:
+                self._told_at = now
+                for line in _stream_lines(figures, status, now=now, began=began):
+                    self._console.out(line, highlight=False)
+            said = list(dict.fromkeys(_said(status)))
+            for one in said:
+                if one not in self._told:
+                    self._console.out(one, highlight=False)
+            self._told = said
+
+
+def _stream_lines(figures: Figures, status: EngineStatus, *, now: float, began: float) -> Iterator[str]:
+    for name, one in status.streams.items():
+        counts, newest = one.clock.counts, one.clock.newest
+        lag = NONE if newest is None else span(time() - newest / 1e6)
+        yield (
+            f"{name}: {figures.rate(name, now, began):,.0f} rows/s, {counts.read:,} rows, lag {lag}, "
+            f"watermark {moment(one.clock.watermark)}, {counts.late:,} late, {counts.quarantined:,} "
+            f"quarantined, queries: {states(one.queries).plain}"
+        )
+    if figures.last is not None:
+        phases = ", ".join(f"{phase} {span(spent)}" for phase, spent in figures.last.seconds.items())
+        sharing = NONE if figures.sharing is None else f"{figures.sharing:,.1f} ×"
+        yield (
+            f"{figures.batches:,} batches, {figures.windows:,} results, sharing {sharing}, "
+            f"last batch {span(figures.last.total)} ({phases})"
+        )
+
+
+def _said(status: EngineStatus) -> Iterator[str]:
+    for name, one in status.streams.items():
+        yield from (f"{name}: {one_line(notice)}" for notice in one.notices)
+    for sink in status.sinks:
+        if sink.error is not None:
+            yield f"sink {sink.sink} fails: {one_line(sink.error)}"

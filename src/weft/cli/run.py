@@ -1,11 +1,11 @@
 """`weft run`: all data there is, or as it comes."""
 
-import signal
-import threading
+import sys
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -13,13 +13,18 @@ from rich.console import Console
 from rich.progress import track
 
 from weft.cli.live import LiveView
+from weft.cli.log_options import Level, logs
+from weft.cli.status import status_of
+from weft.cli.stopping import Stop, await_end, say_leaving
 from weft.cli.workload import load
 from weft.engine import Engine
 from weft.errors import EngineError
+from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.runtime.results import result_schema
-from weft.runtime.sinks import ConsoleSink, ParquetSink, as_table
+from weft.sinks import ConsoleSink, ParquetSink, PostgresSink, Sink, as_table
+from weft.storage import open_folder
 
 _SHOWN_QUERIES = 5
 
@@ -34,103 +39,183 @@ class RunSharing(StrEnum):
     NONE = "none"
 
 
+Workload = Annotated[Path, typer.Argument(help="A file of CREATE STREAM, CREATE TABLE and CREATE QUERY.")]
+Out = Annotated[
+    str | None, typer.Option(help="Folder for results, one Parquet dataset a query.", show_default=False)
+]
+Checkpoint = Annotated[
+    str | None, typer.Option(help="Folder to resume from and commit to.", show_default=False)
+]
+Postgres = Annotated[
+    str | None,
+    typer.Option(
+        help="PostgreSQL to write results to, a table a query; where others see the command line, "
+        "give it by the environment.",
+        envvar="WEFT_POSTGRES",
+        show_default=False,
+    ),
+]
+Quarantine = Annotated[
+    str | None, typer.Option(help="Folder for rows that cannot be used, with the reason.", show_default=False)
+]
+Late = Annotated[str | None, typer.Option(help="Folder for rows that came too late.", show_default=False)]
+Follow = Annotated[bool, typer.Option("--follow", help="Keep going as data comes; Ctrl-C stops.")]
+Flush = Annotated[bool, typer.Option("--flush", help="Close all windows at the end, even with a checkpoint.")]
+HowShared = Annotated[
+    RunSharing, typer.Option(help="How predicates share; none: each query as ordinary Spark.")
+]
+HowSliced = Annotated[Slicing, typer.Option(help="How windows are cut into slices.")]
+Interval = Annotated[str, typer.Option(help="With --follow: time between batches.")]
+Idle = Annotated[
+    str | None,
+    typer.Option(help="With --follow: close windows when no row came for so long.", show_default=False),
+]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(help="Another limit than usual, as in queries=500; may be repeated.", show_default=False),
+]
+LogFile = Annotated[Path | None, typer.Option(help="File to append logs to.", show_default=False)]
+LogLevel = Annotated[
+    Level | None, typer.Option(help="From which level on to log.", show_default="warning; in a file info")
+]
+JsonLogs = Annotated[bool, typer.Option("--json-logs", help="Log one JSON object a line.")]
+Cores = Annotated[int | None, typer.Option(help="Cores of a local Spark.", min=1, show_default="all")]
+Memory = Annotated[str | None, typer.Option(help="Heap of a local Spark.", show_default="2g")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """Where a run's state, results and set-aside rows go."""
+
+    out: str | None
+    checkpoint: str | None
+    postgres: str | None = field(repr=False)  # it may hold a password
+    quarantine: str | None
+    late: str | None
+
+    def given(self) -> dict[str, Any]:
+        """Return what the engine is to be started with."""
+        folders = {
+            "out": self.out, "checkpoint": self.checkpoint, "quarantine": self.quarantine, "late": self.late,
+        }  # fmt: skip
+        return {name: place for name, place in folders.items() if place is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pace:
+    """How long a run goes on."""
+
+    follow: bool
+    flush: bool
+    interval: str
+    idle: str | None
+
+
 def run(
-    workload: Annotated[Path, typer.Argument(help="A file of CREATE STREAM, CREATE TABLE and CREATE QUERY.")],
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for results, one Parquet dataset a query.", show_default=False)
-    ] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder to resume from and commit to.", show_default=False)
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Keep going as data comes; Ctrl-C stops.")] = False,
-    flush: Annotated[
-        bool, typer.Option("--flush", help="Close all windows at the end, even with a checkpoint.")
-    ] = False,
-    sharing: Annotated[
-        RunSharing, typer.Option(help="How predicates share; none: each query as ordinary Spark.")
-    ] = RunSharing.AUTO,
-    slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.PAIRED,
-    interval: Annotated[str, typer.Option(help="With --follow: time between batches.")] = "1 second",
-    idle: Annotated[
-        str | None,
-        typer.Option(help="With --follow: close windows when no row came for so long.", show_default=False),
-    ] = None,
-    cores: Annotated[
-        int | None, typer.Option(help="Cores of a local Spark.", min=1, show_default="all")
-    ] = None,
-    memory: Annotated[str | None, typer.Option(help="Heap of a local Spark.", show_default="2g")] = None,
+    workload: Workload,
+    out: Out = None,
+    checkpoint: Checkpoint = None,
+    follow: Follow = False,
+    flush: Flush = False,
+    sharing: HowShared = RunSharing.AUTO,
+    slicing: HowSliced = Slicing.PAIRED,
+    interval: Interval = "1 second",
+    idle: Idle = None,
+    postgres: Postgres = None,
+    quarantine: Quarantine = None,
+    late: Late = None,
+    limit: Limit = None,
+    log_file: LogFile = None,
+    log_level: LogLevel = None,
+    json_logs: JsonLogs = False,
+    cores: Cores = None,
+    memory: Memory = None,
 ) -> None:
     """Answer the queries of a workload over all data there is, then stop; --follow keeps going.
 
     Example: weft run workload.sql --out results/
     """
     console = Console(stderr=True)
-    with console.status("starting Spark"):
-        plain = sharing is RunSharing.NONE
-        shared = Sharing.AUTO if plain else Sharing(sharing)
-        engine = load(workload, slicing=slicing, sharing=shared, cores=cores, memory=memory)
-        if not engine.queries:
-            raise EngineError(f"{workload} has no queries; add CREATE QUERY name AS SELECT …")
-        _ = engine.spark
-    if plain:
-        _run_plain(engine, out, follow=follow, checkpoint=checkpoint)
-    elif follow:
-        _follow(console, engine, out, checkpoint, flush=flush, interval=interval, idle=idle)
-    else:
-        with LiveView(console, engine) as observe:
-            engine.run(
-                out=out, checkpoint=checkpoint, flush=flush or None, on_batch=observe, keep=out is None
+    places = _Places(out=out, checkpoint=checkpoint, postgres=postgres, quarantine=quarantine, late=late)
+    plain = sharing is RunSharing.NONE
+    with logs(log_level, file=log_file, as_json=json_logs):
+        with console.status("starting Spark"):
+            engine = load(
+                workload,
+                slicing=slicing,
+                sharing=Sharing.AUTO if plain else Sharing(sharing),
+                cores=cores,
+                memory=memory,
+                limits=Limits.parse(limit) if limit else None,
             )
-        _show(engine, out)
+            if not engine.queries and (plain or checkpoint is None):
+                raise EngineError(f"{workload} has no queries; add CREATE QUERY name AS SELECT …")
+            _ = engine.spark
+        if plain:
+            _run_plain(engine, places, follow=follow)
+        else:
+            pace = _Pace(follow=follow, flush=flush, interval=interval, idle=idle)
+            _run(console, engine, places, pace)
 
 
-def _follow(
-    console: Console, engine: Engine, out: Path | None, checkpoint: Path | None,
-    *, flush: bool, interval: str, idle: str | None,
-) -> None:  # fmt: skip
-    stopped = threading.Event()
-
-    def ask_to_stop(number: int, frame: FrameType | None) -> None:
-        stopped.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, ask_to_stop)
-    sinks = [ConsoleSink()] if out is None else []
-    with LiveView(console, engine) as observe:
+def _run(console: Console, engine: Engine, places: _Places, pace: _Pace) -> None:
+    stop, ended, clean = Stop(say_leaving), False, False
+    keep = not pace.follow and places.out is None and places.postgres is None
+    with stop.listening(), LiveView(console, partial(status_of, engine)) as observe:
         engine.start(
-            out=out, checkpoint=checkpoint, sinks=sinks, on_batch=observe, keep=False,
-            interval=interval, idle=idle,
+            **places.given(), sinks=_sinks(console, places, pace), on_batch=observe, keep=keep,
+            follow=pace.follow, interval=pace.interval, idle=pace.idle if pace.follow else None,
         )  # fmt: skip
-        clean = False
         try:
-            while not stopped.is_set() and not engine.wait(1):
-                pass
+            ended = await_end(engine.wait, stop)
             clean = True
         finally:
-            engine.stop(flush=flush and clean)
+            # A run over all data there is closes windows only if it came to their end.
+            at_end = ended and (pace.flush or places.checkpoint is None)
+            engine.stop(flush=clean and (pace.flush if pace.follow else at_end))
+    if stop.asked:
+        console.print("stopped between batches" + ("" if pace.follow else ", before the end of the input"))
+    if not pace.follow:
+        _show(engine, places, kept=keep)
 
 
-def _run_plain(engine: Engine, out: Path | None, *, follow: bool, checkpoint: Path | None) -> None:
-    if follow or checkpoint is not None:
+def _sinks(console: Console, places: _Places, pace: _Pace) -> list[Sink]:
+    sinks: list[Sink] = []
+    if places.postgres is not None:
+        sinks.append(PostgresSink(places.postgres))
+    # On a terminal the live view shows the newest results.
+    shown = console.is_terminal and sys.stdout.isatty()
+    if pace.follow and places.out is None and not sinks and not shown:
+        sinks.append(ConsoleSink())
+    return sinks
+
+
+def _run_plain(engine: Engine, places: _Places, *, follow: bool) -> None:
+    if follow or set(places.given()) - {"out"} or places.postgres is not None:
         raise EngineError(
-            "--sharing none runs over all data there is: it takes neither --follow nor --checkpoint"
+            "--sharing none runs over all data there is, and writes to --out only: it takes neither --follow "
+            "nor --checkpoint, --postgres, --quarantine or --late"
         )
     names = list(engine.queries)
     schemas = {name: result_schema(query.logical) for name, query in engine.queries.items()}
-    sink = None if out is None else ParquetSink(out, queries=schemas)
-    for name in track(names, description="ordinary Spark", console=Console(stderr=True)):
+    sink = None
+    if places.out is not None:
+        sink = ParquetSink(open_folder(places.out, lambda: engine.spark), queries=schemas)
+        sink.resume(-1)
+    for number, name in enumerate(track(names, description="ordinary Spark", console=Console(stderr=True))):
         rows = engine.run_plain(name)
         if sink is not None:
-            sink.deliver(0, {name: rows})
+            sink.deliver(number, {name: rows})
         elif name in names[:_SHOWN_QUERIES]:
             _print(name, rows)
     if sink is not None:
         sink.flush()
 
 
-def _show(engine: Engine, out: Path | None) -> None:
-    if out is not None:
-        Console(stderr=True).print(f"results of {len(engine.queries):,} queries in {out}")
+def _show(engine: Engine, places: _Places, *, kept: bool) -> None:
+    if not kept:
+        where = places.out or "PostgreSQL"
+        Console(stderr=True).print(f"results of {len(engine.queries):,} queries in {where}")
         return
     for name in list(engine.queries)[:_SHOWN_QUERIES]:
         _print(name, engine.results(name))

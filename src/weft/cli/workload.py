@@ -1,6 +1,7 @@
 """Read a workload file into an engine."""
 
 from pathlib import Path
+from typing import Any
 
 from weft.engine import Engine
 from weft.errors import SourceError
@@ -16,10 +17,25 @@ def load(
     sharing: Sharing = Sharing.AUTO,
     cores: int | None = None,
     memory: str | None = None,
+    limits: object | None = None,
 ) -> Engine:
     """Return an engine with the streams, tables and queries of a workload file."""
+    text = read_text(path)
+    limited: dict[str, Any] = {} if limits is None else {"limits": limits}
+    engine = Engine(
+        slicing=slicing,
+        sharing=sharing,
+        start_spark=lambda: local_session(cores=cores, memory=memory),
+        **limited,
+    )
+    engine.load(text, base=path.parent)
+    return engine
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file of statements."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise SourceError(f"no workload file {path}") from None
     except IsADirectoryError:
@@ -28,8 +44,3 @@ def load(
         ) from None
     except UnicodeDecodeError as error:
         raise SourceError(f"{path} is not UTF-8 text (byte {error.start})") from None
-    engine = Engine(
-        slicing=slicing, sharing=sharing, start_spark=lambda: local_session(cores=cores, memory=memory)
-    )
-    engine.load(text, base=path.parent)
-    return engine

@@ -1,0 +1,212 @@
+"""`weft add`, `drop`, `pause`, `resume`, `list`, `show`, `stop`: words to an engine in another terminal."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from weft.cli.asking import Caller, open_checkpoint
+from weft.cli.listing import print_list, print_query, read_listed
+from weft.cli.workload import read_text
+from weft.errors import EngineError, SyntaxMistake, UnknownName, suggestion
+from weft.query import CreateQuery, parse, parse_select
+from weft.runtime.info import read_registry
+from weft.storage.mailbox import Reply
+
+Checkpoint = Annotated[str, typer.Argument(help="The folder given to weft run as --checkpoint, or its URI.")]
+Name = Annotated[str, typer.Argument(help="The query's name.")]
+Names = Annotated[list[str], typer.Argument(help="Names of queries.")]
+Wait = Annotated[float, typer.Option(help="Seconds to wait for the engine's answer; 0 does not wait.", min=0)]
+Json = Annotated[bool, typer.Option("--json", help="Print the answer for programs, one JSON object a line.")]
+
+
+def add(
+    checkpoint: Checkpoint,
+    query: Annotated[
+        str | None, typer.Argument(help="SELECT …, or CREATE QUERY name AS SELECT ….", show_default=False)
+    ] = None,
+    name: Annotated[str, typer.Option(help="The query's name.", show_default=False)] = "",
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Add the CREATE QUERY statements of a file; - reads them here.", show_default=False
+        ),
+    ] = None,
+    wait: Wait = 30.0,
+    json: Json = False,
+) -> None:
+    """Add queries to a running engine, at its next batch.
+
+    Example: weft add state/ "SELECT max(vol) AS v FROM trades [RANGE '5 min']" --name largest
+    """
+    if (query is None) == (file is None):
+        raise typer.BadParameter("give either a query or --file")
+    if file is not None and name:
+        raise typer.BadParameter("the statements of a file have names of their own", param_hint="--name")
+    written = _one(query, name) if query is not None else _statements(file or Path("-"))
+    given = [{"name": one.name, "text": one.select} for one in written]
+    _carry_out(checkpoint, "add", given, wait=wait, as_json=json)
+
+
+def drop(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = False) -> None:
+    """End queries, with the batch under way; their results stay.
+
+    Example: weft drop state/ largest by_symbol
+    """
+    _carry_out(checkpoint, "drop", _named(names), wait=wait, as_json=json)
+
+
+def pause(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = False) -> None:
+    """Have queries give no results until they are resumed.
+
+    Example: weft pause state/ largest
+    """
+    _carry_out(checkpoint, "pause", _named(names), wait=wait, as_json=json)
+
+
+def resume(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = False) -> None:
+    """Have paused or failed queries answer again, and tell the first window that they answer.
+
+    Example: weft resume state/ largest
+    """
+    _carry_out(checkpoint, "resume", _named(names), wait=wait, as_json=json)
+
+
+def list_queries(
+    checkpoint: Checkpoint,
+    everything: Annotated[bool, typer.Option("--all", help="Also those that were dropped or ended.")] = False,
+    wait: Wait = 30.0,
+    json: Json = False,
+) -> None:
+    """List the queries of a checkpoint and how each fares, whether an engine runs or not.
+
+    Example: weft list state/
+    """
+    caller = _call(checkpoint, wait)
+    if caller.engine is None:
+        found: Mapping[str, Any] = {"queries": _stored(checkpoint)}
+    else:
+        found = _found(_answers(caller, "list", [{}]))
+    if json:
+        _print_json(found)
+        return
+    print_list(Console(), [read_listed(one) for one in found["queries"]], everything=everything)
+
+
+def show(checkpoint: Checkpoint, name: Name, wait: Wait = 30.0, json: Json = False) -> None:
+    """Show a query: its text, its state, the first window that it answers, its error.
+
+    Example: weft show state/ largest
+    """
+    caller = _call(checkpoint, wait)
+    if caller.engine is None:
+        found: Mapping[str, Any] = {"query": _known(name, _stored(checkpoint))}
+    else:
+        found = _found(_answers(caller, "show", [{"name": name}]))
+    if json:
+        _print_json(found)
+    else:
+        print_query(Console(), read_listed(found["query"]))
+
+
+def stop(checkpoint: Checkpoint, wait: Wait = 30.0, json: Json = False) -> None:
+    """Stop a running engine: it finishes its batch, commits and delivers; then this returns.
+
+    Example: weft stop state/ --wait 120
+    """
+    caller = _call(checkpoint, wait)
+    with Console(stderr=True).status(f"waiting for {caller.engine} to stop"):
+        reply = caller.stop()
+    _tell([reply], as_json=json)
+
+
+def _carry_out(
+    checkpoint: str, do: str, given: Sequence[Mapping[str, object]], *, wait: float, as_json: bool
+) -> None:
+    caller = _call(checkpoint, wait)
+    _tell(_answers(caller, do, given), as_json=as_json)
+
+
+def _call(checkpoint: str, wait: float) -> Caller:
+    return Caller(open_checkpoint(checkpoint), seconds=wait)
+
+
+def _answers(caller: Caller, do: str, given: Sequence[Mapping[str, object]]) -> list[Reply]:
+    replies = []
+    with Console(stderr=True).status(f"waiting for {caller.engine}") as status:
+        for reply in caller.ask(do, given):
+            replies.append(reply)
+            status.update(f"waiting for {caller.engine}: {len(replies):,} of {len(given):,} answered")
+    return replies
+
+
+def _tell(replies: Iterable[Reply], *, as_json: bool) -> None:
+    """Print what was done; leave with 1 if something was not."""
+    failed = False
+    for reply in replies:
+        failed |= not reply.ok
+        if as_json:
+            _print_json(reply.found if reply.ok else {**reply.found, "error": reply.said})
+        elif reply.ok:
+            print(reply.said)
+        else:
+            print(f"error: {reply.said}", file=sys.stderr)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _found(replies: Sequence[Reply]) -> Mapping[str, Any]:
+    [reply] = replies
+    if not reply.ok:
+        raise EngineError(reply.said)
+    return reply.found
+
+
+def _print_json(found: Mapping[str, Any]) -> None:
+    # When the engine answered is for the mailbox alone.
+    print(
+        json.dumps({key: value for key, value in found.items() if key != "answered_at"}, ensure_ascii=False)
+    )
+
+
+def _named(names: Iterable[str]) -> list[dict[str, object]]:
+    return [{"name": name} for name in dict.fromkeys(names)]
+
+
+def _one(text: str, name: str) -> list[CreateQuery]:
+    try:
+        return [parse_select(text, name=name)]
+    except SyntaxMistake as error:
+        if name or "no name" not in error.problem:
+            raise
+        raise SyntaxMistake("the query has no name; give one with --name") from None
+
+
+def _statements(path: Path) -> list[CreateQuery]:
+    text = sys.stdin.read() if str(path) == "-" else read_text(path)
+    written = parse(text)
+    queries = [one for one in written if isinstance(one, CreateQuery)]
+    if len(queries) < len(written):
+        raise EngineError(
+            f"{path} has other statements than CREATE QUERY; streams and tables are declared when an engine "
+            "starts, and weft drop ends queries"
+        )
+    if not queries:
+        raise EngineError(f"{path} has no queries; write CREATE QUERY name AS SELECT …")
+    return queries
+
+
+def _stored(checkpoint: str) -> list[dict[str, Any]]:
+    return [asdict(one) for one in read_registry(checkpoint)]
+
+
+def _known(name: str, queries: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    by_name = {str(one["name"]): one for one in queries}
+    if name not in by_name:
+        raise UnknownName(f'unknown query "{name}"{suggestion(name, by_name)}')
+    return by_name[name]

@@ -1,0 +1,102 @@
+"""What the live view asks of an engine."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from weft.engine import Engine
+from weft.runtime.clock import Clock
+
+
+class SinkStatus(Protocol):
+    """How far a sink has come."""
+
+    @property
+    def sink(self) -> str:
+        """The sink's name."""
+
+    @property
+    def done(self) -> int:
+        """The last commit whose results are visible, or −1."""
+
+    @property
+    def behind(self) -> int:
+        """How many commits wait."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much of them is in memory."""
+
+    @property
+    def attempts(self) -> int:
+        """How often in a row it failed."""
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed last, if it has not recovered."""
+
+    @property
+    def retry_in_s(self) -> float | None:
+        """When it is tried again."""
+
+
+class StreamStatus(Protocol):
+    """How a stream fares."""
+
+    @property
+    def clock(self) -> Clock:
+        """Watermark and row counts."""
+
+    @property
+    def batches(self) -> int:
+        """How many batches there were."""
+
+    @property
+    def queries(self) -> Mapping[Any, int]:
+        """How many queries are in each state."""
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What the user should know, oldest first."""
+
+
+class EngineStatus(Protocol):
+    """How an engine fares."""
+
+    @property
+    def streams(self) -> Mapping[str, StreamStatus]:
+        """Its streams by name."""
+
+    @property
+    def sinks(self) -> Sequence[SinkStatus]:
+        """Where results go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stream:
+    clock: Clock
+    batches: int
+    queries: Mapping[str, int]
+    notices: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Status:
+    streams: Mapping[str, _Stream]
+    sinks: Sequence[SinkStatus] = ()
+
+
+def status_of(engine: Engine) -> EngineStatus:
+    """Return how an engine fares now."""
+    told = getattr(engine, "status", None)
+    if told is not None:
+        found: EngineStatus = told()
+        return found
+    counts = Counter(query.logical.stream for query in engine.queries.values())
+    return _Status(
+        streams={
+            name: _Stream(clock=engine.clock(name), batches=0, queries={"running": count})
+            for name, count in counts.items()
+        }
+    )
