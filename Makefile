@@ -3,12 +3,12 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench test-oldest lock clean
+.PHONY: help setup demo test check format bench soak test-oldest lock clean
 
 VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
-EXTRAS := spark,java,bench,dev
+EXTRAS := spark,java,bench,postgres,dev
 
 # The first Python that is new enough and can make virtual environments.
 FIND_PYTHON = for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11); do \
@@ -67,6 +67,9 @@ format: setup ## Rewrite the code as `make check` wants it
 
 bench: setup ## Measure shared against separate queries
 	@$(BIN)/weft bench slices
+
+soak: setup ## Kill engines, again and again, and show that nothing is lost or repeated (KILLS=200 SEED=…)
+	@$(BIN)/python -m tests.faults.soak --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED))
 
 test-oldest: $(OLDEST)/.weft-installed ## Run the Spark tests on the oldest supported Spark
 	@$(OLDEST)/bin/python -m pytest -m spark

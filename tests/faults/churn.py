@@ -1,0 +1,87 @@
+"""Queries that come, go and rest while an engine runs, by requests as another terminal would leave them.
+
+An answer tells the first window of a query that was added or resumed: that is what the oracle holds it to. A
+request outlives the engine that was asked; whichever engine carries it out answers it.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+from tests.faults.oracle import Span
+from tests.faults.site import Site
+from tests.faults.workload import Asked, random_query
+from weft.storage import LocalFolder
+from weft.storage.mailbox import Mailbox, Reply, Request
+
+_MOST = 12
+"""How many queries there are at once, beside the standing ones."""
+
+
+@dataclass
+class Guest:
+    """A query that was added."""
+
+    asked: Asked
+    spans: list[Span] = field(default_factory=list)
+    state: str = "running"
+    request: Request | None = None
+    """What was asked last and is not answered yet."""
+
+
+class Churn:
+    """Random requests, and what their answers promise."""
+
+    def __init__(self, site: Site, *, seed: int) -> None:
+        self._mailbox = Mailbox(LocalFolder(site.checkpoint))
+        self._chance = random.Random(seed)
+        self.guests: dict[str, Guest] = {}
+        self.refused: list[str] = []
+        """Answers that said no."""
+        self.asked = 0
+
+    def step(self) -> None:
+        """Take in answers, and leave one more request."""
+        self.take_answers()
+        settled = [one for one in self.guests.values() if one.request is None and one.state != "dropped"]
+        if len(settled) < _MOST and (not settled or self._chance.random() < 0.5):
+            name = f"guest_{len(self.guests)}"
+            guest = self.guests[name] = Guest(random_query(name, self._chance))
+            self._ask(guest, "add", name=name, text=guest.asked.select)
+        elif settled:
+            guest = self._chance.choice(settled)
+            do = "resume" if guest.state == "paused" else self._chance.choice(["drop", "pause"])
+            self._ask(guest, do, name=guest.asked.name)
+
+    def take_answers(self) -> None:
+        """Note what came of requests so far."""
+        for guest in self.guests.values():
+            if guest.request is not None:
+                reply = self._mailbox.fetch(guest.request, seconds=0.0)
+                if reply is not None:
+                    self._note(guest, guest.request.do, reply)
+                    guest.request = None
+
+    @property
+    def waiting(self) -> int:
+        """How many requests have no answer yet."""
+        return sum(guest.request is not None for guest in self.guests.values())
+
+    def promised(self) -> tuple[list[Asked], dict[str, tuple[Span, ...]]]:
+        """Return the queries that were added, and which windows each owes."""
+        there = [guest for guest in self.guests.values() if guest.spans]
+        return [guest.asked for guest in there], {guest.asked.name: tuple(guest.spans) for guest in there}
+
+    def _ask(self, guest: Guest, do: str, **given: str) -> None:
+        guest.request = self._mailbox.ask(do, **given)
+        self.asked += 1
+
+    def _note(self, guest: Guest, do: str, reply: Reply) -> None:
+        if not reply.ok:
+            self.refused.append(f"{do} {guest.asked.name}: {reply.said}")
+        elif do in ("add", "resume"):
+            window = reply.found["query"]["first_window"]
+            guest.spans.append(Span(first=None if window is None else int(window[0])))
+            guest.state = "running"
+        else:
+            guest.spans[-1] = Span(first=guest.spans[-1].first, ended=True)
+            guest.state = "dropped" if do == "drop" else "paused"

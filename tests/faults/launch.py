@@ -1,0 +1,18 @@
+"""The `weft` command as trials start it: results are written at once, and a bug may be planted.
+
+python tests/faults/launch.py [--mutant NAME] run workload.sql …
+"""
+
+import sys
+
+from tests.faults.leash import die_with_parent
+from tests.faults.mutants import PROMPT, plant
+from weft.cli import main
+
+if __name__ == "__main__":
+    die_with_parent()
+    plant(PROMPT)
+    if sys.argv[1:2] == ["--mutant"]:
+        plant(sys.argv[2])
+        del sys.argv[1:3]
+    main()

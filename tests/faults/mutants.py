@@ -1,0 +1,194 @@
+"""Bugs that can be planted into an engine, each with what brings it to light.
+
+All patches of Weft's code are in this file: when the code moves, only this file follows.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from tests.faults.events import Events, write_files
+from tests.faults.oracle import Verdict
+from tests.faults.site import Site
+
+PROMPT = "prompt"
+"""Not a bug: results are written after each batch and snapshots taken often, so there is more to kill."""
+
+Undo = Callable[[], None]
+Run = Callable[[Site, str | None, bool], bool]
+"""Runs an engine with a bug (or None) over all input, closes windows if told; says whether it ended well."""
+_FILES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A planted bug."""
+
+    says: str
+    plant: Callable[[], Sequence[Undo]]
+    between: Callable[[Site], None] = lambda site: None
+    """What happens between two runs: that which a crash would leave."""
+
+
+def forget_delivery(site: Site) -> None:
+    """Have the checkpoint know nothing of the last deliveries, as after a crash before they were noted."""
+    at_hand = {int(path.name) for path in site.commits()}
+    known = max(at_hand)
+    # A commit is removed only after its delivery was noted: the note cannot have been older than that.
+    while known in at_hand:
+        known -= 1
+    for path in [*site.checkpoint.glob("*/delivered.json"), *site.checkpoint.glob("*/delivered/*")]:
+        path.write_text(json.dumps({"commit": known}))
+
+
+def forget_spark_commit(site: Site) -> None:
+    """Remove Spark's last commit file, as after a crash before it was written: the batch comes again."""
+    for last in site.spark_commits()[-1:]:
+        last.unlink()
+        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def shown(name: str | None, site: Site, run: Run) -> tuple[bool, Verdict]:
+    """Run twice with a bug (None: without); return whether both ended well, and how results differ."""
+    events = Events(seed=11)
+    write_files(site.input, events, _FILES)
+    ended = run(site, name, False)
+    (forget_both if name is None else MUTANTS[name].between)(site)
+    write_files(site.input, events, _FILES, first=_FILES)
+    ended = run(site, name, True) and ended
+    return ended, site.judged()
+
+
+def forget_both(site: Site) -> None:
+    """Do all that is done between the runs of any bug."""
+    forget_delivery(site)
+    forget_spark_commit(site)
+
+
+def plant(name: str) -> None:
+    """Plant a bug for the rest of this process."""
+    _plants()[name]()
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Plant a bug for as long as the block runs."""
+    undo = _plants()[name]()
+    try:
+        yield
+    finally:
+        for one in reversed(undo):
+            one()
+
+
+def _plants() -> dict[str, Callable[[], Sequence[Undo]]]:
+    return {PROMPT: _prompt} | {name: mutant.plant for name, mutant in MUTANTS.items()}
+
+
+def _target(module: str, path: str) -> tuple[Any, str]:
+    owner: Any = import_module(module)
+    *classes, name = path.split(".")
+    for one in classes:
+        owner = getattr(owner, one)
+    return owner, name
+
+
+def _set(module: str, path: str, value: object) -> Undo:
+    """Set an attribute of a module, or of a class in it; return how to put it back."""
+    owner, name = _target(module, path)
+    before = vars(owner)[name]
+    setattr(owner, name, value)
+    return lambda: setattr(owner, name, before)
+
+
+def _wrap(module: str, path: str, around: Callable[..., Any]) -> Undo:
+    """Have a function called through another, which is given it first."""
+    owner, name = _target(module, path)
+    before = vars(owner)[name]
+    return _set(module, path, lambda *given, **named: around(before, *given, **named))
+
+
+def _prompt() -> list[Undo]:
+    return [
+        _set("weft.sinks.parquet", "_BUFFERED_SECONDS", 0.0),
+        _set("weft.runtime.checkpoint", "_SNAPSHOT_COMMITS", 8),
+    ]
+
+
+def _keep_delivered_files() -> list[Undo]:
+    def kept(resume: Callable[..., None], sink: Any, *given: Any, **named: Any) -> None:
+        for path in Path(sink._folder.uri).glob("*/weft-*.parquet"):
+            path.rename(path.with_name(f"kept-{uuid4().hex}.parquet"))
+        resume(sink, *given, **named)
+
+    return [_wrap("weft.sinks.parquet", "ParquetSink.resume", kept)]
+
+
+def _end_one_later() -> list[Undo]:
+    def later(combined: Callable[..., Any], state: Any, primitives: Any, due: Any, predicates: Any) -> Any:
+        return combined(state, primitives, replace(due, end=due.end + 1), predicates)
+
+    return [_wrap("weft.runtime.finals", "_combined", later)]
+
+
+def _watermark_of_the_next_batch() -> list[Undo]:
+    def early(after: Callable[..., Any], clock: Any, seen: Any, stream: Any) -> Any:
+        reached = after(clock, seen, stream)
+        if clock.newest is None:
+            return reached
+        return replace(reached, watermark=reached.watermark + reached.newest - clock.newest)
+
+    return [_wrap("weft.runtime.clock", "Clock.after", early)]
+
+
+def _commit_after_spark() -> list[Undo]:
+    held: list[tuple[Any, Any]] = []
+
+    def late(write: Callable[..., None], *given: Any, **named: Any) -> None:
+        held.append((given, named))
+        if len(held) > 1:
+            before, by_name = held.pop(0)
+            write(*before, **by_name)
+
+    return [_wrap("weft.runtime.checkpoint", "Checkpoint.write", late)]
+
+
+def _without_last_block() -> list[Undo]:
+    def fewer(blocks: Callable[..., Any], *given: Any, **named: Any) -> Iterator[Any]:
+        yield from list(blocks(*given, **named))[:-1]
+
+    return [_wrap("weft.runtime.checkpoint", "Recovered.blocks", fewer)]
+
+
+def _replay_as_new() -> list[Undo]:
+    def forgetful(begin: Callable[..., None], ledger: Any, **named: Any) -> None:
+        begin(ledger, **named)
+        ledger.batch = -1
+
+    return [_wrap("weft.runtime.ledger", "Ledger.__init__", forgetful)]
+
+
+MUTANTS = {
+    "no-dedup": Mutant(
+        says="the Parquet sink keeps what an earlier run delivered beyond its note",
+        plant=_keep_delivered_files,
+        between=forget_delivery,
+    ),
+    "end-off-by-one": Mutant(says="a window holds its own end", plant=_end_one_later),
+    "early-watermark": Mutant(says="the watermark is one batch early", plant=_watermark_of_the_next_batch),
+    "commit-after-spark": Mutant(
+        says="Spark commits a batch before it is written", plant=_commit_after_spark
+    ),
+    "dropped-block": Mutant(says="a restart forgets the last block", plant=_without_last_block),
+    "replay-as-new": Mutant(
+        says="a batch that comes again is aggregated again",
+        plant=_replay_as_new,
+        between=forget_spark_commit,
+    ),
+}
+"""Every bug by name."""

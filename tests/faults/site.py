@@ -1,0 +1,91 @@
+"""The folders of one trial, and what can be seen of an engine in them."""
+
+import json
+import re
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from tests.faults import oracle
+from tests.faults.oracle import Span, Verdict
+from tests.faults.workload import STANDING, Asked, write_workload
+from weft.errors import DamagedFile
+from weft.storage.container import unpack
+
+_COMMIT = re.compile(r"\d{9}")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A workload, its input, its checkpoint and its results, in one folder."""
+
+    root: Path
+    input: Path
+    """Where events are written to."""
+    queries: tuple[Asked, ...] = STANDING
+
+    @classmethod
+    def made(cls, root: Path, *, queries: tuple[Asked, ...] = STANDING, files_per_batch: int = 4) -> "Site":
+        """Return a new site."""
+        site = cls(root, root / "input", queries)
+        site.input.mkdir(parents=True)
+        site.checkpoint.mkdir()
+        write_workload(site.workload, queries, input=site.input, files_per_batch=files_per_batch)
+        return site
+
+    @property
+    def workload(self) -> Path:
+        """The workload file."""
+        return self.root / "workload.sql"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the engine commits to."""
+        return self.root / "checkpoint"
+
+    @property
+    def out(self) -> Path:
+        """Where results go."""
+        return self.root / "out"
+
+    def copied(self, root: Path) -> "Site":
+        """Return another site that is like this one was when it was copied; both read the same input."""
+        for name in ("checkpoint", "out"):
+            if (self.root / name).exists():
+                shutil.copytree(self.root / name, root / name)
+        root.mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.workload, root)
+        return Site(root, self.input, self.queries)
+
+    def commits(self) -> list[Path]:
+        """Return Weft's commits that are on the disk, oldest first."""
+        found = [path for path in self.checkpoint.glob("*/commits/*") if _COMMIT.fullmatch(path.name)]
+        return sorted(found, key=lambda path: path.name)
+
+    def newest_commit(self) -> int:
+        """Return the number of the last commit, or −1."""
+        commits = self.commits()
+        return int(commits[-1].name) if commits else -1
+
+    def newest_batch(self) -> int:
+        """Return the last of Spark's batches that is committed, or −1; other commits only change queries."""
+        for path in reversed(self.commits()):
+            with suppress(FileNotFoundError, DamagedFile):
+                return int(json.loads(bytes(unpack(path.read_bytes(), name=path.name)["commit"]))["batch"])
+        return -1
+
+    def spark_commits(self) -> list[Path]:
+        """Return Spark's own commit files, oldest first."""
+        found = [path for path in self.checkpoint.glob("*/spark/commits/*") if path.name.isdecimal()]
+        return sorted(found, key=lambda path: int(path.name))
+
+    def events(self) -> pa.Table:
+        """Return all events so far."""
+        return oracle.read_events(self.input)
+
+    def judged(self, spans: dict[str, tuple[Span, ...]] | None = None, *more: Asked) -> Verdict:
+        """Compare the results with what they must be."""
+        return oracle.judge([*self.queries, *more], self.events(), self.out, spans)

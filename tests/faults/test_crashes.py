@@ -1,0 +1,132 @@
+"""Errors, replays and damaged files, with restarts inside one process."""
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.faults import damage, mutants
+from tests.faults.damage import DAMAGES, Damaged, Outcome
+from tests.faults.disk import filled, small_disk
+from tests.faults.events import Events, write_files
+from tests.faults.inside import run
+from tests.faults.mutants import MUTANTS, forget_both, shown
+from tests.faults.site import Site
+from weft.errors import WeftError
+
+AT_EVERY_BATCH = (
+    "batch.begin", "batch.aggregated", "commit.before", "commit.written", "commit.visible",
+    "deliver.before", "deliver.after", "delivered.noted", "prune.before", "spark.returning",
+)  # fmt: skip
+
+
+def test_an_error_at_any_point_costs_nothing_but_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    site, events = Site.made(tmp_path / "site", files_per_batch=2), Events(seed=21)
+    for number, point in enumerate(AT_EVERY_BATCH):
+        write_files(site.input, events, 3, first=3 * number)
+        # Some are mended by trying again.
+        said = problem(spark, site, fault=f"{point}:{1 + number % 2}:error")
+        assert not said or "No space left on device" in said
+        verdict = site.judged()
+        assert verdict.sound, f"after {point}: {verdict}"
+    run(spark, site, flush=True)
+    verdict = site.judged()
+    assert verdict.exact, verdict
+
+
+def problem(spark: SparkSession, site: Site, *, flush: bool = False, fault: str | None = None) -> str:
+    """Run, and return what was told to be wrong."""
+    try:
+        run(spark, site, flush=flush, fault=fault)
+    except WeftError as error:
+        return str(error)
+    return ""
+
+
+def test_a_batch_that_comes_again_counts_once(spark: SparkSession, tmp_path: Path) -> None:
+    site, events = Site.made(tmp_path / "site", files_per_batch=2), Events(seed=22)
+    for number in range(3):
+        write_files(site.input, events, 6, first=6 * number)
+        run(spark, site, flush=number == 2)
+        forget_both(site)
+    run(spark, site, flush=True)
+    verdict = site.judged()
+    assert verdict.exact, verdict
+
+
+def test_a_damaged_checkpoint_is_mended_or_refused(spark: SparkSession, tmp_path: Path) -> None:
+    site, events = Site.made(tmp_path / "site", files_per_batch=1), Events(seed=23)
+    write_files(site.input, events, 18)  # Two snapshots, so that commits were removed.
+    run(spark, site)
+    write_files(site.input, events, 4, first=18)
+    chance = random.Random(23)
+    some = [(path, chance.choice(list(DAMAGES))) for path in damage.chosen(site, chance)]
+    gone = [(path, "remove") for path in damage.newest(site)]
+    found = [
+        damaged(spark, site, tmp_path / f"copy-{number}", path, how)
+        for number, (path, how) in enumerate(dict.fromkeys([*gone, *some]))
+    ]
+    bad = [f"{one.how} {one.file}: {one.why}" for one in found if one.outcome is Outcome.BAD]
+    assert not bad, "\n".join(bad)
+
+
+def test_a_full_disk_stops_the_engine_and_room_lets_it_go_on(spark: SparkSession, tmp_path: Path) -> None:
+    site, events = Site.made(tmp_path / "site", files_per_batch=2), Events(seed=25)
+    with small_disk(site.checkpoint) as mounted:
+        write_files(site.input, events, 6)
+        run(spark, site)
+        for number, room in enumerate((0, 16_384)):
+            write_files(site.input, events, 4, first=6 + 4 * number)
+            if mounted:
+                with filled(site.checkpoint, but_bytes=room):
+                    said = problem(spark, site)
+            else:
+                said = problem(spark, site, fault="commit.before:1:error")
+            assert "No space left on device" in said
+            assert site.judged().sound
+        run(spark, site, flush=True)
+        verdict = site.judged()
+        assert verdict.exact, verdict
+
+
+def damaged(spark: SparkSession, site: Site, root: Path, path: Path, how: str) -> Damaged:
+    """Damage a file in a copy of a site, and see what comes of it."""
+    file = str(path.relative_to(site.checkpoint))
+    copy = site.copied(root)
+    DAMAGES[how](copy.checkpoint / file)
+    said = problem(spark, copy, flush=True)
+    return damage.outcome(file, how, refused=bool(said), said=said, verdict=copy.judged())
+
+
+def test_all_rows_are_accounted_for(spark: SparkSession, tmp_path: Path) -> None:
+    site = Site.made(tmp_path / "site", files_per_batch=2)
+    events = Events(seed=24, late=0.1, unusable=0.05)
+    for number, fault in enumerate(("commit.written:2:error", "commit.visible:2:error", None)):
+        write_files(site.input, events, 6, first=6 * number)
+        try:
+            clock = run(spark, site, fault=fault)
+        except WeftError:
+            forget_both(site)
+    counts = clock.counts
+    assert counts.read == site.events().num_rows
+    assert counts.good + counts.late + counts.quarantined == counts.read
+    assert counts.late > 0
+    assert counts.quarantined > 0
+
+
+@pytest.mark.parametrize("name", [None, *MUTANTS])
+def test_every_planted_bug_is_seen(spark: SparkSession, tmp_path: Path, name: str | None) -> None:
+    def whole(site: Site, mutant: str | None, flush: bool) -> bool:
+        try:
+            run(spark, site, flush=flush, mutant=mutant)
+        except WeftError:
+            return False
+        return True
+
+    ended, verdict = shown(name, Site.made(tmp_path / "site", files_per_batch=2), whole)
+    if name is None:
+        assert ended
+        assert verdict.exact, verdict
+    else:
+        assert not (ended and verdict.exact), mutants.MUTANTS[name].says

@@ -1,0 +1,42 @@
+"""Engines in processes of their own, killed while events come in."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.churn import Churn
+from tests.faults.driver import Producer, Victim
+from tests.faults.site import Site
+from tests.faults.trial import End, finish, live
+from weft.faultpoints import Fault, What
+
+ENDS = (
+    End(fault=Fault(point="request.carried_out", nth=2, what=What.KILL)),
+    End(victim=Victim.JVM, after_seconds=0.3),
+    End(fault=Fault(point="commit.visible", nth=2, what=What.KILL)),
+    End(fault=Fault(point="deliver.after", nth=2, what=What.KILL)),
+    End(fault=Fault(point="spark.returning", nth=3, what=What.KILL_JVM)),
+    End(victim=Victim.ASKED, after_seconds=0.2),
+    End(victim=Victim.PYTHON, after_seconds=0.1),
+)
+
+
+@pytest.mark.timeout(1200)
+def test_kills_at_points_and_at_any_time_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    site = Site.made(tmp_path / "site", files_per_batch=2)
+    guests = Churn(site, seed=31)
+    with Producer(site, seed=31):
+        for end in ENDS:
+            for _ in range(3):
+                guests.step()
+            life = live(site, end)
+            assert not life.problem, f"{end}: {life.problem}"
+            assert life.reached or end.fault is None, f"{end} did not come"
+    code, said = finish(site)
+    assert code == 0, said
+    guests.take_answers()
+    assert (guests.waiting, guests.refused) == (0, [])
+    asked, spans = guests.promised()
+    assert asked
+    verdict = site.judged(spans, *asked)
+    assert verdict.exact, verdict

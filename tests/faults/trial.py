@@ -1,0 +1,125 @@
+"""One life of an engine after another over the same site, and what each came to."""
+
+import random
+from dataclasses import dataclass
+from time import sleep
+
+from tests.faults.driver import EngineProcess, Victim
+from tests.faults.events import want, wanted
+from tests.faults.site import Site
+from weft.faultpoints import POINTS, Fault, What
+
+FOLLOW = ("--follow", "--interval", "100 ms")
+_START_SECONDS = 300.0
+"""How long a first batch is waited for."""
+_PATIENCE_SECONDS = 60.0
+"""How long an engine whose Java is gone, or that was asked to stop, may take to end."""
+_QUIET_SECONDS = 6.0
+"""How long after the last commit a point is given up."""
+_FILES = 14
+"""How many files of events come in a life."""
+_ORDINARY = ("batch.", "commit.", "deliver", "spark.")
+"""Points that every few batches come by, requests or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a life is to end: at a point, or some time after its first batch."""
+
+    fault: Fault | None = None
+    victim: Victim = Victim.BOTH
+    after_seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            str(self.fault) if self.fault is not None else f"{self.victim} after {self.after_seconds:.2f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """What came of one life."""
+
+    end: End
+    killed: bool
+    """Whether a process was killed, at the point or because the point did not come."""
+    reached: bool = False
+    """Whether the fault came at its point."""
+    seconds: float | None
+    """From the start to the first batch that was committed, if there was one."""
+    problem: str = ""
+    """What should not have happened, in words."""
+
+
+def live(site: Site, end: End, *, mutant: str | None = None) -> Life:
+    """Start an engine, and end it as told."""
+    want(site.input, wanted(site.input) + _FILES)
+    fault = None if end.fault is None else str(end.fault)
+    with EngineProcess(site, *FOLLOW, fault=fault, mutant=mutant) as engine:
+        if end.fault is None:
+            return _ended_from_outside(engine, end)
+        return _ended_at_point(engine, end)
+
+
+def _ended_from_outside(engine: EngineProcess, end: End) -> Life:
+    seconds = engine.await_batch(seconds=_START_SECONDS)
+    if seconds is None:
+        return Life(end=end, killed=False, seconds=None, problem=f"no commit\n{engine.said[-2000:]}")
+    sleep(end.after_seconds)
+    engine.kill(end.victim)
+    code = engine.wait(_PATIENCE_SECONDS)
+    problem = ""
+    if code is None:
+        problem = f"goes on {_PATIENCE_SECONDS:.0f} s after {end.victim}"
+    elif end.victim is Victim.ASKED and code != 0:
+        problem = f"exit code {code} though asked to stop\n{engine.said[-2000:]}"
+    elif end.victim is Victim.JVM and code == 0:
+        problem = "exit code 0 though Java was killed"
+    return Life(end=end, killed=end.victim is not Victim.ASKED, seconds=seconds, problem=problem)
+
+
+def _ended_at_point(engine: EngineProcess, end: End) -> Life:
+    assert end.fault is not None
+    seconds = engine.await_batch(seconds=_START_SECONDS)
+    code = engine.await_quiet(_QUIET_SECONDS)
+    reached = f"fault {end.fault}" in engine.said
+    if code is None and reached and end.fault.what is What.KILL_JVM:
+        code = engine.wait(_PATIENCE_SECONDS)
+    problem = ""
+    if code is not None and not reached:
+        problem = f"exit code {code} before the fault\n{engine.said[-2000:]}"
+    elif code is None and seconds is None and not reached:
+        problem = f"no batch in {_START_SECONDS:.0f} s\n{engine.said[-2000:]}"
+    elif reached and end.fault.what is not What.ERROR and code in (None, 0):
+        problem = f"exit code {code} after the fault"
+    killed = reached and end.fault.what is not What.ERROR
+    if code is None:
+        # The point lies on no path of this life, or its error was mended: end it anyway.
+        engine.kill(Victim.BOTH)
+        killed = True
+    return Life(end=end, killed=killed, reached=reached, seconds=seconds, problem=problem)
+
+
+def finish(
+    site: Site, *, mutant: str | None = None, flush: bool = True, seconds: float = 600.0
+) -> tuple[int | None, str]:
+    """Use up the input, close all windows unless told otherwise, and return exit code and output."""
+    with EngineProcess(site, *(("--flush",) if flush else ()), mutant=mutant) as engine:
+        return engine.wait(seconds), engine.said
+
+
+def random_end(chance: random.Random, *, requests: bool = False) -> End:
+    """Return an end at some point or some time."""
+    if chance.random() < 0.35:
+        victim = chance.choices(list(Victim), weights=[3, 2, 3, 1])[0]
+        return End(victim=victim, after_seconds=chance.expovariate(1.0))
+    points = [point for point in POINTS if requests or not point.startswith(("request.", "registry."))]
+    return End(fault=random_fault(chance, points))
+
+
+def random_fault(chance: random.Random, points: list[str]) -> Fault:
+    """Return a fault at one of the points."""
+    point = chance.choice(points)
+    nth = chance.randint(1, 5) if point.startswith(_ORDINARY) else 1
+    what = chance.choices([What.KILL, What.KILL_JVM, What.ERROR], weights=[6, 2, 1])[0]
+    return Fault(point=point, nth=nth, what=what)
