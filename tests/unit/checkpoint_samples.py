@@ -3,38 +3,37 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.unit.state_samples import (
-    EXACT,
-    Row,
-    block,
-)
+from tests.unit.state_samples import EXACT, Row, block
 
 from weft.expression import Column
 from weft.optimizer.plan import Grouping
-from weft.runtime.checkpoint import Checkpoint, Commit, StoredQuery, fingerprint
+from weft.runtime.checkpoint import Checkpoint, Commit, Recovered, fingerprint
 from weft.runtime.clock import Clock, RowCounts
+from weft.runtime.registry import QueryState, Registered
 from weft.runtime.state import Block
+from weft.runtime.warm import Derivation
+from weft.storage import Folder
+from weft.storage.container import unpack
 from weft.types import BIGINT
 
 COUNTS = RowCounts(good=3, late=1, no_time=2, future=4)
 GROUPING: Grouping = ((), (Column("symbol", BIGINT),))
 ANOTHER: Grouping = ((), ())
 KNOWN = {fingerprint(GROUPING): GROUPING}
+BIG = Registered(name="big", text="SELECT 'ü'", failures=2)
+PAUSED = Registered(
+    name="b", text="", state=QueryState.PAUSED, live=True, first_start=4, until=9, error="no", commit=3,
+    derivation={"predicate": "p", "sources": ["q", "r"], "patterns": [1, 2]},
+)  # fmt: skip
 
 
-def commit(number: int, newest_slice: int | None = None, codebooks: tuple[str, ...] = ()) -> Commit:
-    """Return a commit of two queries."""
+def commit(number: int) -> Commit:
+    """Return a commit's head."""
     return Commit(
         number=number,
         batch=number + 10,
-        clock=Clock(watermark=5, oldest=None, newest=-7, counts=COUNTS),
-        queries=(
-            StoredQuery(name="big", text="SELECT 'ü'", first_start=None),
-            StoredQuery(name="b", text="", first_start=4),
-        ),
-        newest_slice=newest_slice,
         stream="(x BIGINT) EVENT TIME x",
-        codebooks=codebooks,
+        clock=Clock(watermark=5, oldest=None, newest=-7, counts=COUNTS),
     )
 
 
@@ -43,17 +42,39 @@ def one_row(start: int = 0, predicates: Sequence[Any] = ("all",)) -> Block:
     return block([Row(start, None, None, None, None)], predicates=predicates)
 
 
-def restored(checkpoint: Checkpoint, predicates: Iterable[Any] = ("all",)) -> list[Block]:
+def wrote(checkpoint: Checkpoint, *blocks: Block) -> None:
+    """Make a commit of each block, from 0 on."""
+    for number, one in enumerate(blocks):
+        checkpoint.write(commit(number), (), {(GROUPING, 0): one}, {})
+
+
+def recovered(folder: Folder) -> Recovered:
+    """Return what another run finds in a checkpoint, which is something."""
+    found = Checkpoint(folder).recover()
+    assert found is not None
+    return found
+
+
+def restored(
+    folder: Folder, predicates: Iterable[Any] = ("all",), derivations: Sequence[Derivation] = ()
+) -> list[Block]:
     """Return the blocks of a checkpoint, as a restart takes them in."""
-    found = checkpoint.blocks(KNOWN, predicates)
+    found = recovered(folder).blocks(KNOWN, predicates, derivations)
     return [stored.block(EXACT, signatures) for _, stored, signatures in found]
 
 
-def codebooks(checkpoint: Checkpoint) -> list[str]:
-    """Return the names of the codebooks on disk."""
-    return sorted(path.stem for path in (checkpoint.folder / "codebooks").iterdir())
+def starts(folder: Folder) -> list[list[int]]:
+    """Return the slices of each block that a restart takes in."""
+    return [one.starts.tolist() for one in restored(folder)]
 
 
-def numbers(checkpoint: Checkpoint) -> list[int]:
-    """Return the numbers of the commits on disk."""
-    return [one.number for one in checkpoint.commits()]
+def sections(folder: Folder, kind: str, name: str) -> list[str]:
+    """Return the names of the sections of a commit or snapshot."""
+    return list(unpack(folder.folder(kind).read(name), name=name))
+
+
+def codebooks(folder: Folder, kind: str, name: str) -> list[str]:
+    """Return the names of the codebooks in a commit or snapshot."""
+    return [
+        one.removeprefix("codebook/") for one in sections(folder, kind, name) if one.startswith("codebook/")
+    ]

@@ -1,6 +1,7 @@
 """Blocks and commits come back from disk as they were, whole or not at all."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,16 @@ from hypothesis import given, settings
 from tests.unit.aggregate_samples import lifted
 from tests.unit.checkpoint_samples import (
     ANOTHER,
+    BIG,
     GROUPING,
     KNOWN,
-    codebooks,
+    PAUSED,
     commit,
-    numbers,
     one_row,
-    restored,
+    recovered,
+    sections,
+    starts,
+    wrote,
 )
 from tests.unit.state_samples import (
     COUNT,
@@ -35,12 +39,14 @@ from tests.unit.state_samples import (
 )
 
 from weft.aggregates import Combine, Primitive
-from weft.errors import EngineError
+from weft.errors import DamagedFile, EngineError
 from weft.expression import Call, Column
-from weft.runtime import checkpoint as checkpoint_module
-from weft.runtime.blocks import read_block, write_block
+from weft.runtime.blocks import block_bytes, read_block
 from weft.runtime.checkpoint import Checkpoint, fingerprint
+from weft.runtime.registry import QueryState, Registered, Registry
 from weft.runtime.state import Block
+from weft.storage import LocalFolder
+from weft.storage.container import pack, unpack
 from weft.types import BIGINT, BOOLEAN, DataType, Kind
 
 ALL = (*EXACT, SPREAD)
@@ -48,19 +54,27 @@ ALL_ROWS: list[Any] = ["all"]
 """The predicate of most blocks here, which are named rather than written out."""
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> LocalFolder:
+    """Return where a checkpoint is to be."""
+    return LocalFolder(tmp_path / "checkpoint")
+
+
 # Blocks.
+
+
+def stored(before: Block, *primitives: Primitive) -> Block:
+    """Return a block as it comes back."""
+    return read_block(block_bytes(before, "book")).block(primitives, before.signatures)
 
 
 @settings(max_examples=25)
 @given(several=rows)
-def test_a_block_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, several: list[Row]) -> None:
-    path = tmp_path_factory.mktemp("blocks") / "block.arrow"
+def test_a_block_comes_back_as_it_was(several: list[Row]) -> None:
     for keyed in (True, False):
         before = block(several, ALL, keyed=keyed)
-        write_block(path, before, "book")
-        stored = read_block(path)
-        assert stored.codebook == "book"
-        after = stored.block(ALL, before.signatures)
+        assert read_block(block_bytes(before, "book")).codebook == "book"
+        after = stored(before, *ALL)
         assert after.fragments.dtype == before.fragments.dtype
         assert after.fragments.tolist() == before.fragments.tolist()
         assert (after.rows, len(after)) == (before.rows, len(before))
@@ -72,16 +86,14 @@ def test_a_block_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, 
         assert contents(state_of(after, keyed=keyed)) == contents(state_of(before, keyed=keyed))
 
 
-def test_numbers_wider_than_any_arrow_integer_come_back(tmp_path: Path) -> None:
+def test_numbers_wider_than_any_arrow_integer_come_back() -> None:
     fees = [Decimal(10**36 - 1), Decimal(1 - 10**36), None]
-    before = block([Row(place, "k", None, None, fee) for place, fee in enumerate(fees)])
-    write_block(tmp_path / "b", before, "book")
-    after = read_block(tmp_path / "b").block(EXACT, before.signatures)
+    after = stored(block([Row(place, "k", None, None, fee) for place, fee in enumerate(fees)]), *EXACT)
     assert after.partials[FEES].fields[0].tolist()[:2] == [(10**36 - 1) * 100, (1 - 10**36) * 100]
     assert after.partials[FEES].valid_mask().tolist() == [True, True, False]
 
 
-def test_binary_and_boolean_partials_come_back(tmp_path: Path) -> None:
+def test_binary_and_boolean_partials_come_back() -> None:
     raw, flag = DataType(Kind.BINARY), BOOLEAN
     primitives = (
         Primitive(("min",), Column("raw", raw), Combine.LEAST, (raw,)),
@@ -95,23 +107,20 @@ def test_binary_and_boolean_partials_come_back(tmp_path: Path) -> None:
         signatures=one_row().signatures,
         partials={one: lifted(one, some) for one, some in zip(primitives, slices, strict=True)},
     )
-    write_block(tmp_path / "b", before, "book")
-    after = read_block(tmp_path / "b").block(primitives, before.signatures)
+    after = stored(before, *primitives)
     assert contents(state_of(after, keyed=False)) == contents(state_of(before, keyed=False))
 
 
-def test_of_a_stored_block_only_known_primitives_are_taken(tmp_path: Path) -> None:
+def test_of_a_stored_block_only_known_primitives_are_taken() -> None:
     row = Row(0, "a", 7, "x", None)
-    before = block([row], [COUNT, TOTAL])
-    write_block(tmp_path / "b", before, "book")
-    after = read_block(tmp_path / "b").block((FIRST, TOTAL), before.signatures)
+    after = stored(block([row], [COUNT, TOTAL]), FIRST, TOTAL)
     assert list(after.partials) == [TOTAL]
     # What the block lacks is empty, as for a query that came later.
     state = state_of(after, block([row], [FIRST, TOTAL]))
-    assert contents(state) == {("a", 0): ((14,), ("x",))}
+    assert contents(state) == {("a", 0): ((14,), (b"x",))}
 
 
-def test_a_primitive_is_known_wherever_its_text_stood(tmp_path: Path) -> None:
+def test_a_primitive_is_known_wherever_its_text_stood() -> None:
     def total(span: tuple[int, int]) -> Primitive:
         doubled = Call("*", (Column("n", BIGINT, span), Column("n", BIGINT, span)), BIGINT, span)
         return Primitive(("sum",), doubled, Combine.ADD, (BIGINT,))
@@ -123,158 +132,155 @@ def test_a_primitive_is_known_wherever_its_text_stood(tmp_path: Path) -> None:
         signatures=one_row().signatures,
         partials={total((1, 2)): block([Row(0, None, 3, None, None)], [TOTAL]).partials[TOTAL]},
     )
-    write_block(tmp_path / "b", before, "book")
-    after = read_block(tmp_path / "b").block((total((70, 80)),), before.signatures)
-    assert list(after.partials) == [total((1, 2))]
+    assert list(stored(before, total((70, 80))).partials) == [total((1, 2))]
 
 
 # Commits.
 
 
-def test_a_commit_comes_back_as_it_was(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    assert (checkpoint.commits(), checkpoint.delivered) == ([], -1)
+def test_a_commit_comes_back_as_it_was(folder: LocalFolder) -> None:
+    assert Checkpoint(folder).recover() is None
     written = block([Row(0, "a", 7, "x", Decimal("1.50"))])
     results = {
         "big": pa.table({"x": pa.array([Decimal("1.5"), None], pa.decimal128(38, 2)), "s": ["ü", None]}),
         "same columns": pa.table({"x": pa.array([Decimal("2.5")], pa.decimal128(38, 2)), "s": ["b"]}),
         "other columns": pa.table({"y": [1.5, float("inf")]}),
     }
-    checkpoint.write(commit(3, newest_slice=0), {(GROUPING, 0): written}, results)
+    changes = [BIG.as_record(), PAUSED.as_record()]
+    Checkpoint(folder).write(commit(0), changes, {(GROUPING, 0): written}, results)
 
-    again = Checkpoint(tmp_path)
-    assert again.commits() == [commit(3, newest_slice=0, codebooks=tuple(codebooks(again)))]
-    assert again.results(3) == results
-    ((grouping, stored, signatures),) = again.blocks({**KNOWN, "unknown": ANOTHER}, ALL_ROWS)
+    found = recovered(folder)
+    assert found.last == commit(0)
+    assert list(found.registry) == [BIG, PAUSED]
+    assert not found.registry.changed
+    assert Checkpoint(folder).results(0) == results
+    ((grouping, one, signatures),) = found.blocks({**KNOWN, "unknown": ANOTHER}, ALL_ROWS)
     assert grouping == GROUPING
-    assert [stored.codebook] == codebooks(again)
-    assert contents(state_of(stored.block(EXACT, signatures))) == contents(state_of(written))
-    # Queries with the same columns share a file.
-    assert len(list(tmp_path.glob("commits/*/results-*.arrow"))) == 2
+    assert contents(state_of(one.block(EXACT, signatures))) == contents(state_of(written))
+    # One file; queries with the same columns share a section.
+    assert (folder.names(), folder.folder("commits").names()) == (["commits"], ["000000000"])
+    assert [one.partition("/")[0] for one in sections(folder, "commits", "000000000")] == [
+        "commit", "codebook", "block", "results", "results",
+    ]  # fmt: skip
 
 
-def test_a_commit_of_nothing(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.write(commit(0), {}, {})
-    assert numbers(checkpoint) == [0]
-    assert checkpoint.results(0) == {}
-    assert restored(checkpoint) == []
-    assert codebooks(checkpoint) == []
+def test_results_with_other_notes_keep_theirs(folder: LocalFolder) -> None:
+    tables = {name: pa.table({"x": [1]}).replace_schema_metadata({"keys": name}) for name in ("one", "other")}
+    Checkpoint(folder).write(commit(0), (), {}, tables)
+    found = Checkpoint(folder).results(0)
+    assert {name: table.schema.metadata for name, table in found.items()} == {
+        "one": {b"keys": b"one"},
+        "other": {b"keys": b"other"},
+    }
 
 
-def test_a_block_of_nothing_leaves_nothing(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.write(commit(0), {(GROUPING, 0): block([])}, {})
-    assert restored(checkpoint) == []
-    assert codebooks(checkpoint) == []
+def test_changes_of_queries_are_applied_in_order(folder: LocalFolder) -> None:
+    checkpoint, registry = Checkpoint(folder), Registry()
+    broken = replace(BIG, state=QueryState.FAILED, error="it broke")
+    steps: list[list[Registered | str]] = [[BIG, PAUSED], [broken], [], ["b"]]
+    for number, entries in enumerate(steps):
+        for one in entries:
+            if isinstance(one, Registered):
+                registry.put(one)
+            else:
+                registry.forget(one)
+        checkpoint.write(commit(number), registry.changes(), {}, {})
+        registry.committed()
+        found = recovered(folder)
+        assert list(found.registry) == list(registry)
+        assert found.last.number == number
+    assert list(registry) == [broken]
 
 
-def test_commits_and_blocks_come_oldest_first(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    for number in (9, 10, 100):
-        checkpoint.write(commit(number), {(GROUPING, 0): one_row(number)}, {})
-    assert numbers(checkpoint) == [9, 10, 100]
-    assert [one.starts.tolist() for one in restored(checkpoint)] == [[9], [10], [100]]
+def test_a_commit_of_nothing(folder: LocalFolder) -> None:
+    Checkpoint(folder).write(commit(0), (), {}, {})
+    assert recovered(folder).last == commit(0)
+    assert Checkpoint(folder).results(0) == {}
+    assert starts(folder) == []
+    assert sections(folder, "commits", "000000000") == ["commit"]
 
 
-def test_blocks_of_relations_that_nobody_needs_are_not_read(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.write(commit(0), {(GROUPING, 0): one_row()}, {})
-    assert list(checkpoint.blocks({fingerprint(ANOTHER): ANOTHER}, ALL_ROWS)) == []
+def test_a_block_of_nothing_leaves_nothing(folder: LocalFolder) -> None:
+    Checkpoint(folder).write(commit(0), (), {(GROUPING, 0): block([])}, {})
+    assert sections(folder, "commits", "000000000") == ["commit"]
 
 
-def test_an_unfinished_commit_was_never_made(tmp_path: Path) -> None:
-    Checkpoint(tmp_path).write(commit(0), {}, {})
-    unfinished = tmp_path / "commits" / ".000000001"
-    unfinished.mkdir()
-    (unfinished / "block-1234.arrow").write_bytes(b"cut o")
-    again = Checkpoint(tmp_path)
-    assert numbers(again) == [0]
-    again.write(commit(1), {}, {})
-    assert numbers(again) == [0, 1]
+def test_blocks_come_oldest_first(folder: LocalFolder) -> None:
+    wrote(Checkpoint(folder), *map(one_row, range(12)))
+    assert starts(folder) == [[number] for number in range(12)]
 
 
-def test_a_write_that_failed_can_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    blocks = {(GROUPING, 0): one_row()}
+def test_blocks_of_relations_that_nobody_needs_are_not_read(folder: LocalFolder) -> None:
+    wrote(Checkpoint(folder), one_row())
+    assert list(recovered(folder).blocks({fingerprint(ANOTHER): ANOTHER}, ALL_ROWS)) == []
+
+
+def test_the_results_of_a_commit_that_is_gone_are_none(folder: LocalFolder) -> None:
+    assert Checkpoint(folder).results(7) == {}
+
+
+def test_a_commit_is_never_written_over(folder: LocalFolder) -> None:
+    wrote(Checkpoint(folder), one_row(1))
+    with pytest.raises(FileExistsError):
+        wrote(Checkpoint(folder), one_row(2))
+    assert starts(folder) == [[1]]
+
+
+def test_an_unfinished_commit_was_never_made(folder: LocalFolder) -> None:
+    wrote(Checkpoint(folder), one_row(0))
+    unfinished = folder.path / "commits" / ".000000001.0123abcd"
+    unfinished.write_bytes(b"cut o")
+    again = Checkpoint(folder)
+    assert recovered(folder).last.number == 0
+    again.tidy()
+    assert not unfinished.exists()
+    again.write(commit(1), (), {}, {})
+    assert recovered(folder).last.number == 1
+
+
+def test_a_write_that_failed_can_be_tried_again(folder: LocalFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = Checkpoint(folder)
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint_module, "write_block", _disk_full)
+        patch.setattr(LocalFolder, "write", _disk_full)
         with pytest.raises(OSError, match="full"):
-            checkpoint.write(commit(0), blocks, {})
-    assert numbers(checkpoint) == []
-    checkpoint.write(commit(0), blocks, {})
-    assert numbers(checkpoint) == [0]
-    assert [one.starts.tolist() for one in restored(checkpoint)] == [[0]]
+            wrote(checkpoint, one_row())
+    assert Checkpoint(folder).recover() is None
+    # The codebook too, though it was named before.
+    wrote(checkpoint, one_row())
+    assert starts(folder) == [[0]]
 
 
-def _disk_full(*_: object) -> None:
+def _disk_full(*_: object, **__: object) -> None:
     raise OSError("the disk is full")
 
 
-def test_everything_is_on_disk_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[str] = []
-    real_sync, real_rename = checkpoint_module._sync, Path.rename
-
-    def sync(path: Path) -> None:
-        steps.append(path.name)
-        real_sync(path)
-
-    def rename(self: Path, target: Path) -> Path:
-        steps.append(f"{self.name} → {target.name}")
-        return real_rename(self, target)
-
-    monkeypatch.setattr(checkpoint_module, "_sync", sync)
-    monkeypatch.setattr(Path, "rename", rename)
-    one = block([Row(0, "a", 1, None, None)])
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.write(commit(0), {(GROUPING, 0): one}, {"q": pa.table({"x": [1]})})
-    (book,) = codebooks(checkpoint)
-    # A commit may refer to a codebook, so that is safe before anything else is written.
-    assert steps[:3] == [f".{book}.arrow", f".{book}.arrow → {book}.arrow", "codebooks"]
-    renamed = steps.index(".000000000 → 000000000")
-    assert set(steps[3:renamed]) == {
-        f"block-{fingerprint(GROUPING)}-0.arrow", "results-0.arrow", "commit.json", ".000000000",
-    }  # fmt: skip
-    assert steps[renamed + 1 :] == ["commits"]
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_damaged_commit_is_named(folder: LocalFolder, number: int) -> None:
+    wrote(Checkpoint(folder), one_row(0), one_row(1), one_row(2))
+    path = folder.path / "commits" / f"{number:09d}"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DamagedFile, match=f"commits/{path.name} is cut off"):
+        Checkpoint(folder).recover()
 
 
-def test_what_is_delivered_is_remembered(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    for number in (0, 5):
-        checkpoint.set_delivered(number)
-        assert Checkpoint(tmp_path).delivered == number
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_missing_commit_is_named(folder: LocalFolder, number: int) -> None:
+    wrote(Checkpoint(folder), one_row(0), one_row(1), one_row(2))
+    folder.folder("commits").delete(f"{number:09d}")
+    with pytest.raises(DamagedFile, match=f"commit 00000000{number} is missing; restore it"):
+        Checkpoint(folder).recover()
 
 
-@pytest.mark.parametrize(
-    ("oldest_needed", "delivered", "left"),
-    [
-        (0, 3, [0, 2, 3]),  # all slices are needed; commit 1 added none
-        (200, 3, [2, 3]),
-        (1_000, 3, [3]),  # the last commit holds the clock: it always stays
-        (1_000, 0, [1, 2, 3]),  # results that were not delivered keep their commit
-        (1_000, -1, [0, 1, 2, 3]),
-    ],
-)
-def test_commits_that_nothing_needs_are_removed(
-    tmp_path: Path, oldest_needed: int, delivered: int, left: list[int]
-) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    for number, newest_slice in enumerate((100, None, 300, 400)):
-        checkpoint.write(commit(number, newest_slice), {}, {})
-    if delivered >= 0:
-        checkpoint.set_delivered(delivered)
-    checkpoint.prune(oldest_needed)
-    assert numbers(checkpoint) == left
-
-
+@pytest.mark.parametrize("kind", ["commits", "snapshots"])
 @pytest.mark.parametrize("version", [1, 99])
-def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, version: int) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.write(commit(0), {}, {})
-    path = tmp_path / "commits" / "000000000" / "commit.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
+def test_a_checkpoint_of_another_version_is_refused(folder: LocalFolder, version: int, kind: str) -> None:
+    wrote(Checkpoint(folder), one_row())
+    found = unpack(folder.folder("commits").read("000000000"), name="commit")
+    record = json.loads(bytes(found["commit"])) | {"format": version}
+    other = pack({"commit": json.dumps(record).encode()})
+    folder.folder(kind).write("000000000", other, replace=True)
     with pytest.raises(EngineError, match="another version"):
-        checkpoint.commits()
+        Checkpoint(folder).recover()
 
 
 def test_a_fingerprint_is_the_same_in_every_run() -> None:

@@ -161,7 +161,7 @@ def section(command: str) -> str:
 
 @pytest.mark.parametrize("command", ["weft run", "weft explain"])
 def test_readme_tells_all_options(command: str) -> None:
-    told = re.findall(r"^\| `(--[a-z]+)` \|", section(command), re.MULTILINE)
+    told = re.findall(r"^\| `(--[a-z-]+)` \|", section(command), re.MULTILINE)
     assert {*told, "--help"} == commands()[command]
     assert max(Counter(told).values()) == 1
 

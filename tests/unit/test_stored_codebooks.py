@@ -1,5 +1,6 @@
 """What fragments mean is stored once for each plan, and understood by every later one."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.checkpoint_samples import ANOTHER, GROUPING, codebooks, commit, numbers, one_row, restored
+from tests.unit.checkpoint_samples import ANOTHER, GROUPING, codebooks, commit, one_row, restored
 from tests.unit.state_samples import (
     COUNT,
     FEES,
@@ -27,27 +28,28 @@ from tests.unit.state_samples import (
 
 from weft.expression import Call, Column, Expression, Literal
 from weft.predicates import TRUE, Formula, canonical
-from weft.runtime import checkpoint as checkpoint_module
-from weft.runtime.blocks import described, read_codebook, write_codebook
+from weft.runtime.blocks import codebook_bytes, described, read_codebook
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.finals import Windows, finals
 from weft.runtime.fragments import Signatures
 from weft.runtime.programs import Program
-from weft.runtime.state import RelationState
+from weft.runtime.registry import Registry
+from weft.runtime.state import Block, RelationState
+from weft.runtime.warm import Derivation, derivation_from
+from weft.storage import LocalFolder
 from weft.types import BIGINT, BOOLEAN, STRING
 
 ASKED = ("all", "positive", "even", "named")
 
 
-# As files.
+# As bytes.
 
 
 @settings(max_examples=25)
 @given(several=rows)
 def test_a_codebook_comes_back_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, several: list[Row]
+    several: list[Row],
 ) -> None:
-    path = tmp_path_factory.mktemp("codebooks") / "book.arrow"
     # Ten predicates: more than one byte of bits.
     keys: dict[Any, Callable[[Row], bool]] = {name: partial(_has_key, name) for name in "abcd"}
     predicates: list[Any] = [*PREDICATES, *keys]
@@ -55,9 +57,9 @@ def test_a_codebook_comes_back_as_it_was(
         for name, asked in keys.items():
             patch.setitem(PREDICATES, name, asked)
         before = block([Row(0, "a", 1, "x", None), *several], predicates=predicates).signatures
-    write_codebook(path, before)
+    stored = codebook_bytes(before)
     for kept in (predicates, predicates[::-1], predicates[3:9], predicates[-1:]):
-        after = read_codebook(path, {described(one): one for one in kept})
+        after = read_codebook(stored, {described(one): one for one in kept})
         places = [place for place, one in enumerate(predicates) if one in kept]
         assert after.predicates == tuple(predicates[place] for place in places)
         assert after.bits.dtype == before.bits.dtype
@@ -68,10 +70,9 @@ def _has_key(key: str, row: Row) -> bool:
     return row.key == key
 
 
-def test_predicates_that_are_unknown_are_dropped(tmp_path: Path) -> None:
+def test_predicates_that_are_unknown_are_dropped() -> None:
     before = one_row(predicates=ASKED).signatures
-    write_codebook(tmp_path / "book", before)
-    after = read_codebook(tmp_path / "book", {described(TRUE): TRUE})
+    after = read_codebook(codebook_bytes(before), {described(TRUE): TRUE})
     # The fragments are still numbered as in the blocks; they satisfy nothing.
     assert (after.predicates, after.bits.shape) == ((), (len(before.bits), 0))
 
@@ -93,28 +94,27 @@ def test_a_predicate_is_known_wherever_its_text_stood() -> None:
 # In a checkpoint.
 
 
-def test_a_codebook_is_written_once_for_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[Path] = []
+@pytest.fixture
+def folder(tmp_path: Path) -> LocalFolder:
+    """Return where a checkpoint is to be."""
+    return LocalFolder(tmp_path / "checkpoint")
 
-    def write(path: Path, signatures: Signatures) -> None:
-        written.append(path)
-        write_codebook(path, signatures)
 
-    monkeypatch.setattr(checkpoint_module, "write_codebook", write)
-    checkpoint = Checkpoint(tmp_path)
+def test_a_codebook_is_written_once_for_a_plan(folder: LocalFolder) -> None:
+    checkpoint = Checkpoint(folder)
     first, second = one_row(predicates=["all", "even"]), one_row(predicates=["positive", "all"])
     for number in range(3):
-        checkpoint.write(commit(number), {(GROUPING, 0): first, (GROUPING, 1): second}, {})
+        checkpoint.write(commit(number), (), {(GROUPING, 0): first, (GROUPING, 1): second}, {})
     # Another relation, or another run, may have made the same fragments.
     alike = one_row(predicates=["all", "even"])
     assert alike.signatures is not first.signatures
-    checkpoint.write(commit(3), {(ANOTHER, 0): alike}, {})
-    Checkpoint(tmp_path).write(commit(4), {(GROUPING, 0): alike}, {})
-    assert len(written) == 2
-    books = [one.codebooks for one in Checkpoint(tmp_path).commits()]
-    assert books[0] == books[1] == books[2]
-    assert sorted(books[0]) == codebooks(checkpoint)
-    assert books[3] == books[4] == books[0][:1]
+    checkpoint.write(commit(3), (), {(ANOTHER, 0): alike}, {})
+    again = Checkpoint(folder)
+    again.recover()
+    again.write(commit(4), (), {(GROUPING, 0): alike}, {})
+    books = [codebooks(folder, "commits", f"{number:09d}") for number in range(5)]
+    assert [len(one) for one in books] == [2, 0, 0, 0, 0]
+    assert len(restored(folder, ASKED)) == 7
 
 
 @pytest.mark.parametrize(
@@ -127,14 +127,15 @@ def test_a_codebook_is_written_once_for_a_plan(tmp_path: Path, monkeypatch: pyte
     ],
     ids=["order", "bits", "fragments", "predicates"],
 )
-def test_codebooks_that_differ_have_different_names(tmp_path: Path, one: Any, other: Any) -> None:
-    checkpoint = Checkpoint(tmp_path)
+def test_codebooks_that_differ_have_different_names(folder: LocalFolder, one: Any, other: Any) -> None:
+    checkpoint = Checkpoint(folder)
     for number, (predicates, bits) in enumerate((one, other)):
         found = Signatures(predicates=tuple(predicates), bits=np.array(bits))
-        checkpoint.write(commit(number), {(GROUPING, 0): replace(one_row(), signatures=found)}, {})
-    assert len(codebooks(checkpoint)) == 2
+        checkpoint.write(commit(number), (), {(GROUPING, 0): replace(one_row(), signatures=found)}, {})
+    names = [*codebooks(folder, "commits", "000000000"), *codebooks(folder, "commits", "000000001")]
+    assert len(set(names)) == 2
     after = [(list(found.signatures.predicates), found.signatures.bits.tolist())
-             for found in restored(checkpoint, ASKED)]  # fmt: skip
+             for found in restored(folder, ASKED)]  # fmt: skip
     assert after == [one, other]
 
 
@@ -158,23 +159,23 @@ def answers(state: RelationState, predicates: Sequence[Any]) -> list[dict[str, A
 
 
 @settings(max_examples=40)
-@given(batches=st.lists(rows, max_size=4), dropped=st.sets(st.sampled_from(ASKED)))
+@given(batches=st.lists(rows, min_size=1, max_size=4), dropped=st.sets(st.sampled_from(ASKED)))
 def test_restored_blocks_answer_as_before(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Row]], dropped: set[str]
 ) -> None:
     # Two roots, and another plan in every other batch.
     plans = ((["all", "even"], ["named", "positive"]), (["positive"], ["even", "all", "named"]))
-    checkpoint = Checkpoint(tmp_path_factory.mktemp("checkpoint"))
+    checkpoint = Checkpoint(LocalFolder(tmp_path_factory.mktemp("checkpoint")))
     before = state_of()
     for number, several in enumerate(batches):
         blocks = {
             (GROUPING, place): block(several, predicates=root) for place, root in enumerate(plans[number % 2])
         }
-        checkpoint.write(commit(number), blocks, {})
+        checkpoint.write(commit(number), (), blocks, {})
         for one in blocks.values():
             before.add(one)
     kept = [one for one in ASKED if one not in dropped]
-    after = state_of(*restored(Checkpoint(checkpoint.folder), kept))
+    after = state_of(*restored(checkpoint.folder, kept))
     assert answers(after, kept) == answers(before, kept)
     # What only dropped predicates asked for is gone.
     after.settle()
@@ -182,51 +183,109 @@ def test_restored_blocks_answer_as_before(
     assert all(signature for _, _, signature in shards(after))
 
 
-def test_codebooks_that_no_commit_refers_to_are_removed(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    former, current = one_row(predicates=["even", "all"]), one_row(predicates=["all"])
-    for number, one in enumerate((former, former, current, current)):
-        checkpoint.write(commit(number, newest_slice=100 * number), {(GROUPING, 0): one}, {})
-    books = [one.codebooks[0] for one in checkpoint.commits()]
-    checkpoint.set_delivered(3)
-    checkpoint.prune(100)
-    assert (numbers(checkpoint), codebooks(checkpoint)) == ([1, 2, 3], sorted(set(books)))
-    # After a restart as well as before it.
-    again = Checkpoint(tmp_path)
-    assert numbers(again) == [1, 2, 3]
-    again.prune(200)
-    assert (numbers(again), codebooks(again)) == ([2, 3], [books[2]])
-    assert len(restored(again)) == 2
+def test_a_snapshot_holds_the_codebooks_that_its_blocks_need(folder: LocalFolder) -> None:
+    checkpoint = Checkpoint(folder)
+    former, current = one_row(0, ["even", "all"]), one_row(10, ["all"])
+    for number, one in enumerate((former, current)):
+        checkpoint.write(commit(number), (), {(GROUPING, 0): one}, {})
+    checkpoint.snapshot(commit(1), Registry(), {(GROUPING, 0): current})
+    # What was written before the snapshot is not counted on: those commits will be removed.
+    assert codebooks(folder, "snapshots", "000000001") == codebooks(folder, "commits", "000000001")
+    checkpoint.write(commit(2), (), {(GROUPING, 0): former, (GROUPING, 1): current}, {})
+    assert codebooks(folder, "commits", "000000002") == codebooks(folder, "commits", "000000000")
+    for name in ("000000000", "000000001"):
+        folder.folder("commits").delete(name)
+    assert [one.starts.tolist() for one in restored(folder)] == [[10], [0], [10]]
+    again = Checkpoint(folder)
+    again.recover()
+    again.write(commit(3), (), {(GROUPING, 0): former}, {})
+    assert codebooks(folder, "commits", "000000003") == []
+    assert len(restored(folder)) == 4
 
 
-def test_a_codebook_that_was_removed_is_written_again(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    one = one_row(predicates=["all", "even"])
-    checkpoint.write(commit(0, newest_slice=0), {(GROUPING, 0): one}, {})
-    checkpoint.write(commit(1), {}, {})
-    checkpoint.set_delivered(1)
-    checkpoint.prune(1_000)
-    assert codebooks(checkpoint) == []
-    checkpoint.write(commit(2, newest_slice=2_000), {(GROUPING, 0): one}, {})
-    assert [found.signatures.bits.tolist() for found in restored(checkpoint, ASKED)] == [[[True, False]]]
+@pytest.mark.parametrize("restart", [False, True])
+def test_no_commit_relies_on_a_snapshot_that_may_be_damaged(folder: LocalFolder, restart: bool) -> None:
+    checkpoint = Checkpoint(folder)
+    # What a state holds may happen to be numbered like a plan that comes later.
+    former, merged = one_row(0, ["even", "all"]), one_row(0, ["all"])
+    checkpoint.write(commit(0), (), {(GROUPING, 0): former}, {})
+    checkpoint.snapshot(commit(0), Registry(), {(GROUPING, 0): former})
+    checkpoint.write(commit(1), (), {(GROUPING, 0): former}, {})
+    checkpoint.snapshot(commit(1), Registry(), {(GROUPING, 0): merged})
+    checkpoint.prune(1)
+    if restart:
+        checkpoint = Checkpoint(folder)
+        checkpoint.recover()
+    for number in (2, 3):
+        checkpoint.write(commit(number), (), {(GROUPING, 0): merged, (GROUPING, 1): former}, {})
+    assert len(restored(folder)) == 5
+    (folder.path / "snapshots" / "000000001").write_bytes(b"")
+    assert len(restored(folder)) == 6
 
 
-def test_a_codebook_whose_write_failed_is_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_codebook_of_a_commit_that_failed_is_written_again(
+    folder: LocalFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoint = Checkpoint(tmp_path)
+    checkpoint = Checkpoint(folder)
     blocks = {(GROUPING, 0): one_row()}
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint_module, "write_codebook", _cut_off)
+        patch.setattr(LocalFolder, "write", _disk_full)
         with pytest.raises(OSError, match="full"):
-            checkpoint.write(commit(0), blocks, {})
-    assert numbers(checkpoint) == []
-    again = Checkpoint(tmp_path)
-    again.write(commit(0), blocks, {})
-    assert [one.signatures.bits.tolist() for one in restored(again)] == [[[True]]]
-    assert len(codebooks(again)) == 1
+            checkpoint.write(commit(0), (), blocks, {})
+        with pytest.raises(OSError, match="full"):
+            checkpoint.snapshot(commit(0), Registry(), blocks)
+    checkpoint.write(commit(0), (), blocks, {})
+    assert len(codebooks(folder, "commits", "000000000")) == 1
+    assert [one.signatures.bits.tolist() for one in restored(folder)] == [[[True]]]
 
 
-def _cut_off(path: Path, _: Signatures) -> None:
-    path.write_bytes(b"cut o")
+def _disk_full(*_: object, **__: object) -> None:
     raise OSError("the disk is full")
+
+
+# What follows from what was asked.
+
+
+def test_a_predicate_that_follows_from_others_is_told(folder: LocalFolder) -> None:
+    several = [Row(0, None, n, "x", None) for n in (-4, -3, 3, 4)]
+    Checkpoint(folder).write(
+        commit(0), (), {(GROUPING, 0): block(several, predicates=["all", "even", "positive"])}, {}
+    )
+    # Positive and odd: the first source is the lowest bit.
+    odd: Any = "positive and odd"
+    derivation = derived(odd, ["positive", "even"], [0b01])
+    (found,) = restored(folder, ["all", odd], [derivation])
+    assert names(found) == ["all", odd]
+    assert found.signatures.bits.tolist() == [[True, False], [True, False], [True, True], [True, False]]
+    # Nobody asks for it, or nothing tells how it follows.
+    assert names(*restored(folder, ["all"], [derivation])) == ["all"]
+    assert names(*restored(folder, ["all", odd])) == ["all"]
+
+
+def test_a_predicate_that_was_asked_for_is_not_derived(folder: LocalFolder) -> None:
+    Checkpoint(folder).write(commit(0), (), {(GROUPING, 0): one_row(0, ["all", "even"])}, {})
+    wrong = derived("all", ["even"], [0b1])
+    (found,) = restored(folder, ["all"], [wrong])
+    assert found.signatures.bits.tolist() == [[True]]
+
+
+def test_no_row_satisfies_a_source_that_a_relation_does_not_know(folder: LocalFolder) -> None:
+    Checkpoint(folder).write(commit(0), (), {(GROUPING, 0): one_row(0, ["all"])}, {})
+    new: Any = "new"
+    for patterns, holds in (([0b01], True), ([0b11, 0b10], False)):
+        (found,) = restored(folder, ["all", new], [derived(new, ["all", "even"], patterns)])
+        assert found.signatures.bits.tolist() == [[True, holds]]
+
+
+def names(found: Block) -> list[Any]:
+    """Return the predicates that a block's fragments tell."""
+    return list(found.signatures.predicates)
+
+
+def derived(predicate: Any, sources: Sequence[Any], patterns: Sequence[int]) -> Derivation:
+    """Return how a predicate follows from others, as it comes back from a commit."""
+    written = Derivation(
+        predicate=described(predicate), sources=tuple(map(described, sources)), patterns=tuple(patterns)
+    )
+    assert derivation_from(json.loads(json.dumps(written.as_record()))) == written
+    return written

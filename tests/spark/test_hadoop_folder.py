@@ -1,0 +1,125 @@
+"""Folders that Hadoop reaches; here, through its client for local files."""
+
+import os
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import weft
+from tests.spark.trades import Feed, counted, stream
+from weft.errors import InUse
+from weft.runtime.info import read_registry
+from weft.storage import open_folder
+from weft.storage.hadoop import HadoopFolder
+from weft.storage.lock import Lock, holder
+from weft.storage.mailbox import Mailbox, Reply
+
+
+@pytest.fixture
+def folder(spark: SparkSession, tmp_path: Path) -> HadoopFolder:
+    """Return a folder that is not there yet."""
+    found = open_folder(f"file://{tmp_path}/deep/folder/", lambda: spark)
+    assert isinstance(found, HadoopFolder)
+    return found
+
+
+def test_a_file_comes_back_as_it_was(folder: HadoopFolder, tmp_path: Path) -> None:
+    assert folder.names() == []
+    for name, data in (("b", b""), ("a", bytes(range(256)) * 1000)):
+        folder.write(name, data)
+        assert folder.read(name) == data
+    assert folder.names() == ["a", "b"]
+    assert (tmp_path / "deep" / "folder" / "a").read_bytes() == bytes(range(256)) * 1000
+
+
+def test_folders_are_inside_one_another(folder: HadoopFolder, tmp_path: Path) -> None:
+    inner = folder.folder("in ner%2F")
+    assert inner.names() == []
+    inner.write("x", b"1")
+    assert (folder.names(), inner.names(), inner.read("x")) == (["in ner%2F"], ["x"], b"1")
+    assert inner.uri == f"file://{tmp_path}/deep/folder/in ner%2F"
+    folder.delete("in ner%2F")
+    assert (folder.names(), inner.names()) == ([], [])
+
+
+def test_a_file_is_written_once(folder: HadoopFolder) -> None:
+    folder.write("x", b"first")
+    with pytest.raises(FileExistsError, match="deep/folder/x"):
+        folder.write("x", b"second")
+    assert folder.read("x") == b"first"
+    folder.write("x", b"third", replace=True)
+    folder.write("y", b"new", replace=True)
+    assert (folder.read("x"), folder.read("y")) == (b"third", b"new")
+
+
+def test_what_is_not_there(folder: HadoopFolder) -> None:
+    with pytest.raises(FileNotFoundError, match="deep/folder/x"):
+        folder.read("x")
+    folder.delete("x")
+    folder.tidy()
+    assert folder.names() == []
+
+
+def test_a_file_whose_bytes_changed_is_told(folder: HadoopFolder, tmp_path: Path) -> None:
+    # Hadoop keeps checksums of local files, and finds out.
+    folder.write("x", b"0123456789")
+    (tmp_path / "deep" / "folder" / "x").write_bytes(b"0123456780")
+    with pytest.raises(OSError, match="deep/folder/x"):
+        folder.read("x")
+
+
+def test_what_cannot_be_written_is_told_and_leaves_nothing(folder: HadoopFolder, tmp_path: Path) -> None:
+    folder.write("file", b"1")
+    with pytest.raises(OSError, match="folder/file/x"):
+        folder.folder("file").write("x", b"2")
+    assert folder.names() == ["file"]
+
+
+def test_unfinished_files_are_not_seen_and_can_be_removed(folder: HadoopFolder, tmp_path: Path) -> None:
+    folder.write("x", b"1")
+    place = tmp_path / "deep" / "folder"
+    (place / ".y.01234567-89ab-cdef-0123-456789abcdef.tmp").write_bytes(b"cut o")
+    assert folder.names() == ["x"]
+    folder.tidy()
+    assert [name for name in os.listdir(place) if name.endswith(".tmp")] == []
+    assert folder.read("x") == b"1"
+
+
+def test_a_lock_and_a_mailbox_work_there(folder: HadoopFolder) -> None:
+    own = Lock(folder)
+    with pytest.raises(InUse, match=r"checkpoint file:///.*/deep/folder is in use by process"):
+        Lock(folder)
+    box = Mailbox(folder)
+    request = box.ask("list")
+    assert box.waiting() == [request]
+    box.answer(request, Reply(ok=True, said="ü"))
+    reply = box.fetch(request, seconds=0)
+    assert reply is not None
+    assert reply.said == "ü"
+    own.release()
+    assert holder(folder) is None
+
+
+def test_an_engine_runs_on_uris(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    checkpoint, out = f"file://{tmp_path}/check point", f"file://{tmp_path}/out"
+    texts = {
+        "q": "SELECT symbol, count(*) AS n FROM trades [RANGE '10 s'] GROUP BY symbol",
+        "sliding": "SELECT sum(vol) AS n FROM trades [RANGE '20 s' SLIDE '5 s'] WHERE price > 0",
+    }
+    for moments in ((1, 12), (13, 22, 31)):
+        feed.at(*moments)
+        engine = weft.Engine(spark)
+        stream(engine, spark, feed.folder)
+        for name, text in texts.items():
+            engine.add(text, name=name)
+        engine.run(checkpoint=checkpoint, out=out, flush=moments[-1] == 31)
+    assert {(one.name, one.state, one.stream) for one in read_registry(checkpoint)} == {
+        (name, "running", "trades") for name in texts
+    }
+    assert counted(pq.read_table(tmp_path / "out" / "q")) == {10: 1, 20: 2, 30: 1, 40: 1}
+    assert counted(pq.read_table(tmp_path / "out" / "sliding")) == {
+        5: 1, 10: 1, 15: 3, 20: 3, 25: 3, 30: 3, 35: 2, 40: 2, 45: 1, 50: 1,
+    }  # fmt: skip
+    assert not (Path.cwd() / "file:").exists()

@@ -1,0 +1,291 @@
+"""Queries that come, pause, fail, end and leave while the stream runs; the others go on exactly."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.functions import pandas_udf
+
+import weft
+from tests.spark.trades import Feed, counted, ends, seconds, stream, windows
+from weft import faultpoints
+from weft.errors import InUse, TooLarge
+from weft.storage import LocalFolder
+from weft.storage.mailbox import Mailbox, Reply
+
+TUMBLING = "SELECT count(*) AS n FROM trades [RANGE '10 s']"
+SLIDING = "SELECT count(*) AS n FROM trades [RANGE '20 s' SLIDE '5 s']"
+OTHER = "SELECT sum(vol) AS n FROM trades [RANGE '10 s'] WHERE symbol = 'b'"
+
+
+@contextmanager
+def running(spark: SparkSession, feed: Feed, *queries: str, **options: Any) -> Iterator[weft.Engine]:
+    """Run an engine with queries q0, q1 and so on over a stream of trades, and stop it."""
+    engine = weft.Engine(spark, limits=options.pop("limits", weft.Limits()))
+    stream(engine, spark, feed.folder)
+    for number, text in enumerate(queries):
+        engine.add(text, name=f"q{number}")
+    engine.start(**options)
+    try:
+        engine.process_available()
+        yield engine
+    finally:
+        engine.stop()
+
+
+def more(engine: weft.Engine, feed: Feed, *moments: float) -> None:
+    """Let rows of some moments come, and wait until they are processed."""
+    feed.at(*moments)
+    engine.process_available()
+
+
+def test_a_paused_query_gives_nothing_until_it_is_resumed(spark: SparkSession, feed: Feed) -> None:
+    feed.at(1, 12)
+    with running(spark, feed, TUMBLING, SLIDING) as engine:
+        query, other = engine.queries["q0"], engine.queries["q1"]
+        engine.pause("q0")
+        assert query.state == "paused"
+        more(engine, feed, 13, 22, 31)
+        assert counted(query.results()) == {10: 1}
+        assert engine.resume("q0") is query
+        assert query.state == "running"
+        # What ended meanwhile is not given; the first window is told, and is whole.
+        first = seconds(query.first_window)
+        assert first[1] >= 40
+        more(engine, feed, 39, 45, 62)
+        moments = (1, 12, 13, 22, 31, 39, 45, 62)
+        assert counted(other.results()) == windows(moments, range=20, slide=5, until=62)
+        later = windows(moments, range=10, slide=10, until=62, since=first[0])
+        assert counted(query.results()) == {10: 1} | later
+
+
+def test_a_query_that_is_resumed_at_once_repeats_nothing(spark: SparkSession, feed: Feed) -> None:
+    feed.at(1, 12, 23)
+    with running(spark, feed, SLIDING, SLIDING) as engine:
+        query, other = engine.queries["q0"], engine.queries["q1"]
+        for _ in range(2):
+            engine.pause("q0")
+            engine.resume("q0")
+        more(engine, feed, 24, 41)
+        assert counted(query.results()) == counted(other.results())
+
+
+def test_calls_that_do_not_fit_are_refused(spark: SparkSession, feed: Feed) -> None:
+    feed.at(1)
+    with running(spark, feed, TUMBLING) as engine:
+        with pytest.raises(weft.EngineError, match="query q0 is running; there is nothing to resume"):
+            engine.resume("q0")
+        engine.pause("q0")
+        with pytest.raises(weft.EngineError, match="query q0 is paused: there is nothing to pause"):
+            engine.pause("q0")
+        for call in (engine.pause, engine.resume, engine.remove):
+            with pytest.raises(weft.QueryError, match='unknown query "q1"; known are q0'):
+                call("q1")
+        with pytest.raises(weft.EngineError, match="the engine is running already"):
+            engine.start()
+    for call in (engine.pause, engine.resume):
+        with pytest.raises(weft.EngineError, match="the engine is not running"):
+            call("q0")
+
+
+def test_a_lifetime_ends_a_query(spark: SparkSession, feed: Feed) -> None:
+    feed.at(1, 12)
+    with running(spark, feed, OTHER) as engine:
+        short = engine.add(f"{TUMBLING} LIFETIME '20 s'", name="short")
+        assert seconds(short.first_window) == (20, 30)
+        more(engine, feed, 21, 31)
+        assert short.state == "running"
+        assert short.info.expires is not None
+        more(engine, feed, 33, 45, 56)
+        assert short.state == "ended"
+        assert counted(short.results()) == {30: 1}
+        assert "query short has ended" in engine.status().streams["trades"].notices
+        # As if it were added now.
+        first = seconds(engine.resume("short").first_window)
+        more(engine, feed, 61, 71, 90)
+        moments = (33, 45, 56, 61, 71, 90)
+        later = windows(moments, range=10, slide=10, until=56 + 20, since=first[0])
+        assert counted(short.results()) == {30: 1} | later
+        assert 70 in later
+        assert short.state == "ended"
+
+
+def test_limits_hold_while_running(spark: SparkSession, feed: Feed) -> None:
+    feed.at(1)
+    with running(spark, feed, TUMBLING, limits=weft.Limits(queries=2)) as engine:
+        engine.add(SLIDING, name="second")
+        with pytest.raises(TooLarge, match="query third: 3 queries at once, more than the limit queries = 2"):
+            engine.add(OTHER, name="third")
+        assert list(engine.queries) == ["q0", "second"]
+        engine.pause("second")
+        engine.add(OTHER, name="third")
+        with pytest.raises(TooLarge, match="query second: 3 queries at once"):
+            engine.resume("second")
+        engine.remove("third")
+        engine.resume("second")
+
+
+def test_an_engine_tells_how_it_fares(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    feed.at(1)
+    feed.at(12, 23)
+    assert dict(weft.Engine(spark).status().streams) == {}
+    with running(spark, feed, TUMBLING, OTHER, out=tmp_path / "out") as engine:
+        engine.pause("q1")
+        status = engine.status()
+        fares = status.streams["trades"]
+        assert (fares.batches, dict(fares.queries), fares.notices) == (2, {"running": 1, "paused": 1}, ())
+        assert (fares.clock.counts.good, fares.clock.counts.read) == (3, 3)
+        assert [one.sink for one in status.sinks] == ["parquet"]
+        assert [one.error for one in status.sinks] == [None]
+    assert engine.status().sinks[0].behind == 0
+
+
+# One query's trouble stays its own.
+
+
+def unlucky() -> Any:
+    """Return a function that fails for a whole piece of rows if one of them has an unlucky value."""
+
+    def check(values: pd.Series) -> pd.Series:
+        if (values == 13).any():
+            raise ValueError("an unlucky number")
+        return values
+
+    return pandas_udf(check, "bigint")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sum(checked(vol)) AS n FROM trades [RANGE '10 s']",
+        "SELECT count(*) AS n FROM trades [RANGE '10 s'] WHERE checked(vol) > 0",
+        "SELECT checked(sum(vol)) AS n FROM trades [RANGE '10 s']",
+    ],
+    ids=["argument", "predicate", "output"],
+)
+def test_a_query_that_raises_inside_spark_fails_alone(
+    spark: SparkSession, feed: Feed, tmp_path: Path, text: str
+) -> None:
+    engine = weft.Engine(spark)
+    stream(engine, spark, feed.folder)
+    engine.function("checked", unlucky())
+    good = [engine.add(one, name=f"good{number}") for number, one in enumerate((TUMBLING, SLIDING))]
+    bad = engine.add(text, name="bad")
+    feed((1, "a", 1.0, 1), (12, "a", 1.0, 2))
+    engine.start(checkpoint=tmp_path / "checkpoint")
+    engine.process_available()
+    before = bad.results()
+    feed((13, "a", 1.0, 13), (25, "a", 1.0, 13), (36, "a", 1.0, 13))
+    engine.process_available()
+    more(engine, feed, 37, 48)
+    assert bad.state == "failed"
+    assert bad.error is not None
+    assert "an unlucky number" in bad.error
+    assert bad.results() == before
+    assert any(one.startswith("query bad failed: ") for one in engine.status().streams["trades"].notices)
+    assert [one.state for one in good] == ["running"] * 2
+    moments = (1, 12, 13, 25, 36, 37, 48)
+    assert counted(good[0].results()) == windows(moments, range=10, slide=10, until=48)
+    assert counted(good[1].results()) == windows(moments, range=20, slide=5, until=48)
+    # Its trouble is over with the rows that made it.
+    engine.resume("bad")
+    more(engine, feed, 61, 72)
+    assert bad.state == "running"
+    assert bad.error is None
+    engine.stop()
+    assert set(ends(bad.results())) > set(ends(before))
+
+
+def test_a_query_that_cannot_be_made_durable_was_never_added(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.at(1, 12)
+    with running(spark, feed, TUMBLING, checkpoint=tmp_path / "checkpoint") as engine:
+        engine.pause("q0")
+        try:
+            faultpoints.arm("registry.before:1:error,registry.before:2:error")
+            with pytest.raises(OSError, match="No space left on device"):
+                engine.add(SLIDING, name="late")
+            with pytest.raises(OSError, match="No space left on device"):
+                engine.resume("q0")
+        finally:
+            faultpoints.arm(None)
+        assert list(engine.queries) == ["q0"]
+        assert engine.queries["q0"].state == "paused"
+        more(engine, feed, 23)
+        assert dict(engine.status().streams["trades"].queries) == {"paused": 1}
+        late = engine.add(SLIDING, name="late")
+        more(engine, feed, 31, 55)
+        assert counted(late.results())[50] == 1
+
+
+# Other terminals, and other engines.
+
+
+def asked(box: Mailbox, do: str, **given: object) -> Reply:
+    """Ask an engine, and return what it says."""
+    reply = box.fetch(box.ask(do, **given), seconds=60)
+    assert reply is not None
+    return reply
+
+
+def test_requests_of_other_terminals_are_carried_out(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    feed.at(1, 12)
+    checkpoint = tmp_path / "checkpoint"
+    box = Mailbox(LocalFolder(checkpoint))
+    # Who asked for a stop before meant another engine; who asked for a query still wants it.
+    box.ask("stop")
+    early = box.ask("add", name="early", text=OTHER)
+    with running(spark, feed, TUMBLING, checkpoint=checkpoint) as engine:
+        reply = box.fetch(early, seconds=60)
+        assert reply is not None
+        assert reply.ok
+        said = asked(box, "add", name="new", text=SLIDING)
+        assert said.said == (
+            "query new added; its first window is 2026-01-01 00:00:15+00:00 to 2026-01-01 00:00:35+00:00"
+        )
+        assert asked(box, "add", name="new", text=SLIDING).said.startswith("query new is there already")
+        assert asked(box, "pause", name="q0").said == "query q0 paused"
+        listed = asked(box, "list").found["queries"]
+        assert {one["name"]: one["state"] for one in listed} == {
+            "q0": "paused", "early": "running", "new": "running",
+        }  # fmt: skip
+        assert asked(box, "resume", name="q0").ok
+        assert asked(box, "show", name="q0").found["query"]["state"] == "running"
+        assert asked(box, "drop", name="early").said == "query early dropped"
+        assert list(engine.queries) == ["q0", "new"]
+        for do, given, why in (
+            ("drop", {"name": "nw"}, 'unknown query "nw"; did you mean "new"?'),
+            ("add", {"name": "x", "text": "SELECT prise FROM trades"}, "query x: "),
+            ("pause", {}, "pause failed: KeyError: 'name'"),
+        ):
+            refused = asked(box, do, **given)
+            assert not refused.ok
+            assert refused.said.startswith(why)
+        more(engine, feed, 21, 36)
+        assert counted(engine.results("new")) == {35: 1}
+        assert asked(box, "stop").ok
+        assert engine.wait()
+
+
+def test_a_second_engine_is_refused(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    feed.at(1, 12)
+    checkpoint = tmp_path / "checkpoint"
+    with running(spark, feed, TUMBLING, checkpoint=checkpoint) as engine:
+        second = weft.Engine(spark)
+        stream(second, spark, feed.folder)
+        second.add(SLIDING, name="q")
+        with pytest.raises(InUse, match=r"checkpoint .* is in use by process .* stop that engine first"):
+            second.start(checkpoint=checkpoint)
+        # The one that has it goes on, and the other may have a checkpoint of its own.
+        second.run(checkpoint=tmp_path / "another", out=tmp_path / "out")
+        more(engine, feed, 23)
+        assert counted(engine.results("q0")) == {10: 1, 20: 1}
+    with running(spark, feed, TUMBLING, checkpoint=checkpoint) as engine:
+        assert engine.status().streams["trades"].clock.counts.good == 3
+    assert ends(pq.read_table(tmp_path / "out" / "q")) == [5, 10]

@@ -1,0 +1,156 @@
+"""Queries that come and go are exact from their first window, after a restart too, and leave nothing."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.unit.churn_samples import Script, above, between, random_run
+from tests.unit.pipeline_samples import Row, asked, plain_pipeline, results
+
+from weft.predicates import tests as every_test
+from weft.runtime import state as state_module
+from weft.runtime.blocks import described
+from weft.runtime.fragments import Signatures
+from weft.runtime.pipeline import Pipeline
+from weft.runtime.warm import derivation_from
+
+
+@settings(max_examples=60)
+@example(seed=31983)  # A predicate that was dropped, and then follows from others that are younger.
+@given(seed=st.integers(0, 2**32))
+def test_queries_that_come_and_go_are_exact_from_their_first_window(seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        script = random_run(seed, patch, steps=12)
+        script.note(script.pipeline.finish(None))  # type: ignore[arg-type]
+        script.check()
+
+
+def test_lifetimes_are_told_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    #     rows      100 … 119   120 … 139   140 … 159   160 … 179
+    #     first     [100 ──────────────────> 150)
+    #     late                           [139 ──────> 169)
+    script = Script(plain_pipeline(monkeypatch), Random(1))
+    script.add(asked("first", above(1), (10, 10), suffix="LIFETIME '50 ms'"))
+    script.add(asked("stays", above(1), (10, 10)))
+    assert script.pipeline.queries["first"].until is None
+    for begin in (100, 120, 140, 160):
+        report = script.batch([Row(1000 * time, "a", 5, None) for time in range(begin, begin + 20)])
+        assert report.ended == {140: ("first",), 160: ("late",)}.get(begin, ())
+        if begin == 120:
+            late = script.add(asked("late", above(2), (10, 10), suffix="LIFETIME '30 ms'"))
+            assert (late.first_start, late.until) == (139_001, 169_000)
+    script.note(script.pipeline.finish(None))  # type: ignore[arg-type]
+    script.check()
+    assert [end for (end, _), _ in results(script.reports, "first")] == [
+        110_000,
+        120_000,
+        130_000,
+        140_000,
+        150_000,
+    ]
+    assert [end for (end, _), _ in results(script.reports, "late")] == [150_000, 160_000]
+    assert list(script.pipeline.queries) == ["stays"]
+
+
+# After a restart.
+
+
+def restarted(script: Script) -> Script:
+    """Return the run as a new pipeline takes it up from clock, queries and blocks of each batch."""
+    former = script.pipeline
+    with pytest.MonkeyPatch.context() as patch:
+        pipeline = plain_pipeline(patch, delay_ms=former.stream.delay_ms, slicing=former.planner.slicing)
+        for live in former.queries.values():
+            pipeline.add(live.query)
+        pipeline.restore(former.clock, former.queries)
+        for report in script.reports:
+            for (grouping, _), block in report.blocks.items():
+                if grouping in pipeline.states:
+                    pipeline.states[grouping].add(
+                        replace(block, signatures=as_stored(block.signatures, pipeline))
+                    )
+    script.pipeline = pipeline
+    return script
+
+
+def as_stored(signatures: Signatures, pipeline: Pipeline) -> Signatures:
+    """Return what a block's fragments mean to the pipeline's predicates, as a checkpoint would."""
+    names, bits = [described(one) for one in signatures.predicates], signatures.bits
+    for live in pipeline.queries.values():
+        stored = live.derivation and derivation_from(live.derivation.as_record())
+        if stored and stored.predicate not in names:
+            bits = np.column_stack([bits, stored.column(names, bits)])
+            names.append(stored.predicate)
+    asked_for = {described(one): one for relation in pipeline.plan.relations for one in relation.predicates}
+    known = [place for place, name in enumerate(names) if name in asked_for]
+    return Signatures(predicates=tuple(asked_for[names[place]] for place in known), bits=bits[:, known])
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32))
+def test_a_restart_changes_no_window(seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        script = random_run(seed, patch, steps=8)
+        script.note(script.pipeline.answer_warm(None))  # type: ignore[arg-type]
+        for name in script.pipeline.waiting:
+            script.remove(name)
+        restarted(script)
+        for _ in range(4):
+            script.add(script.random_query())
+            script.batch(script.random_rows())
+        script.note(script.pipeline.finish(None))  # type: ignore[arg-type]
+        script.check()
+
+
+# What is let go of.
+
+
+def sizes(pipeline: Pipeline) -> dict[str, Any]:
+    """Return how large all that queries leave behind is."""
+    relations = pipeline.plan.relations
+    by_grouping: dict[Any, Any] = {}
+    for one in relations:
+        cuts = {(test.expression, test.values) for each in one.predicates for test in every_test(each)}
+        held = by_grouping.setdefault(one.grouping, (set(), set(), set(), set()))
+        for known, more in zip(held, (one.predicates, one.windows, one.primitives, cuts), strict=True):
+            known.update(more)
+    return by_grouping | {
+        str(grouping): (state.fragments.width, len(state.fragments.predicates), len(state.groups))
+        for grouping, state in pipeline.states.items()
+    }
+
+
+def test_a_thousand_queries_that_came_and_went_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "_FORGET_GROUPS_FROM", 0)
+    script = Script(plain_pipeline(monkeypatch), Random(7))
+    chance = script.chance
+    operations = 0
+    while operations < 1000:
+        for _ in range(40):
+            low, high = sorted(chance.sample(range(200), 2))
+            one = replace(script.random_query(), name=f"q{operations}")
+            script.add(asked(one.name, between(low, high), (one.range_ms, one.slide_ms), keyed=one.keyed))
+            operations += 1
+        for name in chance.sample(list(script.pipeline.queries), len(script.pipeline.queries) - 5):
+            script.remove(name)
+            operations += 1
+        script.batch(
+            [Row(script.now + 1000 * time, str(chance.randrange(50)), time, None) for time in range(20)]
+        )
+        script.now += 20_000
+    fresh = Script(plain_pipeline(monkeypatch), Random(7), now=script.now)
+    for name in script.pipeline.queries:
+        fresh.add(script.asked[name])
+    for _ in range(24):
+        several = [Row(script.now + 1000 * time, "a", 10 * time, None) for time in range(20)]
+        script.batch(several)
+        fresh.batch(several)
+        script.now += 20_000
+    assert sizes(script.pipeline) == sizes(fresh.pipeline)
+    assert len(script.pipeline._history) <= len(fresh.pipeline._history) + 1
+    script.note(script.pipeline.finish(None))  # type: ignore[arg-type]
+    script.check()

@@ -1,0 +1,198 @@
+"""Queries by name, what changed of them, and what other terminals are told."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.checkpoint_samples import BIG, PAUSED, commit
+
+from weft.errors import EngineError
+from weft.runtime.checkpoint import Checkpoint
+from weft.runtime.control import Control
+from weft.runtime.info import QueryInfo, read_registry
+from weft.runtime.registry import QueryState, Registered, Registry, from_record
+from weft.storage import LocalFolder
+from weft.storage.lock import Lock
+from weft.storage.mailbox import Mailbox, Reply, Request
+
+NAMES = st.sampled_from("abc")
+entries = st.builds(
+    Registered, name=NAMES, text=st.text(max_size=3), state=st.sampled_from(QueryState), live=st.booleans(),
+    first_start=st.none() | st.integers(), until=st.none() | st.integers(), failures=st.integers(0, 3),
+    error=st.none() | st.text(max_size=3), commit=st.integers(0, 9),
+)  # fmt: skip
+
+
+@given(entries)
+def test_an_entry_comes_back_as_it_was(entry: Registered) -> None:
+    again = from_record(json.loads(json.dumps(entry.as_record())))
+    assert again == entry
+    assert isinstance(again.state, QueryState)
+
+
+@pytest.mark.parametrize("entry", [BIG, PAUSED])
+def test_all_of_an_entry_is_kept(entry: Registered) -> None:
+    assert from_record(json.loads(json.dumps(entry.as_record()))) == entry
+
+
+@given(st.lists(st.lists(entries | NAMES, max_size=5), max_size=5))
+def test_changes_applied_in_order_give_the_same_registry(batches: list[list[Registered | str]]) -> None:
+    registry, again = Registry(), Registry()
+    for several in batches:
+        for one in several:
+            if isinstance(one, Registered):
+                registry.put(one)
+            else:
+                registry.forget(one)
+        changes = json.loads(json.dumps(registry.changes()))
+        assert registry.changed == bool(changes)
+        assert len({one["name"] for one in changes}) == len(changes)
+        registry.committed()
+        assert not registry.changed
+        again.apply(changes)
+        assert {one.name: one for one in again} == {one.name: one for one in registry}
+        assert not again.changed
+
+
+def test_only_what_changed_is_committed() -> None:
+    registry = Registry([BIG, PAUSED])
+    assert not registry.changed
+    registry.put(BIG)
+    registry.change("b", state=QueryState.PAUSED)
+    registry.forget("none")
+    assert registry.changes() == []
+    registry.change("b", state=QueryState.RUNNING)
+    registry.forget("big")
+    changes = registry.changes()
+    assert [(one["name"], one.get("state")) for one in changes] == [("b", "running"), ("big", None)]
+    assert changes[1] == {"name": "big"}
+    assert ("b" in registry, "big" in registry, registry.get("big")) == (True, False, None)
+
+
+def test_changes_are_kept_until_they_are_durable() -> None:
+    registry = Registry()
+    registry.put(BIG)
+    assert registry.changes() == registry.changes() == [BIG.as_record()]
+    registry.forget("big")
+    assert registry.changes() == [{"name": "big"}]
+    registry.put(BIG)
+    assert registry.changes() == [BIG.as_record()]
+
+
+def test_a_checkpoint_that_no_engine_runs_on_can_be_asked(tmp_path: Path) -> None:
+    root = LocalFolder(tmp_path)
+    Lock(root).release()
+    root.write("id", b"1")
+    Mailbox(root).ask("list")
+    checkpoint = Checkpoint(root.folder("tr%2Fades"))
+    checkpoint.write(commit(0), [BIG.as_record()], {}, {})
+    checkpoint.write(commit(1), [PAUSED.as_record()], {}, {})
+    big, paused = read_registry(tmp_path)
+    assert (big.name, big.stream, big.state, big.failures) == ("big", "tr/ades", "running", 2)
+    assert (paused.state, paused.error, paused.expires, paused.added_commit) == ("paused", "no", 9, 3)
+    assert read_registry(tmp_path / "none") == []
+
+
+# What other terminals are told.
+
+
+@dataclass
+class Fake:
+    """A query that tells of itself."""
+
+    info: QueryInfo
+
+
+def info(name: str, *, state: str = "running", text: str = "SELECT 1", first: int | None = None) -> QueryInfo:
+    window = None if first is None else (first, first + 10_000_000)
+    return QueryInfo(
+        name=name, text=text, stream="s", state=state, first_window=window, error=None, failures=0,
+        added_commit=0, expires=None,
+    )  # fmt: skip
+
+
+@dataclass
+class FakeEngine:
+    """An engine that does as it is told, and notes it."""
+
+    queries: dict[str, Fake] = field(default_factory=lambda: {"q": Fake(info("q", first=0))})
+    done: list[str] = field(default_factory=list)
+
+    def add(self, query: str, *, name: str = "") -> Fake:
+        self.done.append(f"add {name}")
+        self.queries[name] = Fake(info(name, text=query))
+        return self.queries[name]
+
+    def remove(self, name: str) -> None:
+        self.done.append(f"remove {name}")
+
+    def pause(self, name: str) -> None:
+        self.done.append(f"pause {name}")
+
+    def resume(self, name: str) -> Fake:
+        self.done.append(f"resume {name}")
+        return self.queries[name]
+
+    def stop_later(self) -> None:
+        self.done.append("stop")
+
+
+def carry_out(engine: FakeEngine, do: str, **given: object) -> Reply:
+    """Have an engine do something."""
+    return Control(engine).carry_out(Request(id="1", do=do, given=given))
+
+
+@pytest.mark.parametrize(
+    ("do", "done", "said"),
+    [
+        ("drop", "remove q", "query q dropped"),
+        ("pause", "pause q", "query q paused"),
+        ("resume", "resume q", "query q resumed; its first window is 1970-01-01 00:00:00+00:00 to "
+         "1970-01-01 00:00:10+00:00"),
+        ("stop", "stop", "stopping between batches"),
+    ],
+)  # fmt: skip
+def test_requests_are_carried_out(do: str, done: str, said: str) -> None:
+    engine = FakeEngine()
+    reply = carry_out(engine, do, name="q")
+    assert (engine.done, reply.ok, reply.said) == ([done], True, said)
+
+
+def test_queries_are_listed_and_shown() -> None:
+    engine = FakeEngine()
+    listed = carry_out(engine, "list")
+    assert (listed.said, [one["name"] for one in listed.found["queries"]]) == ("1 queries", ["q"])
+    shown = carry_out(engine, "show", name="q")
+    assert (shown.found["query"]["state"], shown.found["query"]["first_window"]) == (
+        "running", (0, 10_000_000),
+    )  # fmt: skip
+    assert engine.done == []
+    assert json.loads(json.dumps(dict(listed.found)))
+
+
+def test_an_add_that_comes_again_is_no_error() -> None:
+    engine = FakeEngine()
+    assert carry_out(engine, "add", name="p", text="SELECT 2 ").said == "query p added"
+    assert carry_out(engine, "add", name="p", text="SELECT 2").said == "query p is there already"
+    assert engine.done == ["add p"]
+    # Another text, or one that is over, is for the engine to judge.
+    carry_out(engine, "add", name="p", text="SELECT 3")
+    engine.queries["p"] = Fake(info("p", text="SELECT 3", state="failed"))
+    carry_out(engine, "add", name="p", text="SELECT 3")
+    assert engine.done == ["add p"] * 3
+
+
+def test_a_pause_that_comes_again_is_no_error() -> None:
+    engine = FakeEngine({"q": Fake(info("q", state="paused"))})
+    assert carry_out(engine, "pause", name="q").said == "query q paused"
+    assert engine.done == []
+
+
+def test_what_cannot_be_asked_for_is_refused() -> None:
+    with pytest.raises(EngineError, match='"ad" cannot be asked for; did you mean "add"'):
+        carry_out(FakeEngine(), "ad")
+    with pytest.raises(EngineError, match='unknown query "p"; known are q'):
+        carry_out(FakeEngine(), "show", name="p")

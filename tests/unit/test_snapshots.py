@@ -1,0 +1,179 @@
+"""Commits are folded into snapshots, and removed once nothing needs them."""
+
+import logging
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.unit.checkpoint_samples import BIG, GROUPING, PAUSED, commit, one_row, recovered, starts, wrote
+from tests.unit.state_samples import Row, block
+
+from weft.errors import DamagedFile
+from weft.runtime import checkpoint as checkpoint_module
+from weft.runtime.checkpoint import Checkpoint
+from weft.runtime.registry import Registry
+from weft.storage import LocalFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> LocalFolder:
+    """Return where a checkpoint is to be."""
+    return LocalFolder(tmp_path / "checkpoint")
+
+
+# What is read.
+
+
+def fold(checkpoint: Checkpoint, number: int, *slices: int) -> None:
+    """Write a snapshot after a commit, of the given slices."""
+    folded = block([Row(start, None, None, None, None) for start in slices])
+    checkpoint.snapshot(commit(number), Registry([BIG]), {(GROUPING, 0): folded})
+
+
+def test_a_restart_reads_the_newest_snapshot_and_the_commits_after_it(folder: LocalFolder) -> None:
+    checkpoint = Checkpoint(folder)
+    wrote(checkpoint, one_row(0), one_row(10))
+    fold(checkpoint, 1, 0, 10)
+    assert recovered(folder).last == commit(1)
+    assert list(recovered(folder).registry) == [BIG]
+    assert starts(folder) == [[0, 10]]
+    checkpoint.write(commit(2), [PAUSED.as_record()], {(GROUPING, 0): one_row(20)}, {})
+    assert recovered(folder).last == commit(2)
+    assert list(recovered(folder).registry) == [BIG, PAUSED]
+    assert starts(folder) == [[0, 10], [20]]
+    fold(checkpoint, 2, 10, 20)
+    assert starts(folder) == [[10, 20]]
+
+
+def test_a_snapshot_is_enough(folder: LocalFolder) -> None:
+    checkpoint = Checkpoint(folder)
+    wrote(checkpoint, one_row(0))
+    fold(checkpoint, 0, 0)
+    folder.folder("commits").delete("000000000")
+    assert starts(folder) == [[0]]
+    Checkpoint(folder).write(commit(1), (), {(GROUPING, 0): one_row(10)}, {})
+    assert starts(folder) == [[0], [10]]
+
+
+def test_a_snapshot_is_wanted_after_many_commits_or_bytes(
+    folder: LocalFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = Checkpoint(folder)
+    for number in range(99):
+        checkpoint.write(commit(number), (), {}, {})
+    assert not checkpoint.wants_snapshot
+    # Those of the run before count.
+    again = Checkpoint(folder)
+    again.recover()
+    again.write(commit(99), (), {}, {})
+    assert again.wants_snapshot
+    fold(again, 99, 0)
+    assert not again.wants_snapshot
+    size = len(folder.folder("snapshots").read("000000099"))
+    monkeypatch.setattr(checkpoint_module, "_SNAPSHOT_BYTES", 1)
+    # Not before the commits are as large as the snapshot, or many small ones would cost much.
+    written = 0
+    for number in range(100, 150):
+        assert again.wants_snapshot == (written >= size)
+        if again.wants_snapshot:
+            break
+        again.write(commit(number), (), {(GROUPING, 0): one_row(number)}, {})
+        written += len(folder.folder("commits").read(f"{number:09d}"))
+    assert again.wants_snapshot
+
+
+def test_the_snapshot_before_stands_in_for_a_damaged_one(
+    folder: LocalFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = Checkpoint(folder)
+    wrote(checkpoint, *map(one_row, (0, 10, 20, 30)))
+    fold(checkpoint, 1, 0, 10)
+    fold(checkpoint, 2, 0, 10, 20)
+    checkpoint.prune(3)
+    assert folder.folder("commits").names() == ["000000002", "000000003"]
+    assert starts(folder) == [[0, 10, 20], [30]]
+    _damage(folder, "000000002")
+    with caplog.at_level(logging.WARNING, "weft.checkpoint"):
+        assert starts(folder) == [[0, 10], [20], [30]]
+    assert "snapshot is damaged" in caplog.text
+    assert recovered(folder).last == commit(3)
+    _damage(folder, "000000001")
+    with pytest.raises(DamagedFile, match="snapshots/000000002 is "):
+        Checkpoint(folder).recover()
+
+
+def test_all_commits_stand_in_for_a_damaged_snapshot(folder: LocalFolder) -> None:
+    checkpoint = Checkpoint(folder)
+    wrote(checkpoint, one_row(0), one_row(10))
+    fold(checkpoint, 1, 0, 10)
+    checkpoint.prune(1)
+    _damage(folder, "000000001")
+    assert starts(folder) == [[0], [10]]
+
+
+def _damage(folder: LocalFolder, name: str) -> None:
+    path = folder.path / "snapshots" / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+# What is kept.
+
+
+@pytest.mark.parametrize(
+    ("folded", "delivered", "snapshots", "commits"),
+    [
+        ([], 5, [], [0, 1, 2, 3, 4, 5]),
+        # The newest snapshot may turn out to be damaged: all that it was made of stays.
+        ([3], 5, [3], [0, 1, 2, 3, 4, 5]),
+        ([1, 3], 5, [1, 3], [2, 3, 4, 5]),
+        ([1, 3, 5], 5, [3, 5], [4, 5]),
+        # Results that a sink does not have keep their commits.
+        ([1, 3, 5], 2, [3, 5], [3, 4, 5]),
+        ([1, 3, 5], -1, [3, 5], [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_what_nothing_needs_is_removed(
+    folder: LocalFolder, folded: list[int], delivered: int, snapshots: list[int], commits: list[int]
+) -> None:
+    checkpoint = Checkpoint(folder)
+    for number in range(6):
+        results = {"q": pa.table({"n": [number]})}
+        checkpoint.write(commit(number), (), {(GROUPING, 0): one_row(number)}, results)
+        if number in folded:
+            fold(checkpoint, number, *range(number + 1))
+    before = starts(folder)
+    checkpoint.prune(delivered)
+    assert list(map(int, folder.folder("snapshots").names())) == snapshots
+    assert list(map(int, folder.folder("commits").names())) == commits
+    assert starts(folder) == before
+    waiting = [Checkpoint(folder).results(number)["q"]["n"].to_pylist() for number in range(delivered + 1, 6)]
+    assert waiting == [[number] for number in range(delivered + 1, 6)]
+
+
+def test_results_wait_in_a_commit_that_is_damaged_only_for_them(folder: LocalFolder) -> None:
+    checkpoint = Checkpoint(folder)
+    wrote(checkpoint, one_row(0))
+    path = folder.path / "commits" / "000000000"
+    path.write_bytes(b"")
+    with pytest.raises(DamagedFile, match="commits/000000000 is cut off"):
+        checkpoint.results(0)
+
+
+def test_what_is_delivered_is_remembered(folder: LocalFolder) -> None:
+    checkpoint = Checkpoint(folder)
+    assert checkpoint.delivered("parquet") == -1
+    for number in (0, 5):
+        checkpoint.set_delivered("parquet", number)
+        assert Checkpoint(folder).delivered("parquet") == number
+    assert checkpoint.delivered("postgres") == -1
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"commit": null}', '{"commit": "x"}'])
+def test_what_tells_of_a_delivery_and_is_damaged_is_named(folder: LocalFolder, text: str) -> None:
+    folder.folder("delivered").write("parquet", text.encode())
+    with pytest.raises(
+        DamagedFile, match=r'delivered/parquet is damaged; if you .* write \{"commit": number\}'
+    ):
+        Checkpoint(folder).delivered("parquet")

@@ -1,0 +1,181 @@
+"""Folders on this machine: files are there whole, or not at all."""
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from weft.storage import LocalFolder, is_local, open_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> LocalFolder:
+    """Return a folder that is not there yet."""
+    return LocalFolder(tmp_path / "deep" / "folder")
+
+
+def test_a_file_comes_back_as_it_was(folder: LocalFolder) -> None:
+    assert folder.names() == []
+    for name, data in (("b", b""), ("a", bytes(range(256)) * 1000)):
+        folder.write(name, data)
+        assert folder.read(name) == data
+    assert folder.names() == ["a", "b"]
+    assert LocalFolder(folder.path).names() == ["a", "b"]
+
+
+def test_folders_are_inside_one_another(folder: LocalFolder) -> None:
+    inner = folder.folder("inner")
+    assert inner.names() == []
+    inner.write("x", b"1")
+    assert (folder.names(), inner.names()) == (["inner"], ["x"])
+    assert inner.uri == f"{folder.uri}/inner" == str(folder.path / "inner")
+
+
+def test_what_is_no_folder_has_nothing_in_it(folder: LocalFolder) -> None:
+    folder.write("file", b"1")
+    assert folder.folder("file").names() == []
+    assert folder.folder("file").folder("inner").names() == []
+
+
+def test_a_file_is_written_once(folder: LocalFolder) -> None:
+    folder.write("x", b"first")
+    with pytest.raises(FileExistsError):
+        folder.write("x", b"second")
+    assert folder.read("x") == b"first"
+    folder.write("x", b"third", replace=True)
+    folder.write("y", b"new", replace=True)
+    assert (folder.read("x"), folder.read("y")) == (b"third", b"new")
+    assert sorted(os.listdir(folder.path)) == ["x", "y"]
+
+
+def test_of_many_writers_one_wins(folder: LocalFolder) -> None:
+    won: list[int] = []
+
+    def write(number: int) -> None:
+        try:
+            folder.write("x", str(number).encode())
+        except FileExistsError:
+            return
+        won.append(number)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    (winner,) = won
+    assert folder.read("x") == str(winner).encode()
+
+
+def test_what_is_not_there(folder: LocalFolder) -> None:
+    with pytest.raises(FileNotFoundError):
+        folder.read("x")
+    folder.delete("x")
+    folder.tidy()
+    assert folder.names() == []
+
+
+def test_files_and_folders_are_deleted(folder: LocalFolder) -> None:
+    folder.write("x", b"1")
+    folder.folder("inner").folder("most").write("y", b"2")
+    folder.delete("inner")
+    assert folder.names() == ["x"]
+    folder.delete("x")
+    assert folder.names() == []
+
+
+def test_a_link_is_deleted_and_not_what_it_leads_to(folder: LocalFolder, tmp_path: Path) -> None:
+    folder.write("x", b"1")
+    other = LocalFolder(tmp_path / "other")
+    other.write("y", b"2")
+    (folder.path / "link").symlink_to(other.path)
+    folder.delete("link")
+    assert (folder.names(), other.names()) == (["x"], ["y"])
+
+
+@pytest.mark.parametrize(
+    ("step", "replace"), [("fsync", False), ("fsync", True), ("link", False), ("replace", True)]
+)
+def test_a_write_that_fails_leaves_nothing(
+    folder: LocalFolder, monkeypatch: pytest.MonkeyPatch, step: str, replace: bool
+) -> None:
+    folder.write("other", b"1")
+    if replace:
+        folder.write("x", b"before")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, full)
+        with pytest.raises(OSError, match="No space left"):
+            folder.write("x", b"after", replace=replace)
+    assert sorted(os.listdir(folder.path)) == (["other", "x"] if replace else ["other"])
+    folder.write("x", b"after", replace=replace)
+    assert folder.read("x") == b"after"
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    folder: LocalFolder, monkeypatch: pytest.MonkeyPatch, replace: bool
+) -> None:
+    steps: list[str] = []
+    real = {name: getattr(os, name) for name in ("fsync", "link", "replace")}
+
+    def sync(descriptor: int) -> None:
+        place = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        steps.append("folder is safe" if place == folder.path else "file is safe")
+        if place != folder.path:
+            assert place.read_bytes() == b"data"
+        real["fsync"](descriptor)
+
+    def rename(kind: str) -> None:
+        def named(source: Path, target: Path) -> None:
+            steps.append(f"it is named {target.name}")
+            real[kind](source, target)
+
+        monkeypatch.setattr(os, kind, named)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    rename("link")
+    rename("replace")
+    folder.write("x", b"data", replace=replace)
+    assert steps == ["file is safe", "it is named x", "folder is safe"]
+
+
+def test_unfinished_files_are_not_seen_and_can_be_removed(folder: LocalFolder) -> None:
+    folder.write("x", b"1")
+    (folder.path / ".y.0123abcd").write_bytes(b"cut o")
+    (folder.path / ".hidden").mkdir()
+    assert folder.names() == ["x"]
+    folder.tidy()
+    assert sorted(os.listdir(folder.path)) == [".hidden", "x"]
+
+
+@pytest.mark.parametrize(
+    ("place", "local"),
+    [
+        ("results/", True),
+        ("/tmp/results", True),
+        ("C:results", True),
+        ("a:b", True),
+        (Path("hdfs:/results"), True),
+        ("hdfs://name/results", False),
+        ("s3a://bucket/results", False),
+        ("file:///tmp/results", False),
+        ("file:/tmp/results", False),
+    ],
+)
+def test_a_uri_is_told_from_a_path(place: str | Path, local: bool) -> None:
+    assert is_local(place) is local
+
+
+def test_a_path_needs_no_spark(tmp_path: Path) -> None:
+    def spark() -> None:
+        raise AssertionError("Spark was asked for")
+
+    found = open_folder(str(tmp_path), spark)  # type: ignore[arg-type]
+    assert isinstance(found, LocalFolder)
+    assert found.path == tmp_path
