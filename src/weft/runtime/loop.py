@@ -226,9 +226,13 @@ class Loop:
 
     def _process(self, batch: DataFrame, number: int) -> BatchReport:
         """Process a batch; queries that make it fail are taken out, and the others go on."""
+        before = self._pipeline.clock
         try:
             return self._pipeline.process(batch)
         except SPARK_ERRORS as error:
+            # What is aggregated already must not be aggregated again; a restart begins with the last commit.
+            if self._pipeline.clock is not before:
+                raise
             broken = find_culprits(self._pipeline, batch, error)
             if not broken:
                 raise
