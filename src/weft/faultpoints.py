@@ -23,7 +23,7 @@ POINTS = {
     "batch.begin": "Spark has offered a batch; nothing was done with it.",
     "batch.aggregated": "A batch is aggregated and its due windows are answered, in memory.",
     "commit.before": "A commit is put together; nothing of it is on the disk.",
-    "commit.written": "A commit is on the disk under a name that nobody reads.",
+    "commit.written": "A commit is one piece of bytes, about to be written.",
     "commit.visible": "A commit has its name; Spark has not been told.",
     "deliver.before": "A sink is about to make results visible.",
     "deliver.after": "A sink has made results visible; nobody has noted it.",

@@ -1,6 +1,5 @@
 """`weft demo`: an hour of trades, 256 window queries, one Spark stream."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,6 @@ from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.trades import make_trades
 from weft.bench.workloads import paper_queries
 from weft.cli.live import LiveView
-from weft.cli.status import status_of
 from weft.engine import Engine
 from weft.sinks import as_table
 from weft.spark.session import local_session
@@ -36,7 +34,7 @@ def demo(
     for query in paper_queries(queries):
         engine.add(query.sql, name=query.name)
     console.rule(f"{queries} queries, one stream")
-    with LiveView(console, partial(status_of, engine)) as observe:
+    with LiveView(console, engine.status) as observe:
         engine.run(on_batch=observe)
     console.rule("the shared plan")
     console.print(engine.explain(), highlight=False, markup=False)

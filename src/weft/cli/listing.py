@@ -1,7 +1,6 @@
 """Queries of a checkpoint as a table, as lines and one by one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -9,26 +8,14 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.wording import NONE, moment, one_line, window
+from weft.runtime.info import QueryInfo
 
 _STYLES = {"running": "green", "paused": "yellow", "failed": "bold red"}
 _OVER = frozenset({"ended", "dropped"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """A query as an engine or a checkpoint tells of it."""
-
-    name: str
-    text: str
-    stream: str
-    state: str
-    first_window: tuple[int, int] | None
-    """In microseconds; None for a query that was there before the first row."""
-    error: str | None
-    failures: int
-    added_commit: int
-    expires: int | None
-    """The event time by which its windows end, in microseconds."""
+class Listed(QueryInfo):
+    """A query as an engine or a checkpoint tells of it, in words."""
 
     @property
     def first(self) -> str:

@@ -3,7 +3,6 @@
 import sys
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,6 @@ from rich.progress import track
 
 from weft.cli.live import LiveView
 from weft.cli.log_options import Level, logs
-from weft.cli.status import status_of
 from weft.cli.stopping import Stop, await_end, say_leaving
 from weft.cli.workload import load
 from weft.engine import Engine
@@ -146,7 +144,7 @@ def run(
                 sharing=Sharing.AUTO if plain else Sharing(sharing),
                 cores=cores,
                 memory=memory,
-                limits=Limits.parse(limit) if limit else None,
+                limits=Limits.parse(limit or ()),
             )
             if not engine.queries and (plain or checkpoint is None):
                 raise EngineError(f"{workload} has no queries; add CREATE QUERY name AS SELECT …")
@@ -161,7 +159,7 @@ def run(
 def _run(console: Console, engine: Engine, places: _Places, pace: _Pace) -> None:
     stop, ended, clean = Stop(say_leaving), False, False
     keep = not pace.follow and places.out is None and places.postgres is None
-    with stop.listening(), LiveView(console, partial(status_of, engine)) as observe:
+    with stop.listening(), LiveView(console, engine.status) as observe:
         engine.start(
             **places.given(), sinks=_sinks(console, places, pace), on_batch=observe, keep=keep,
             follow=pace.follow, interval=pace.interval, idle=pace.idle if pace.follow else None,

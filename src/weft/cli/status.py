@@ -1,11 +1,8 @@
 """What the live view asks of an engine."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from weft.engine import Engine
 from weft.runtime.clock import Clock
 
 
@@ -71,32 +68,3 @@ class EngineStatus(Protocol):
     @property
     def sinks(self) -> Sequence[SinkStatus]:
         """Where results go."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stream:
-    clock: Clock
-    batches: int
-    queries: Mapping[str, int]
-    notices: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Status:
-    streams: Mapping[str, _Stream]
-    sinks: Sequence[SinkStatus] = ()
-
-
-def status_of(engine: Engine) -> EngineStatus:
-    """Return how an engine fares now."""
-    told = getattr(engine, "status", None)
-    if told is not None:
-        found: EngineStatus = told()
-        return found
-    counts = Counter(query.logical.stream for query in engine.queries.values())
-    return _Status(
-        streams={
-            name: _Stream(clock=engine.clock(name), batches=0, queries={"running": count})
-            for name, count in counts.items()
-        }
-    )

@@ -1,10 +1,10 @@
 """Read a workload file into an engine."""
 
 from pathlib import Path
-from typing import Any
 
 from weft.engine import Engine
 from weft.errors import SourceError
+from weft.limits import DEFAULTS, Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.spark.session import local_session
@@ -17,16 +17,15 @@ def load(
     sharing: Sharing = Sharing.AUTO,
     cores: int | None = None,
     memory: str | None = None,
-    limits: object | None = None,
+    limits: Limits = DEFAULTS,
 ) -> Engine:
     """Return an engine with the streams, tables and queries of a workload file."""
     text = read_text(path)
-    limited: dict[str, Any] = {} if limits is None else {"limits": limits}
     engine = Engine(
         slicing=slicing,
         sharing=sharing,
+        limits=limits,
         start_spark=lambda: local_session(cores=cores, memory=memory),
-        **limited,
     )
     engine.load(text, base=path.parent)
     return engine

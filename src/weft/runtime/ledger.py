@@ -11,7 +11,6 @@ import pyarrow as pa
 from weft.faultpoints import reach
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.runtime.checkpoint import Checkpoint, Commit, Placed, Recovered, fingerprint
-from weft.runtime.clock import Clock
 from weft.runtime.fragments import Signatures
 from weft.runtime.lives import LiveQuery
 from weft.runtime.pipeline import Pipeline
@@ -150,11 +149,6 @@ def registered(live: LiveQuery, *, commit: int, added_live: bool) -> Registered:
     """Return a query that joins as the registry keeps it."""
     fresh = Registered(name=live.query.name, text=live.query.text, live=added_live, commit=commit)
     return _following(fresh, live)
-
-
-def clock_of(recovered: Recovered | None) -> Clock:
-    """Return the clock of the last commit."""
-    return Clock() if recovered is None else recovered.last.clock
 
 
 def _following(entry: Registered, live: LiveQuery) -> Registered:
