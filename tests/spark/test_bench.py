@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from weft.bench.churn import run_churn
 from weft.bench.dataset import Dataset
 from weft.bench.events import make_events
 from weft.bench.fragments import collect, run_fragments
@@ -98,7 +99,7 @@ def test_a_scan_reads(spark: SparkSession, trades: Dataset) -> None:
 def test_a_small_bench_of_slices(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     shown = Console(file=io.StringIO(), width=120)
     (result,) = run_slices(
-        console=shown, queries=(4,), rows=4_000, batches=3, measured=1, repeats=1, warmups=0, tiny_batches=2,
+        console=shown, queries=(4,), rows=4_000, batches=3, measured=1, repeats=1, warmups=0, tiny_batches=4,
         data=folder, json=tmp_path / "slices.json", plot=tmp_path / "slices.png",
     )  # fmt: skip
     figures = result.figures
@@ -116,13 +117,29 @@ def test_a_small_bench_of_predicates(
     shown = Console(file=io.StringIO(), width=120)
     (result,) = run_fragments(
         console=shown, workload=workload, queries=(4,), rows=2_000, batches=2, measured=1, repeats=1,
-        warmups=0, tiny_batches=2, adds=1, data=folder, json=tmp_path / "it.json", plot=tmp_path / "it.png",
+        warmups=0, tiny_batches=4, adds=1, data=folder, json=tmp_path / "it.json", plot=tmp_path / "it.png",
     )  # fmt: skip
     assert result.figures.rows_equal is True
     assert (result.figures.rows, result.figures.batches, result.change.adds) == (2_000, 2, 1)
     told = json.loads((tmp_path / "it.json").read_text())
     assert told["k"] >= 1
     assert 0 < told["alpha"] < 4
+    assert (tmp_path / "it.png").stat().st_size > 0
+
+
+def test_a_small_bench_of_queries_that_come_and_go(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    result = run_churn(
+        console=Console(file=io.StringIO(), width=120), queries=4, operations=12, rows=2_000, batches=4,
+        repeats=1, warmups=0, memory_batches=60, check="all", data=folder, json=tmp_path / "it.json",
+        plot=tmp_path / "it.png",
+    )  # fmt: skip
+    assert result.operations == 12
+    assert result.compared.equal is True
+    assert result.compared.queries > 6
+    assert result.memory is not None
+    assert [one.batch for one in result.memory.samples] == [10, 20, 30, 40, 50, 60]
+    assert {one.queries for one in result.memory.samples} == {4}
+    assert json.loads((tmp_path / "it.json").read_text())["memory"]["python_mb"]["mean"] > 1
     assert (tmp_path / "it.png").stat().st_size > 0
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
@@ -16,7 +17,9 @@ from rich.console import Console
 
 from weft.bench import plot, plot_fragments
 from weft.bench.against_spark import Figures
-from weft.bench.equality import Check, Comparison, difference
+from weft.bench.churn_memory import trend
+from weft.bench.equality import Check, Comparison, Span, difference
+from weft.bench.fixed_cost import Ends
 from weft.bench.fragments import FragmentsResult, run_fragments
 from weft.bench.measure import alternate
 from weft.bench.memory import MemoryResult
@@ -25,7 +28,6 @@ from weft.bench.operations import Counted, Run, count_all
 from weft.bench.plan_change import PlanChange
 from weft.bench.report import needs_matplotlib, save, show_memory, show_slices, show_windows
 from weft.bench.report_fragments import show_fragments
-from weft.bench.runs import WeftRun
 from weft.bench.signatures import PAPER_COUNTS, PAPER_SPEEDUPS, Sharing, Signatures
 from weft.bench.slices import SlicesResult, run_slices
 from weft.bench.windows import Size, WindowsResult, run_windows
@@ -248,15 +250,42 @@ def test_no_number_is_cut_in_80_columns(fragments: FragmentsResult, slices: Slic
         assert f"{paper.partial:,}" in text
 
 
-def test_only_making_a_new_plan_is_planning() -> None:
-    run = WeftRun()
-    for replanned, seconds in ((True, 0.5), (False, 0.25), (True, 0.125)):
-        report = BatchReport(
-            counts=RowCounts(), results={}, replanned=replanned, seconds={"plan": seconds, "spark": 1.0}
+def test_a_batch_costs_what_lies_between_ends_less_new_plans() -> None:
+    times = iter((10.0, 13.0, 14.0, 16.5, 18.0))
+    ends = Ends(lambda: next(times))
+    for replanned in (True, True, False, True, False):
+        ends.note(
+            BatchReport(
+                counts=RowCounts(), results={}, replanned=replanned, seconds={"plan": 0.5, "spark": 0.25}
+            )
         )
-        run.note("trades", report)
-    run.note("trades", BatchReport(counts=RowCounts(), results={}))
-    assert (run.planning_s, run.stages["plan"], run.batches) == (0.625, 0.875, 3)
+    ends.note(BatchReport(counts=RowCounts(), results={}))  # The end of input is no batch.
+    # The first two start the run; from 13 to 18 there are three batches, one of them with a new plan.
+    assert ends.between == (5 - 0.5) / 3
+
+
+def test_growth_is_told_from_noise() -> None:
+    batches = np.arange(10.0, 310.0, 10.0)
+    noise = np.random.default_rng(1).normal(0, 2, len(batches))
+    flat, growing = trend(batches, 500 + noise), trend(batches, 500 + 0.1 * batches + noise)
+    assert flat.flat
+    assert not growing.flat
+    assert growing.per_100_batches == pytest.approx(10, abs=1)
+    assert growing.growth == pytest.approx(29, abs=3)
+    assert growing.spread == pytest.approx(2, abs=1)
+
+
+def test_a_query_answers_the_windows_of_its_span() -> None:
+    times = [pa.scalar(second * 1_000_000, pa.int64()).cast(pa.timestamp("us", "UTC")) for second in range(6)]
+    windows = pa.table({"window_start": times[:4], "window_end": times[2:], "value": [0.0, 1.0, 2.0, 3.0]})
+
+    def values(span: Span) -> object:
+        return span.of(windows)["value"].to_pylist()
+
+    assert values(Span()) == [0.0, 1.0, 2.0, 3.0]
+    assert values(Span(since=1_000_000)) == [1.0, 2.0, 3.0]
+    assert values(Span(until=3_000_000)) == [0.0, 1.0]
+    assert values(Span(since=1_000_001, until=4_000_000)) == [2.0]
 
 
 def test_a_missing_matplotlib_is_told_before_anything_runs(

@@ -23,12 +23,18 @@ class Asked:
         self.options = options
         return [SimpleNamespace(figures=SimpleNamespace(rows_equal=self.rows_equal))]
 
+    def churn(self, **options: object) -> SimpleNamespace:
+        """Take note likewise, of a bench that has one result."""
+        self.options = options
+        return SimpleNamespace(passed=self.rows_equal is not False)
+
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     found = Asked()
     for name in ("run_slices", "run_fragments", "run_windows"):
         monkeypatch.setattr(bench, name, found)
+    monkeypatch.setattr(bench, "run_churn", found.churn)
     return found
 
 
@@ -45,6 +51,7 @@ def invoke(*words: str) -> int:
         ("shards --regular", "bench-results/shards-regular.png"),
         ("shards --low", "bench-results/shards-low.png"),
         ("windows", "bench-results/windows.png"),
+        ("churn", "bench-results/churn.png"),
         ("shards --low --plot here.png", "here.png"),
         ("windows --plot here.png", "here.png"),
         ("slices --no-plot", None),
@@ -56,7 +63,7 @@ def test_a_picture_is_named_by_its_workload(words: str, picture: str | None, ask
     assert asked.options["plot"] == (None if picture is None else Path(picture))
 
 
-@pytest.mark.parametrize("name", ["slices", "fragments", "shards", "windows"])
+@pytest.mark.parametrize("name", ["slices", "fragments", "shards", "windows", "churn"])
 def test_help_tells_where_the_picture_goes(name: str) -> None:
     shown = CliRunner().invoke(bench.app, [name, "--help"], env={"COLUMNS": "200"}).output
     assert f"bench-results/{name}" in shown
@@ -75,7 +82,7 @@ def test_a_bench_is_asked_what_the_options_say(asked: Asked) -> None:
     assert asked.options["workload"] is Predicates.REGULAR
 
 
-@pytest.mark.parametrize("name", ["slices", "fragments", "shards"])
+@pytest.mark.parametrize("name", ["slices", "fragments", "shards", "churn"])
 def test_rows_that_differ_are_a_failure(name: str, asked: Asked) -> None:
     for rows_equal, code in ((True, 0), (None, 0), (False, 1)):
         asked.rows_equal = rows_equal

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from weft.bench.dataset import TableFiles
-from weft.bench.equality import Check, Comparison, compare
+from weft.bench.equality import Check, Comparison, compare, written
 from weft.bench.fixed_cost import FixedCost, fixed_cost
 from weft.bench.measure import Seconds, Timed, alternate
 from weft.bench.runs import Input, WeftRun, run_query, run_scan, run_weft
@@ -62,6 +62,13 @@ class Figures:
     differences: tuple[str, ...]
     fixed_cost_ms: float
     empty_batch_ms: float
+
+    @property
+    def comparison(self) -> Comparison:
+        """What was compared and how it came out."""
+        return Comparison(
+            queries=self.compared_queries, rows=self.compared_rows, differences=self.differences
+        )
 
     @property
     def ratio_to_one_query(self) -> float:
@@ -129,7 +136,7 @@ def against_spark(
     with TemporaryDirectory(prefix="weft-bench-") as scratch:
         bench = _Bench(given, queries, Path(scratch), console)
         bench.measure(measured=measured, repeats=repeats, warmups=warmups)
-        compared = compare(given, check.choose(queries), bench.out, console)
+        compared = compare(given, check.choose(queries), lambda name: written(bench.out / name), console)
     fixed = fixed_cost(
         given, queries, data, batches=tiny_batches, repeats=repeats, warmups=warmups, console=console
     )

@@ -1,6 +1,6 @@
 """Whether Weft's rows are plain Spark's: every window, no row twice, doubles to 1e-9."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
@@ -54,8 +54,37 @@ class Comparison:
         return not self.differences if self.queries else None
 
 
-def compare(given: Input, queries: Sequence[BenchQuery], out: Path, console: Console) -> Comparison:
-    """Compare what Weft wrote with plain Spark's batch results."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """The windows that a query is to answer, in microseconds: all, if nothing is said."""
+
+    since: int | None = None
+    """The first begins then or later."""
+    until: int | None = None
+    """The last ends then or earlier."""
+
+    def of(self, windows: pa.Table) -> pa.Table:
+        """Return the windows that lie in it."""
+        kept = np.ones(windows.num_rows, dtype=bool)
+        if self.since is not None:
+            kept &= _numbers(windows["window_start"]) >= self.since
+        if self.until is not None:
+            kept &= _numbers(windows["window_end"]) <= self.until
+        return windows.filter(pa.array(kept))
+
+
+ALWAYS = Span()
+"""Every window."""
+
+
+def compare(
+    given: Input,
+    queries: Sequence[BenchQuery],
+    found: Callable[[str], pa.Table],
+    console: Console,
+    spans: Mapping[str, Span] | None = None,
+) -> Comparison:
+    """Compare what Weft found for queries, by name, with plain Spark's batch results."""
     if not queries:
         return Comparison()
     rows, differences = 0, []
@@ -71,8 +100,9 @@ def compare(given: Input, queries: Sequence[BenchQuery], out: Path, console: Con
                 expected = _plain(kept, some)
                 for query in some:
                     table = expected.filter(pc.equal(expected["query"], query.name))
+                    table = (spans or {}).get(query.name, ALWAYS).of(table)
                     rows += table.num_rows
-                    differences += difference(query.name, _written(out / query.name), table)
+                    differences += difference(query.name, found(query.name), table)
                 bar.advance(task, len(some))
     finally:
         kept.unpersist()
@@ -100,7 +130,8 @@ def _plain(rows: DataFrame, queries: Sequence[BenchQuery]) -> pa.Table:
     return reduce(DataFrame.unionByName, answers).toArrow()
 
 
-def _written(folder: Path) -> pa.Table:
+def written(folder: Path) -> pa.Table:
+    """Return what is in a query's folder of results."""
     parts = [pq.read_table(path) for path in sorted(folder.glob("*.parquet"))]
     empty = pa.schema([(name, pa.int64()) for name in _COLUMNS]).empty_table()
     return pa.concat_tables(parts) if parts else empty

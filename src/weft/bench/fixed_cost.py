@@ -1,22 +1,26 @@
 """What a micro-batch costs however small it is, over Spark's own cost of taking one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 
 from rich.console import Console
 
 from weft.bench.measure import alternate
-from weft.bench.runs import Input, WeftRun, run_empty, run_weft
+from weft.bench.runs import Input, drain, engine_for
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
+from weft.runtime.pipeline import BatchReport
 
 _ROWS_IN_BATCH = 50
+_STARTING = 2
+"""So many batches of a run are not counted: they start it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedCost:
-    """Milliseconds per micro-batch, results and window ends included, new plans aside."""
+    """Milliseconds per micro-batch of a run under way, results and window ends included, new plans aside."""
 
     batches: int
     weft_ms: float
@@ -27,11 +31,6 @@ class FixedCost:
     def over_spark_ms(self) -> float:
         """What Weft adds."""
         return self.weft_ms - self.empty_ms
-
-
-def _unplanned(run: WeftRun) -> float:
-    """Return a run's seconds less those of making new plans: what batches cost while the plan stays."""
-    return run.stream_s - run.planning_s
 
 
 def fixed_cost(
@@ -46,13 +45,47 @@ def fixed_cost(
 ) -> FixedCost:
     """Run many tiny batches through Weft and through an empty loop."""
     given = tiny_trades(given, data, batches=batches)
-    turns = [
-        ("tiny batches", lambda: _unplanned(run_weft(given, queries))),
-        ("empty batches", lambda: run_empty(given)),
-    ]
+    turns = [("tiny batches", lambda: _weft(given, queries)), ("empty batches", lambda: _empty(given))]
     taken = alternate(turns, repeats=repeats, warmups=warmups, console=console)
-    weft, bare = (1000 * taken[name].median / batches for name, _ in turns)
+    weft, bare = (1000 * taken[name].median for name, _ in turns)
     return FixedCost(batches=batches, weft_ms=weft, empty_ms=bare)
+
+
+class Ends:
+    """When the batches of a run ended, and what new plans took of the time in between."""
+
+    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+        self._clock = clock
+        self._ends: list[float] = []
+        self._planning: list[float] = []
+
+    def note(self, report: BatchReport | None = None) -> None:
+        """Take note of a batch that has just ended; none of Weft's, if there is no report."""
+        # The windows closed at the end of input come as a report that read nothing.
+        if report is None or "spark" in report.seconds:
+            self._ends.append(self._clock())
+            self._planning.append(report.seconds["plan"] if report and report.replanned else 0.0)
+
+    @property
+    def between(self) -> float:
+        """The mean seconds from one end to the next: a run's start and stop are not in it."""
+        settled = self._ends[_STARTING - 1 :]
+        taken = settled[-1] - settled[0] - sum(self._planning[_STARTING:])
+        return taken / (len(settled) - 1)
+
+
+def _weft(given: Input, queries: Sequence[BenchQuery]) -> float:
+    """Return the seconds of a batch whose plan was there."""
+    ends = Ends()
+    engine_for(given, queries).run(on_batch=lambda stream, report: ends.note(report), keep=False)
+    return ends.between
+
+
+def _empty(given: Input) -> float:
+    """Return the seconds of a batch with which nothing is done."""
+    ends = Ends()
+    drain(given.frame().writeStream.foreachBatch(lambda batch, number: ends.note()))
+    return ends.between
 
 
 def tiny_trades(given: Input, data: Path, *, batches: int) -> Input:

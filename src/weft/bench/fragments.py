@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from math import isqrt
 from pathlib import Path
+from random import Random
 
 import numpy as np
 from pyspark.sql import functions as F
@@ -99,7 +101,7 @@ def run_fragments(
     spark = local_session(cores=cores, memory=memory)
     tables = make_market(spark, data, seed=seed)
     given = trades_input(spark, data, rows=rows, batches=batches, seed=seed, tables=tables)
-    source = _Workload(workload, collect(given), seed)
+    source = Workload(workload, collect(given), seed)
     counted = source.count((*workload.sizes, *queries), given, console)
     results = []
     for size in queries:
@@ -133,7 +135,7 @@ def collect(given: Input) -> Market:
     return market.take(np.argsort(market.time_us, kind="stable"))
 
 
-class _Workload:
+class Workload:
     """The queries of a workload over given rows."""
 
     def __init__(self, workload: Predicates, market: Market, seed: int) -> None:
@@ -151,6 +153,13 @@ class _Workload:
         if self._workload is Predicates.FRAGMENTS:
             several = tuple(replace(one, window=window) for one in several)
         return tuple(replace(one, name=f"new_{one.name}") for one in several)
+
+    def newcomers(self, size: int, count: int) -> tuple[BenchQuery, ...]:
+        """Return queries of another workload of the kind, with predicates and windows of its own, mixed."""
+        several = isqrt(max(4 * size, count - 1)) + 1
+        others = list(predicate_queries(self._workload, several**2, self._sample, seed=self._seed + 1))
+        Random(self._seed).shuffle(others)
+        return tuple(replace(one, name=f"new{number:04d}") for number, one in enumerate(others[:count]))
 
     def count(self, sizes: Sequence[int], given: Input, console: Console) -> tuple[Signatures, ...]:
         """Return the paper's counts for several sizes."""

@@ -94,11 +94,24 @@ def observe(spark: SparkSession, dataset: Dataset, task: Task) -> Observed:
 def _jvm(spark: SparkSession) -> tuple[float, float, float]:
     """Return the JVM's heap limit, its live heap and its peak RSS, in megabytes."""
     lang = spark._jvm.java.lang  # type: ignore[union-attr]
-    runtime = lang.Runtime.getRuntime()
     rss = _peak_of(lang.ProcessHandle.current().pid())
+    return lang.Runtime.getRuntime().maxMemory() / 2**20, heap_in_use(spark), rss
+
+
+def heap_in_use(spark: SparkSession) -> float:
+    """Return the JVM's live heap after a collection, in megabytes."""
+    lang = spark._jvm.java.lang  # type: ignore[union-attr]
+    runtime = lang.Runtime.getRuntime()
     lang.System.gc()
-    live = runtime.totalMemory() - runtime.freeMemory()
-    return runtime.maxMemory() / 2**20, live / 2**20, rss
+    return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
+
+
+def resident() -> float:
+    """Return this process's resident set, in megabytes; its peak where the system does not tell more."""
+    pages = Path("/proc/self/statm")
+    if not pages.exists():
+        return _python_peak()
+    return int(pages.read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
 def _peak_of(pid: int) -> float:

@@ -14,6 +14,7 @@ from weft.errors import UserError
 
 if TYPE_CHECKING:
     from weft.bench.against_spark import Figures
+    from weft.bench.equality import Comparison
     from weft.bench.memory import MemoryResult
     from weft.bench.slices import SlicesResult
     from weft.bench.windows import WindowsResult
@@ -77,7 +78,7 @@ def show_slices(result: "SlicesResult", console: Console) -> None:
 
 def show_checks(figures: "Figures", console: Console) -> None:
     """Print what was compared, and the ratios that all benches against Spark have."""
-    console.print(_equality(figures))
+    console.print(equality(figures.comparison))
     console.print(
         f"fixed_cost_ms {figures.fixed_cost_ms:.0f} per micro-batch, planning aside, over Spark's own "
         f"{figures.empty_batch_ms:.0f} ms\n"
@@ -163,13 +164,14 @@ def _finals(result: "SlicesResult") -> Table:
     return table
 
 
-def _equality(result: "Figures") -> str:
-    if result.rows_equal is None:
+def equality(compared: "Comparison") -> str:
+    """Say whether rows were plain Spark's."""
+    if compared.equal is None:
         return "rows were not compared"
-    compared = f"{result.compared_rows:,} rows of {result.compared_queries:,} queries"
-    if result.rows_equal:
-        return f"rows equal plain Spark's: {compared} compared"
-    return "\n".join([f"[red]rows differ from plain Spark's[/red] ({compared}):", *result.differences[:10]])
+    which = f"{compared.rows:,} rows of {compared.queries:,} queries"
+    if compared.equal:
+        return f"rows equal plain Spark's: {which} compared"
+    return "\n".join([f"[red]rows differ from plain Spark's[/red] ({which}):", *compared.differences[:10]])
 
 
 def show_windows(result: "WindowsResult", console: Console) -> None:

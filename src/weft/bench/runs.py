@@ -1,4 +1,4 @@
-"""One timed run over a data set: Weft, an ordinary Spark query, a bare scan, an empty loop."""
+"""One timed run over a data set: Weft, an ordinary Spark query, a bare scan."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -55,8 +55,6 @@ class WeftRun:
     """Of the plan, in the last batch."""
     slices: int = 0
     """The most that a batch had."""
-    planning_s: float = 0.0
-    """What planning took in batches whose plan was new."""
     stages: dict[str, float] = field(default_factory=dict)
     """Seconds within batches."""
 
@@ -79,8 +77,6 @@ class WeftRun:
         if "spark" in report.seconds:
             self.batches += 1
             self.relations = len(report.blocks)
-        if report.replanned:
-            self.planning_s += report.seconds.get("plan", 0.0)
 
 
 def engine_for(given: Input, queries: Sequence[BenchQuery]) -> Engine:
@@ -123,13 +119,6 @@ def run_scan(given: Input, columns: Sequence[str]) -> float:
     """Read the columns that queries need, and do nothing with them."""
     began = perf_counter()
     drain(given.frame().select(*columns).writeStream.format("noop"))
-    return perf_counter() - began
-
-
-def run_empty(given: Input) -> float:
-    """Take every batch and do nothing, not even read it."""
-    began = perf_counter()
-    drain(given.frame().writeStream.foreachBatch(lambda batch, number: None))
     return perf_counter() - began
 
 

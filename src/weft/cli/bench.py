@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from weft.bench.churn import run_churn
 from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.equality import Check
 from weft.bench.fragments import FragmentsResult, run_fragments
@@ -159,3 +160,35 @@ def memory(
     Example: weft bench memory --rows 10000000
     """
     run_memory(console=Console(), rows=rows, json=json, data=data, cores=cores)
+
+
+@app.command()
+def churn(
+    queries: Annotated[
+        int, typer.Option("--queries", "-n", help="How many queries there are: a square number.", min=1)
+    ] = 256,
+    operations: Annotated[int, typer.Option(help="How many queries join or leave in a run.", min=2)] = 1000,
+    rows: Rows = 10_000_000,
+    batches: Annotated[int, typer.Option(help="Micro-batches in a run.", min=2)] = 8,
+    memory_batches: Annotated[
+        int, typer.Option(help="Small batches over which memory is watched; 0: none.", min=0)
+    ] = 500,
+    repeats: Repeats = 3,
+    check: Checked = Check.SAMPLE,
+    json: Json = None,
+    plot: Annotated[Path | None, typer.Option(help=_PLOT, show_default=str(_picture("churn")))] = None,
+    no_plot: NoPlot = False,
+    data: Data = DEFAULT_DATA,
+    cores: Cores = None,
+) -> None:
+    """Queries that come and go while the stream runs (workload C regular): throughput, rows and memory.
+
+    Example: weft bench churn --operations 1000
+    """
+    result = run_churn(
+        console=Console(), queries=queries, operations=operations, rows=rows, batches=batches,
+        repeats=repeats, memory_batches=memory_batches, check=check, json=json,
+        plot=None if no_plot else plot or _picture("churn"), data=data, cores=cores,
+    )  # fmt: skip
+    if not result.passed:
+        raise typer.Exit(1)

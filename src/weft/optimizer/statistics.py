@@ -24,6 +24,8 @@ class Sample:
     positions: Mapping[tuple[Joins, Expression], npt.NDArray[np.integer]]
     keys: Mapping[tuple[Joins, tuple[Expression, ...]], npt.NDArray[np.int64]] = field(default_factory=dict)
     """A hash of each row's GROUP BY keys."""
+    begin: int | None = None
+    """About when they begin, in microseconds of event time."""
 
     def satisfy(self, joins: Joins, formula: Formula) -> Bits:
         """Return which rows satisfy a predicate."""

@@ -204,7 +204,8 @@ class Pipeline:
         running = self._compiled(batch)
         planned = perf_counter()
         try:
-            result = running.job.run(batch, replace(bounds, groups=self.planner.groups_per_slice(self.plan)))
+            groups, begin = self.planner.groups_per_slice(self.plan), self.planner.begin
+            result = running.job.run(batch, replace(bounds, groups=groups, begin=begin))
         except BaseException:
             # What has failed must not be tried again as it is, should the query at fault have left.
             self._stale = True

@@ -171,6 +171,11 @@ class Planner:
         """What is known of the stream by now; None while no plan was made with rows to judge by."""
         return None if self._sample is None else self._statistics(self._sample)
 
+    @property
+    def begin(self) -> int | None:
+        """About when the rows began that the plan was made with, in microseconds of event time."""
+        return None if self._sample is None else self._sample.begin
+
     def groups_per_slice(self, plan: SharedPlan) -> tuple[float, ...]:
         """Return how many groups a slice of each relation is expected to have."""
         return self._per_slice if len(self._per_slice) == len(plan.relations) else ()

@@ -50,8 +50,10 @@ class Bounds:
     """Rows before it are late."""
     future: int | None
     """Rows after it are set aside."""
+    begin: int | None = None
+    """When rows are expected to begin, if the watermark does not tell; affects speed only."""
     span: int = 0
-    """How far past the watermark rows are expected to reach; affects speed only."""
+    """How far past that rows are expected to reach; affects speed only."""
     groups: tuple[float, ...] = ()
     """How many groups a slice of each relation is expected to have; affects speed only."""
 
@@ -148,8 +150,9 @@ class BatchJob:
     def _prepare(self, bounds: Bounds) -> None:
         self._judge_by(bounds)
         groups = bounds.groups or (1.0,) * len(self.coders)
+        begin = bounds.begin if bounds.watermark is None else bounds.watermark
         for coder, several in zip(self.coders, groups, strict=True):
-            coder.prepare(self._constants, begin_us=bounds.watermark, span_us=bounds.span, groups=several)
+            coder.prepare(self._constants, begin_us=begin, span_us=bounds.span, groups=several)
 
     def _judge_by(self, bounds: Bounds) -> None:
         first, last = bounds.limits

@@ -17,8 +17,10 @@ from weft.spark.columns import Udf, named
 from weft.spark.fragments import Place, attributes_of, search
 from weft.spark.joins import Joins
 from weft.spark.tables import StaticTable
+from weft.spark.times import event_time
 
 SAMPLED_ROWS = 2_048
+_TIME = "__weft_time"
 
 
 def take_sample(
@@ -46,7 +48,8 @@ def take_sample(
         for number, relation in enumerate(grouped.values())
     ]
     columns = [named(column.name) for column in stream.columns]
-    rows = joins.apply(batch.limit(SAMPLED_ROWS).select(*columns)).select(*fields, F.lit(1)).toArrow()
+    times = event_time(stream).alias(_TIME)
+    rows = joins.apply(batch.limit(SAMPLED_ROWS).select(*columns)).select(*fields, times).toArrow()
     positions: dict[Place, npt.NDArray[np.integer]] = {
         place: _positions(attribute, rows[f"a{number}"].to_pylist())
         for number, (place, attribute) in enumerate(searched.items())
@@ -55,7 +58,13 @@ def take_sample(
     for place in found.keys() - searched.keys():
         positions[place] = assumed_positions(found[place], rows.num_rows, chance)
     keys = {place: np.asarray(rows[f"k{number}"]) for number, place in enumerate(grouped)}
-    return Sample(rows=rows.num_rows, attributes=found, positions=positions, keys=keys)
+    begin = _beginning(rows[_TIME].drop_null().to_numpy())
+    return Sample(rows=rows.num_rows, attributes=found, positions=positions, keys=keys, begin=begin)
+
+
+def _beginning(times: npt.NDArray[np.int64]) -> int | None:
+    """Return when nearly all rows are later: a few strays are not where a stream begins."""
+    return int(np.quantile(times, 0.01, method="lower")) if len(times) else None
 
 
 def _positions(attribute: Attribute, answers: list[int | None]) -> npt.NDArray[np.int64]:

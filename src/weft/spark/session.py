@@ -65,6 +65,10 @@ def _local(cores: int) -> dict[str, str]:
     return {
         "spark.master": f"local[{cores}]",
         "spark.sql.shuffle.partitions": str(cores),
+        # Partitions are few already: planning a job anew after each of its stages gains nothing, and costs
+        # every batch 40 ms. So does describing plans to a user interface that is off: 5 ms.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.ui.explainMode": "simple",
         # Needs no host name that resolves, and opens no port to the network.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

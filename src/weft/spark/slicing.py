@@ -77,7 +77,7 @@ class SliceCoder:
     def prepare(
         self, constants: Constants, *, begin_us: int | None, span_us: int, groups: float = 1.0
     ) -> None:
-        """Set what this batch's rows are coded with: `begin_us` is the watermark, if there is one yet.
+        """Set what this batch's rows are coded with: `begin_us` is when they are expected to begin, if known.
 
         `groups` is how many groups a pane is expected to have.
         """
@@ -90,7 +90,7 @@ class SliceCoder:
 
     def _prepare_panes(self, constants: Constants, begin_us: int | None, span_us: int) -> None:
         width = self._grid.modulus * MICROSECONDS
-        # Nobody knows where the first batch begins; but its code should be that of the others.
+        # Without a beginning nothing is looked up; but the code should be that of other batches.
         count = 1 if begin_us is None else min(_MOST_LOOKED_UP, span_us // width + 2)
         begin_us = begin_us or 0
         begin = begin_us - (begin_us - self._grid.residue * MICROSECONDS) % width

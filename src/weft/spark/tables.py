@@ -26,6 +26,7 @@ from weft.spark.session import utc
 COPY = "__weft_copy"
 """The column that numbers the rows of equal key, from 0."""
 _UNREADABLE = (PySparkException, Py4JError, OSError)
+_SMALL_BYTES = 16 << 20
 _READING = "__weft_reading"
 _READINGS = count()
 
@@ -132,7 +133,8 @@ class _Contents:
         # it keeps of the first. The number of the reading tells them apart.
         kept = [named(column.name).alias(column.name) for column in columns]
         with utc(frame.sparkSession):
-            self.snapshot = frame.select(*kept, F.lit(next(_READINGS)).alias(_READING)).persist()
+            chosen = frame.select(*kept, F.lit(next(_READINGS)).alias(_READING))
+            self.snapshot = (chosen.coalesce(1) if _is_small(frame) else chosen).persist()
             try:
                 if check:
                     self.snapshot.count()
@@ -289,6 +291,15 @@ def _check_columns(table: str, bound: Sequence[ColumnDef], found: Sequence[Colum
             raise SourceError(f'table {table}: column "{column.name}" is gone; now there are {known}')
         if type != column.type:
             raise SourceError(f'table {table}: column "{column.name}" was {column.type} and is {type} now')
+
+
+def _is_small(frame: DataFrame) -> bool:
+    """Say whether one task can do all there is to do with a table.
+
+    Then Spark shuffles nothing to find equal keys, and starts one task to broadcast it with every batch.
+    """
+    size = frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+    return int(str(size)) <= _SMALL_BYTES
 
 
 def _relisted(frame: DataFrame) -> DataFrame:

@@ -1,0 +1,139 @@
+"""Memory over many small batches while queries come and go: is anything left behind?"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+
+from weft.bench.changes import Changes
+from weft.bench.measure import progress
+from weft.bench.memory_run import heap_in_use, resident
+from weft.bench.runs import Input, engine_for
+from weft.bench.trades import make_trades
+from weft.bench.workloads import BenchQuery
+from weft.runtime.pipeline import BatchReport
+
+_ROWS_IN_BATCH = 400
+_EVERY = 10
+"""After so many batches memory is looked at."""
+_SETTLED = 0.4
+"""The part of a run in which windows fill and code is compiled; growth is looked for after it."""
+_SPREADS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A line through the samples of the settled part of a run."""
+
+    mean: float
+    per_100_batches: float
+    growth: float
+    """From the first batch of the settled part to the last."""
+    spread: float
+    """How far samples are from the line: their standard deviation."""
+
+    @property
+    def flat(self) -> bool:
+        """Whether the growth is within the noise."""
+        return self.growth <= _SPREADS * self.spread
+
+
+def trend(batches: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64]) -> Trend:
+    """Return the line of least squares."""
+    slope, start = np.polyfit(batches, sizes, 1)
+    around = sizes - (slope * batches + start)
+    return Trend(
+        mean=float(sizes.mean()),
+        per_100_batches=float(100 * slope),
+        growth=float(slope * (batches[-1] - batches[0])),
+        spread=float(around.std(ddof=2)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What is in use after some batches."""
+
+    batch: int
+    queries: int
+    partials: int
+    jvm_mb: float
+    """The live heap, after a collection."""
+    python_mb: float
+    """The resident set of the Python process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryOverTime:
+    """Samples of a run, and their trends."""
+
+    batches: int
+    operations: int
+    samples: tuple[Sample, ...]
+
+    @property
+    def settled(self) -> tuple[Sample, ...]:
+        """The samples in which growth is looked for."""
+        return tuple(one for one in self.samples if one.batch > _SETTLED * self.batches)
+
+    @property
+    def jvm(self) -> Trend:
+        """Spark's live heap, in megabytes."""
+        return self._trend([one.jvm_mb for one in self.settled])
+
+    @property
+    def python(self) -> Trend:
+        """Python's resident set, in megabytes."""
+        return self._trend([one.python_mb for one in self.settled])
+
+    @property
+    def partials(self) -> Trend:
+        """The partials held."""
+        return self._trend([one.partials for one in self.settled])
+
+    def _trend(self, sizes: Sequence[float]) -> Trend:
+        return trend(np.array([one.batch for one in self.settled], dtype=float), np.array(sizes, dtype=float))
+
+    def as_json(self) -> dict[str, object]:
+        """Return all fields by name."""
+        trends = {"jvm_mb": self.jvm, "python_mb": self.python, "partials": self.partials}
+        return {**asdict(self), **{name: {**asdict(one), "flat": one.flat} for name, one in trends.items()}}
+
+
+def memory_over_time(
+    given: Input,
+    queries: Sequence[BenchQuery],
+    joining: Sequence[BenchQuery],
+    data: Path,
+    *,
+    batches: int,
+    console: Console,
+    seed: int = 1,
+) -> MemoryOverTime:
+    """Run an hour of trades as many small batches, and look at memory now and then."""
+    small = make_trades(given.spark, data, rows=batches * _ROWS_IN_BATCH, files=batches, seed=seed)
+    engine = engine_for(replace(given, dataset=small, files_per_trigger=1), queries)
+    changes = Changes(engine, list(reversed(joining)), -(-len(joining) // batches), seed)
+    samples: list[Sample] = []
+    with progress(console) as bar:
+        task = bar.add_task(f"{batches:,} batches while queries come and go", total=batches)
+
+        def note(stream: str, report: BatchReport) -> None:
+            changes.note(stream, report)
+            bar.update(task, completed=changes.batches)
+            if changes.batches % _EVERY == 0 and len(samples) < changes.batches // _EVERY:
+                samples.append(
+                    Sample(
+                        batch=changes.batches,
+                        queries=len(changes.there),
+                        partials=engine.state_rows(),
+                        jvm_mb=heap_in_use(given.spark),
+                        python_mb=resident(),
+                    )
+                )
+
+        engine.run(on_batch=note, keep=False)
+    return MemoryOverTime(batches=changes.batches, operations=changes.operations, samples=tuple(samples))
