@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weft.errors import EngineError, UnknownName, suggestion
 from weft.handle import Query
 from weft.limits import DEFAULTS, Limits
-from weft.optimizer.explain import explain
-from weft.optimizer.rules import Sharing, optimize
+from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.query import (
     CreateQuery,
@@ -25,6 +24,7 @@ from weft.query import (
 from weft.query.logical import LogicalQuery, Source, StreamDef, TableDef, TimeUnit
 from weft.runtime.clock import Clock
 from weft.runtime.control import Control
+from weft.runtime.explaining import explain_stream
 from weft.runtime.loop import Trigger
 from weft.runtime.pipeline import Pipeline
 from weft.runtime.registry import QueryState, Registered
@@ -186,24 +186,17 @@ class Engine:
         parts = []
         for name, stream in self._declared.streams.items():
             queries = self._queries_of(name)
-            if not queries:
-                continue
-            rate = rows_per_second if rows_per_second is not None else self.clock(name).rate
-            live = self.pipeline(name)
-            if live is not None and live.answers(queries):
-                plan, measured, known = live.plan, live.fragmentations, live.planner.statistics
-            else:
-                plan, measured, known = optimize(queries, self._slicing, sharing=self._sharing), (), None
-            parts.append(
-                explain(
+            if queries:
+                rate = rows_per_second if rows_per_second is not None else self.clock(name).rate
+                told = explain_stream(
                     stream.definition,
-                    plan,
-                    rows_per_second=rate,
-                    measured=measured,
-                    statistics=known,
+                    queries,
+                    self.pipeline(name),
+                    slicing=self._slicing,
                     sharing=self._sharing,
+                    rows_per_second=rate,
                 )
-            )
+                parts.append(told)
         return "\n\n".join(parts) or "no queries"
 
     def run(
@@ -269,7 +262,7 @@ class Engine:
             bind=self._bind,
             tell=self._tell,
             on_batch=on_batch,
-            carry_out=Control(self).carry_out,
+            control=Control(self),
         )
         try:
             named = [query.logical.stream for query in self._queries.values()]
@@ -374,8 +367,10 @@ class Engine:
         return query
 
     def _check_room(self, query: LogicalQuery) -> None:
-        running = [one for one in self._queries.values() if one.state is QueryState.RUNNING]
-        check(query, self._limits, others=len(running))
+        others = len(self._queries)
+        if others >= self._limits.queries:  # Paused ones and those that are over do not count.
+            others = sum(one.state is QueryState.RUNNING for one in self._queries.values())
+        check(query, self._limits, others=others)
 
     def _bound(self, written: CreateQuery) -> LogicalQuery:
         return bind(written, self._declared.catalog(), limits=self._limits)

@@ -54,6 +54,16 @@ def test_a_file_is_written_once(folder: HadoopFolder) -> None:
     assert (folder.read("x"), folder.read("y")) == (b"third", b"new")
 
 
+def test_a_file_gets_another_name(folder: HadoopFolder) -> None:
+    for data in (b"1", b"2"):
+        folder.write("a", data)
+        folder.rename("a", "b")
+        assert (folder.names(), folder.read("b")) == (["b"], data)
+    with pytest.raises(FileNotFoundError, match="deep/folder/a"):
+        folder.rename("a", "b")
+    assert folder.names() == ["b"]
+
+
 def test_what_is_not_there(folder: HadoopFolder) -> None:
     with pytest.raises(FileNotFoundError, match="deep/folder/x"):
         folder.read("x")

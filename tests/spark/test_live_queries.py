@@ -210,11 +210,14 @@ def test_a_query_that_cannot_be_made_durable_was_never_added(
     with running(spark, feed, TUMBLING, checkpoint=tmp_path / "checkpoint") as engine:
         engine.pause("q0")
         try:
-            faultpoints.arm("registry.before:1:error,registry.before:2:error")
-            with pytest.raises(OSError, match="No space left on device"):
+            faultpoints.arm(",".join(f"registry.before:{nth}:error" for nth in (1, 2, 3)))
+            full = r"the checkpoint cannot be written \(No space left on device"
+            with pytest.raises(weft.EngineError, match=f"query late cannot be added: {full}"):
                 engine.add(SLIDING, name="late")
-            with pytest.raises(OSError, match="No space left on device"):
+            with pytest.raises(weft.EngineError, match=f"query q0 cannot be added: {full}"):
                 engine.resume("q0")
+            with pytest.raises(weft.EngineError, match=f"query q0 cannot leave: {full}"):
+                engine.remove("q0")
         finally:
             faultpoints.arm(None)
         assert list(engine.queries) == ["q0"]
@@ -273,6 +276,33 @@ def test_requests_of_other_terminals_are_carried_out(spark: SparkSession, feed: 
         assert counted(engine.results("new")) == {35: 1}
         assert asked(box, "stop").ok
         assert engine.wait()
+
+
+def test_a_request_that_comes_again_is_answered_as_at_first(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.at(1, 12)
+    checkpoint = tmp_path / "checkpoint"
+    box = Mailbox(LocalFolder(checkpoint))
+    with running(spark, feed, TUMBLING, checkpoint=checkpoint) as engine:
+        # Each is carried out, its answer is lost, and it is found again.
+        faultpoints.arm(",".join(f"request.carried_out:{nth}:error" for nth in (1, 3, 5, 7, 9)))
+        try:
+            for do, name, said in (
+                ("add", "new", "query new added; its first window is 2026-01-01 00:00:15+00:00 to "),
+                ("pause", "new", "query new paused"),
+                ("resume", "new", "query new resumed; its first window is 2026-01-01 00:00:15+00:00 to "),
+                ("drop", "new", "query new dropped"),
+                ("drop", "q0", "query q0 dropped"),
+            ):
+                reply = asked(box, do, name=name, text=SLIDING)
+                assert reply.ok, (do, reply.said)
+                assert reply.said.startswith(said)
+        finally:
+            faultpoints.arm(None)
+        assert dict(engine.queries) == {}
+        # What was refused is refused.
+        assert asked(box, "drop", name="new").said == 'unknown query "new"'
 
 
 def test_a_second_engine_is_refused(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:

@@ -167,6 +167,22 @@ def test_a_query_that_the_workload_names_no_more_is_dropped(runs: Restarted) -> 
     assert runs.written("q") == {10: 1, 20: 1, 30: 1}
 
 
+def test_a_name_that_is_used_again_repeats_nothing(runs: Restarted) -> None:
+    # What is kept for the long one would answer windows that were given already.
+    workload = {"long": "SELECT count(*) AS n FROM trades [RANGE '60 s' SLIDE '5 s']"}
+    with runs.run(workload, 1, 12) as engine:
+        live = engine.add(SLIDING, name="live")
+        first = seconds(live.first_window)
+        runs.more(engine, 23, 34)
+        engine.remove("live")
+    with runs.run(workload, 41) as engine:
+        again = engine.add(SLIDING, name="live")
+        assert seconds(again.first_window)[1] == 35
+        runs.more(engine, 47, 58)
+    moments = (1, 12, 23, 34, 41, 47, 58)
+    assert runs.written("live") == windows(moments, range=20, slide=5, until=58, since=first[0])
+
+
 def test_a_lifetime_goes_on_after_a_restart(runs: Restarted) -> None:
     workload = {"q": TUMBLING, "short": f"{SLIDING} LIFETIME '30 s'"}
     with runs.run(workload, 1, 12) as engine:

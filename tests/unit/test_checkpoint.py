@@ -215,8 +215,9 @@ def test_blocks_of_relations_that_nobody_needs_are_not_read(folder: LocalFolder)
     assert list(recovered(folder).blocks({fingerprint(ANOTHER): ANOTHER}, ALL_ROWS)) == []
 
 
-def test_the_results_of_a_commit_that_is_gone_are_none(folder: LocalFolder) -> None:
-    assert Checkpoint(folder).results(7) == {}
+def test_the_results_of_a_commit_that_is_gone_are_missed(folder: LocalFolder) -> None:
+    with pytest.raises(DamagedFile, match="commit 000000007 is missing, and its results are not delivered"):
+        Checkpoint(folder).results(7)
 
 
 def test_a_commit_is_never_written_over(folder: LocalFolder) -> None:

@@ -73,6 +73,20 @@ def test_two_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     second.release()
 
 
+def test_a_lock_whose_file_cannot_be_written_is_held_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(lock, "_LOOKING_SECONDS", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.write", full)
+        with pytest.raises(OSError, match="no space left"):
+            Lock(LocalFolder(tmp_path))
+    Lock(LocalFolder(tmp_path)).release()
+
+
 def test_different_checkpoints_are_held_side_by_side(tmp_path: Path) -> None:
     locks = [Lock(LocalFolder(tmp_path / name)) for name in "ab"]
     for one in locks:
@@ -165,6 +179,9 @@ class Elsewhere:
             raise OSError("the network is down")
         self._folder.write(name, data, replace=replace)
         self.writes += 1
+
+    def rename(self, name: str, to: str) -> None:
+        self._folder.rename(name, to)
 
     def tidy(self) -> None:
         self._folder.tidy()

@@ -1,9 +1,11 @@
 """Requests and answers as files, and who carries them out."""
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,9 +133,12 @@ class CarriedOut:
     def __init__(self, box: Mailbox) -> None:
         self.seen: list[str] = []
         self.act: Callable[[Request], Reply] = lambda request: Reply(ok=True, said=request.do)
-        self.requests = Requests(box, self._carry_out)
+        self.requests = Requests(box, self)
 
-    def _carry_out(self, request: Request) -> Reply:
+    def before(self, request: Request) -> str | None:
+        return f"as before {request.do}" if request.do == "drop" else None
+
+    def carry_out(self, request: Request) -> Reply:
         self.seen.append(request.do)
         return self.act(request)
 
@@ -181,10 +186,72 @@ def test_a_place_that_cannot_be_reached_is_tried_again(
     carried_out.requests.start()
     with monkeypatch.context() as patch:
         patch.setattr(box, "waiting", broken)
-        while "requests cannot be read or answered" not in caplog.text:
+        while "requests cannot be read" not in caplog.text:
             time.sleep(0.01)
     assert said(box, "list").ok
     carried_out.requests.close()
+
+
+def test_how_things_were_is_noted_before_a_change_and_outlives_a_crash(
+    box: Mailbox, carried_out: CarriedOut, tmp_path: Path
+) -> None:
+    seen: list[str | None] = []
+
+    def die(request: Request) -> Reply:
+        seen.append(request.before)
+        raise SystemExit
+
+    carried_out.act = die
+    asked = box.ask("drop", name="q")
+    with pytest.raises(SystemExit):
+        carried_out.requests._reply(carried_out.requests._noted(asked))
+    # The next engine is told how it was then, whatever it finds itself.
+    (found,) = Mailbox(LocalFolder(tmp_path / "checkpoint")).waiting()
+    assert found == Request(id=asked.id, do="drop", given={"name": "q"}, before="as before drop")
+    with pytest.raises(SystemExit):
+        carried_out.requests._reply(carried_out.requests._noted(replace(found, before="earlier")))
+    assert seen == ["as before drop", "earlier"]
+    listing = box.ask("list")
+    assert carried_out.requests._noted(listing) == listing
+
+
+def test_a_request_that_cannot_be_answered_holds_up_no_other(
+    box: Mailbox, carried_out: CarriedOut, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(request: Request) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(box, "note", full)
+    asked = box.ask("drop", name="q")
+    carried_out.requests.start()
+    assert said(box, "list").ok
+    monkeypatch.undo()
+    reply = box.fetch(asked, seconds=20)
+    carried_out.requests.close()
+    assert reply is not None
+    assert reply.ok
+    assert carried_out.seen.count("drop") == 1
+    assert "a request cannot be answered" in caplog.text
+
+
+def test_values_of_rows_are_not_logged(
+    box: Mailbox, carried_out: CarriedOut, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(request: Request) -> Reply:
+        raise ZeroDivisionError("4711 by zero")
+
+    carried_out.act = fail
+    with caplog.at_level(logging.DEBUG):
+        carried_out.requests.start()
+        assert said(box, "list").said == "list failed: ZeroDivisionError: 4711 by zero"
+        carried_out.requests.close()
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    fields = vars(record)
+    assert (record.getMessage(), fields["do"], fields["kind"]) == (
+        "a request failed", "list", "ZeroDivisionError",
+    )  # fmt: skip
+    assert fields["at"].startswith("test_mailbox.py:")
+    assert not [one for one in caplog.records if "4711" in str(vars(one))]
 
 
 def test_an_engine_may_stop_from_within_a_request(box: Mailbox, carried_out: CarriedOut) -> None:

@@ -38,23 +38,49 @@ def test_all_of_an_entry_is_kept(entry: Registered) -> None:
     assert from_record(json.loads(json.dumps(entry.as_record()))) == entry
 
 
-@given(st.lists(st.lists(entries | NAMES, max_size=5), max_size=5))
-def test_changes_applied_in_order_give_the_same_registry(batches: list[list[Registered | str]]) -> None:
+Step = Registered | tuple[str, int | None] | int
+"""A query is put, or leaves at a watermark; or all partials before a time go."""
+steps = entries | st.tuples(NAMES, st.none() | st.integers(0, 9)) | st.integers(0, 9)
+
+
+@given(st.lists(st.lists(steps, max_size=5), max_size=5))
+def test_changes_applied_in_order_give_the_same_registry(batches: list[list[Step]]) -> None:
     registry, again = Registry(), Registry()
     for several in batches:
         for one in several:
             if isinstance(one, Registered):
                 registry.put(one)
+            elif isinstance(one, tuple):
+                registry.forget(one[0], left=one[1])
             else:
-                registry.forget(one)
+                registry.outdate(one)
         changes = json.loads(json.dumps(registry.changes()))
         assert registry.changed == bool(changes)
         assert len({one["name"] for one in changes}) == len(changes)
         registry.committed()
         assert not registry.changed
         again.apply(changes)
-        assert {one.name: one for one in again} == {one.name: one for one in registry}
-        assert not again.changed
+        folded = Registry()
+        folded.apply(json.loads(json.dumps(registry.records())))
+        for copy in (again, folded):
+            assert {one.name: one for one in copy} == {one.name: one for one in registry}
+            assert [copy.left(name) for name in "abc"] == [registry.left(name) for name in "abc"]
+            assert not copy.changed
+
+
+def test_a_name_is_remembered_until_its_windows_are_past() -> None:
+    registry = Registry([BIG])
+    registry.forget("big", left=50)
+    assert ("big" in registry, registry.left("big"), list(registry)) == (False, 50, [])
+    assert registry.changes() == [{"name": "big", "left": 50}]
+    registry.committed()
+    registry.outdate(49)
+    assert not registry.changed
+    registry.outdate(50)
+    assert (registry.left("big"), registry.changes()) == (None, [{"name": "big"}])
+    registry.forget("big", left=60)
+    registry.put(BIG)
+    assert (registry.left("big"), registry.changes()) == (None, [BIG.as_record()])
 
 
 def test_only_what_changed_is_committed() -> None:
@@ -128,6 +154,8 @@ class FakeEngine:
 
     def remove(self, name: str) -> None:
         self.done.append(f"remove {name}")
+        if name not in self.queries:
+            raise EngineError(f'unknown query "{name}"')
 
     def pause(self, name: str) -> None:
         self.done.append(f"pause {name}")
@@ -189,6 +217,50 @@ def test_a_pause_that_comes_again_is_no_error() -> None:
     engine = FakeEngine({"q": Fake(info("q", state="paused"))})
     assert carry_out(engine, "pause", name="q").said == "query q paused"
     assert engine.done == []
+
+
+def again(engine: FakeEngine, do: str, before: str, **given: object) -> Reply:
+    """Have an engine do something that it had begun to do before a crash."""
+    return Control(engine).carry_out(Request(id="1", do=do, given=given, before=before))
+
+
+def test_what_was_done_before_a_crash_is_told_as_if_it_were_done_now() -> None:
+    """The engine is as the request left it; the answer is what it would have been."""
+    engine = FakeEngine()
+    assert again(engine, "drop", "running", name="gone").said == "query gone dropped"
+    first = again(engine, "add", "", name="q", text="SELECT 1 ")
+    assert first.said.startswith("query q added; its first window is 1970")
+    assert again(engine, "resume", "paused", name="q").said.startswith("query q resumed; its first window is")
+    engine.queries["q"] = Fake(info("q", state="paused"))
+    assert again(engine, "pause", "running", name="q").said == "query q paused"
+    engine.queries["q"] = Fake(info("q", state="dropped"))
+    assert again(engine, "drop", "running", name="q").said == "query q dropped"
+    # Added, and failed since.
+    engine.queries["q"] = Fake(info("q", state="failed"))
+    assert again(engine, "add", "", name="q", text="SELECT 1").ok
+    assert engine.done == []
+
+
+def test_what_was_not_done_before_a_crash_is_done() -> None:
+    engine = FakeEngine()
+    again(engine, "drop", "running", name="q")
+    again(engine, "pause", "running", name="q")
+    again(engine, "add", "", name="p", text="SELECT 2")
+    engine.queries["q"] = Fake(info("q", state="paused"))
+    again(engine, "resume", "paused", name="q")
+    assert engine.done == ["remove q", "pause q", "add p", "resume q"]
+    # What could not be done before cannot be done now.
+    with pytest.raises(EngineError, match='unknown query "x"'):
+        again(engine, "drop", "", name="x")
+    assert again(engine, "add", "running", name="p", text="SELECT 2").said == "query p is there already"
+
+
+def test_only_of_changes_it_is_noted_how_things_were() -> None:
+    control = Control(FakeEngine())
+    assert control.before(Request(id="1", do="drop", given={"name": "q"})) == "running"
+    assert control.before(Request(id="1", do="add", given={"name": "p"})) == ""
+    assert control.before(Request(id="1", do="pause")) == ""
+    assert [control.before(Request(id="1", do=do)) for do in ("list", "show", "stop", "x")] == [None] * 4
 
 
 def test_what_cannot_be_asked_for_is_refused() -> None:

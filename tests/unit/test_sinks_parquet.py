@@ -226,6 +226,11 @@ class FailingFolder(LocalFolder):
             raise Crash
         super().write(name, data, replace=replace)
 
+    def rename(self, name: str, to: str) -> None:
+        if self._step(self.path, name):
+            raise Crash
+        super().rename(name, to)
+
     def delete(self, name: str) -> None:
         if self._step(self.path, name):
             raise Crash
@@ -285,6 +290,32 @@ def test_a_crash_at_each_step_of_writing_and_merging_loses_and_repeats_nothing(
         if taken < crash_at:
             break
     assert crash_at > 40
+
+
+def test_rows_are_missing_for_a_reader_only_beside_a_hidden_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "_SMALL_FILES", 3)
+    merged = "weft-000000000-000000003.parquet"
+    states: list[tuple[bool, bool, str]] = []
+
+    def look(path: Path, name: str) -> bool:
+        complete = written(tmp_path, "a") in (list(range(commit)), list(range(commit + 1)))
+        states.append((complete, any(path.glob("_weft-*")), name))
+        return False
+
+    commit = 0
+    sink = ParquetSink(FailingFolder(tmp_path, look))
+    sink.resume(-1)
+    for commit in range(4):
+        sink.deliver(commit, {"a": result(commit)})
+        sink.flush()
+    assert all(complete or hidden for complete, hidden, _ in states)
+    # Nothing is written while rows are missing: the file that has them all is there, and gets its name.
+    steps = [name for complete, _, name in states if not complete]
+    assert len(steps) == 4
+    assert merged not in steps
+    assert files(tmp_path) == [merged]
 
 
 def test_an_error_in_the_middle_of_a_flush_is_mended_by_the_next(tmp_path: Path) -> None:

@@ -152,17 +152,53 @@ def test_what_nothing_needs_is_removed(
     assert waiting == [[number] for number in range(delivered + 1, 6)]
 
 
+def test_a_snapshot_that_is_known_to_be_damaged_does_not_count(folder: LocalFolder) -> None:
+    checkpoint = Checkpoint(folder)
+    wrote(checkpoint, *map(one_row, (0, 10, 20)))
+    fold(checkpoint, 0, 0)
+    fold(checkpoint, 2, 0, 10, 20)
+    _damage(folder, "000000002")
+    again = Checkpoint(folder)
+    again.recover()
+    again.write(commit(3), (), {(GROUPING, 0): one_row(30)}, {})
+    fold(again, 3, 0, 10, 20, 30)
+    again.prune(3)
+    assert folder.folder("snapshots").names() == ["000000000", "000000003"]
+    assert folder.folder("commits").names() == ["000000001", "000000002", "000000003"]
+    # Should the new one be damaged too, there is still a way to all rows.
+    _damage(folder, "000000003")
+    assert starts(folder) == [[0], [10], [20], [30]]
+
+
+def test_a_damaged_snapshot_that_is_written_again_counts(folder: LocalFolder) -> None:
+    checkpoint = Checkpoint(folder)
+    wrote(checkpoint, one_row(0), one_row(10))
+    fold(checkpoint, 0, 0)
+    fold(checkpoint, 1, 0, 10)
+    _damage(folder, "000000001")
+    again = Checkpoint(folder)
+    again.recover()
+    fold(again, 1, 0, 10)
+    again.prune(1)
+    assert folder.folder("commits").names() == ["000000001"]
+    assert starts(folder) == [[0, 10]]
+
+
+# What is delivered.
+
+
 def test_results_wait_in_a_commit_that_is_damaged_only_for_them(folder: LocalFolder) -> None:
     checkpoint = Checkpoint(folder)
     wrote(checkpoint, one_row(0))
     path = folder.path / "commits" / "000000000"
     path.write_bytes(b"")
-    with pytest.raises(DamagedFile, match="commits/000000000 is cut off"):
+    with pytest.raises(DamagedFile, match=r"commits/000000000 is cut off .* not delivered until it is rest"):
         checkpoint.results(0)
 
 
 def test_what_is_delivered_is_remembered(folder: LocalFolder) -> None:
     checkpoint = Checkpoint(folder)
+    wrote(checkpoint, *map(one_row, range(6)))
     assert checkpoint.delivered("parquet") == -1
     for number in (0, 5):
         checkpoint.set_delivered("parquet", number)
@@ -170,10 +206,91 @@ def test_what_is_delivered_is_remembered(folder: LocalFolder) -> None:
     assert checkpoint.delivered("postgres") == -1
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"commit": null}', '{"commit": "x"}'])
-def test_what_tells_of_a_delivery_and_is_damaged_is_named(folder: LocalFolder, text: str) -> None:
-    folder.folder("delivered").write("parquet", text.encode())
-    with pytest.raises(
-        DamagedFile, match=r'delivered/parquet is damaged; if you .* write \{"commit": number\}'
-    ):
-        Checkpoint(folder).delivered("parquet")
+def _kept(folder: LocalFolder, *numbers: int) -> Checkpoint:
+    """Return a checkpoint of six commits, the last of them in a snapshot, of which only some are left."""
+    checkpoint = Checkpoint(folder)
+    wrote(checkpoint, *map(one_row, range(6)))
+    fold(checkpoint, 5, *range(6))
+    for number in set(range(6)).difference(numbers):
+        folder.folder("commits").delete(f"{number:09d}")
+    return checkpoint
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", "7", '{"commit": null}', '{"commit": "x"}', '{"commit": 5}',
+     '{"commit": 4, "away": false, "crc32": 1}', "\udcff"],
+)  # fmt: skip
+def test_a_damaged_note_has_all_that_is_at_hand_delivered_again(
+    folder: LocalFolder, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = _kept(folder, 2, 3, 4, 5)
+    folder.folder("delivered").write("parquet", text.encode(errors="surrogateescape"))
+    with caplog.at_level(logging.WARNING, "weft.checkpoint"):
+        assert checkpoint.delivered("parquet") == 1
+    assert "the note of how far sink parquet has come is damaged" in caplog.text
+    checkpoint.deliver_to({"parquet": 1})
+    caplog.clear()
+    assert checkpoint.delivered("parquet") == 1
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("digit", ["3", "5"])
+def test_a_note_that_was_changed_is_not_believed(folder: LocalFolder, digit: str) -> None:
+    checkpoint = _kept(folder, 2, 3, 4, 5)
+    checkpoint.set_delivered("parquet", 4)
+    path = folder.path / "delivered" / "parquet"
+    path.write_text(path.read_text().replace('"commit": 4', f'"commit": {digit}'))
+    assert checkpoint.delivered("parquet") == 1
+
+
+@pytest.mark.parametrize(
+    ("kept", "done", "missing"),
+    [
+        ((0, 1, 2, 3, 4, 5), None, None),
+        # Without a note, what is gone was delivered.
+        ((4, 5), None, None),
+        ((), None, None),
+        ((4, 5), 3, None),
+        ((4, 5), 2, "000000003 is missing, and"),
+        ((4, 5), -1, "000000000 is missing (and 3 more), and"),
+        ((2, 3, 5), 3, "000000004 is missing, and"),
+        ((2, 3, 5), None, "000000004 is missing, and"),
+        ((2, 3, 5), 4, None),
+        ((2, 3), 3, "000000004 is missing (and 1 more), and"),
+        ((), 3, "000000004 is missing (and 1 more), and"),
+    ],
+)
+def test_results_that_are_gone_before_they_are_delivered_are_missed(
+    folder: LocalFolder, kept: tuple[int, ...], done: int | None, missing: str | None
+) -> None:
+    checkpoint = _kept(folder, *kept)
+    if done is not None:
+        checkpoint.set_delivered("parquet", done)
+    # A restart alone would not need them.
+    assert starts(folder) == [list(range(6))]
+    if missing is None:
+        found = checkpoint.delivered("parquet")
+        assert found == (done if done is not None else kept[0] - 1 if kept else 5)
+        return
+    with pytest.raises(DamagedFile) as caught:
+        checkpoint.delivered("parquet")
+    assert f'commit {missing} sink "parquet" does not have its results; restore it' in str(caught.value)
+
+
+def test_a_sink_that_was_left_out_goes_on_with_what_there_is(
+    folder: LocalFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = _kept(folder, 3, 4, 5)
+    checkpoint.set_delivered("postgres", 0)
+    checkpoint.set_delivered("parquet", 5)
+    checkpoint.deliver_to({"parquet": 5})
+    assert checkpoint.delivered("parquet") == 5
+    with caplog.at_level(logging.WARNING, "weft.checkpoint"):
+        assert checkpoint.delivered("postgres") == 2
+    assert "sink postgres was left out for a while: it lacks results of then" in caplog.text
+    # From now on it is to have everything.
+    checkpoint.deliver_to({"parquet": 5, "postgres": 2})
+    folder.folder("commits").delete("000000003")
+    with pytest.raises(DamagedFile, match=r'commit 000000003 is missing, and sink "postgres"'):
+        checkpoint.delivered("postgres")

@@ -86,6 +86,17 @@ def test_files_and_folders_are_deleted(folder: LocalFolder) -> None:
     assert folder.names() == []
 
 
+def test_a_file_gets_another_name(folder: LocalFolder) -> None:
+    folder.write("a", b"1")
+    folder.rename("a", "b")
+    assert (folder.names(), folder.read("b")) == (["b"], b"1")
+    folder.write("a", b"2")
+    folder.rename("a", "b")
+    assert (folder.names(), folder.read("b")) == (["b"], b"2")
+    with pytest.raises(FileNotFoundError):
+        folder.rename("a", "b")
+
+
 def test_a_link_is_deleted_and_not_what_it_leads_to(folder: LocalFolder, tmp_path: Path) -> None:
     folder.write("x", b"1")
     other = LocalFolder(tmp_path / "other")

@@ -79,6 +79,7 @@ def _answer(
     found: Answered,
 ) -> None:
     state = asked.states[answers[0].grouping]
+    state.settle()
     asked.limits.enforce("groups_per_query", len(state.groups))
     windows, predicates = due(answers, asked.queries, asked.waiting, advance, asked.clock, state.starts())
     for piece in finals(state, program, windows, predicates) if len(windows) else ():

@@ -37,6 +37,7 @@ from weft.runtime.blocks import (
     read_codebook,
 )
 from weft.runtime.clock import Clock, RowCounts
+from weft.runtime.delivered import Note, Notes
 from weft.runtime.fragments import Signatures
 from weft.runtime.registry import Registry
 from weft.runtime.state import Block
@@ -113,7 +114,9 @@ class Checkpoint:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self._commits, self._snapshots = folder.folder("commits"), folder.folder("snapshots")
-        self._delivered = folder.folder("delivered")
+        self._notes = Notes(folder.folder("delivered"))
+        self._damaged: set[str] = set()
+        """Snapshots that were found damaged."""
         self._names: WeakKeyDictionary[Signatures, str] = WeakKeyDictionary()
         self._stored: set[str] = set()
         """The codebooks that commits need not hold: those that both of the last two snapshots lead to."""
@@ -121,7 +124,7 @@ class Checkpoint:
 
     def tidy(self) -> None:
         """Remove what a crash left unfinished; for who holds the lock."""
-        for one in (self._commits, self._snapshots, self._delivered):
+        for one in (self._commits, self._snapshots, self._notes):
             one.tidy()
 
     @property
@@ -151,10 +154,10 @@ class Checkpoint:
             self._stored |= _codebooks(sections)
         return found
 
-    def missing(self, number: int) -> DamagedFile:
+    def missing(self, number: int, *, also: str = "") -> DamagedFile:
         """Return the error for a commit that was made and is gone."""
         return DamagedFile(
-            f"checkpoint {self.folder.uri}: commit {_named(number)} is missing; restore it, "
+            f"checkpoint {self.folder.uri}: commit {_named(number)} is missing{also}; restore it, "
             "or start a new checkpoint"
         )
 
@@ -167,6 +170,7 @@ class Checkpoint:
             except DamagedFile as error:
                 _log.warning("snapshot is damaged", extra={"file": name, "problem": str(error)})
                 damaged = damaged or error
+                self._damaged.add(name)
                 continue
             commit, entries = _read_commit(sections, self.folder.uri)
             registry = Registry()
@@ -206,10 +210,10 @@ class Checkpoint:
         """Write all that commits so far amount to, results aside."""
         reach("snapshot.before")
         former, self._stored = self._stored, set()
-        entries = [one.as_record() for one in registry]
-        sections = {_COMMIT: _commit_bytes(commit, entries), **self._block_sections(blocks)}
+        sections = {_COMMIT: _commit_bytes(commit, registry.records()), **self._block_sections(blocks)}
         data = pack(sections)
         self._snapshots.write(_named(commit.number), data, replace=True)
+        self._damaged.discard(_named(commit.number))
         reach("snapshot.visible")
         # Should this snapshot be damaged, the commits to come are read without it.
         self._stored = former & _codebooks(sections)
@@ -234,13 +238,17 @@ class Checkpoint:
         return self._names[signatures]
 
     def results(self, number: int) -> dict[str, pa.Table]:
-        """Return the results of a commit; none if it is gone, for then every sink has them."""
+        """Return the results of a commit; raise DamagedFile if they cannot be read any more."""
         found: dict[str, pa.Table] = {}
         try:
             data = self._commits.read(_named(number))
         except FileNotFoundError:
-            return found
-        for name, stored in unpack(data, name=f"{self._commits.uri}/{_named(number)}").items():
+            raise self.missing(number, also=", and its results are not delivered") from None
+        try:
+            sections = unpack(data, name=f"{self._commits.uri}/{_named(number)}")
+        except DamagedFile as error:
+            raise DamagedFile(f"{error}; its results are not delivered until it is restored") from None
+        for name, stored in sections.items():
             if name.startswith(_RESULTS):
                 rows = arrow_table(stored)
                 for query in rows[_QUERY].unique().to_pylist():
@@ -251,35 +259,50 @@ class Checkpoint:
         """Return the last commit whose results a sink is known to have, or −1.
 
         What is no longer in the outbox, every sink has that there was: so much is known without the note.
+        Raise DamagedFile if results are gone that the sink should have been given.
         """
-        commits, snapshots = self._commits.names(), self._snapshots.names()
-        gone = int(commits[0]) - 1 if commits else int(snapshots[-1]) if snapshots else -1
-        try:
-            return max(gone, int(json.loads(self._delivered.read(sink))["commit"]))
-        except FileNotFoundError:
-            return gone
-        except (ValueError, KeyError, TypeError) as error:
-            raise DamagedFile(
-                f'{self._delivered.uri}/{sink} is damaged; if you know the last commit that sink "{sink}" '
-                'has, write {"commit": number} into it'
-            ) from error
+        commits, snapshots = ([int(one) for one in of.names()] for of in (self._commits, self._snapshots))
+        gone = commits[0] - 1 if commits else snapshots[-1] if snapshots else -1
+        note = self._notes.read(sink)
+        done = gone if note is None else note.commit
+        if note is not None and note.away and done < gone:
+            fields = {"sink": sink, "first": done + 1, "last": gone}
+            _log.warning("sink %s was left out for a while: it lacks results of then", sink, extra=fields)
+            done = gone
+        last = max((*commits[-1:], *snapshots[-1:]), default=-1)
+        lacking = sorted({*range(done + 1, last + 1)}.difference(commits))
+        if lacking:
+            more = f" (and {len(lacking) - 1:,} more)" if len(lacking) > 1 else ""
+            raise self.missing(lacking[0], also=f'{more}, and sink "{sink}" does not have its results')
+        return done
 
     def set_delivered(self, sink: str, number: int) -> None:
         """Note that a sink has made all results up to a commit visible."""
-        self._delivered.write(sink, json.dumps({"commit": number}).encode(), replace=True)
+        self._notes.write(sink, Note(commit=number))
         reach("delivered.noted")
+
+    def deliver_to(self, sinks: Mapping[str, int]) -> None:
+        """Note which sinks are delivered to from now on, each after a commit, and that others are not."""
+        for name, done in sinks.items():
+            self._notes.write(name, Note(commit=done))
+        for name in set(self._notes.sinks()).difference(sinks):
+            note = self._notes.read(name)
+            if note is not None and not note.away:
+                self._notes.write(name, Note(commit=note.commit, away=True))
 
     def prune(self, delivered: int) -> None:
         """Remove what neither a restart nor a sink needs, given the last commit that all sinks have."""
-        snapshots = self._snapshots.names()
-        if len(snapshots) < 2:
+        names = self._snapshots.names()
+        whole = [name for name in names if name not in self._damaged]
+        if len(whole) < 2:
             return
         reach("prune.before")
         # The snapshot before the newest stays, and so do the commits since it.
-        for name in snapshots[:-2]:
+        for name in set(names).difference(whole[-2:]):
             self._snapshots.delete(name)
+        self._damaged.clear()
         for name in self._commits.names():
-            if int(name) <= min(delivered, int(snapshots[-2])):
+            if int(name) <= min(delivered, int(whole[-2])):
                 self._commits.delete(name)
         reach("prune.after")
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 from weft.errors import EngineError, suggestion
 from weft.runtime.info import QueryInfo
@@ -44,56 +44,76 @@ class Controlled(Protocol):
 class Control:
     """Carry out requests on an engine.
 
-    A request may come again, after a crash between its being carried out and being answered: what is so
-    already is no error then.
+    A request may come again, after a crash between its being carried out and being answered. How its query
+    fared before is noted with it, so what is so already is told as it was to be told at first.
     """
 
     def __init__(self, engine: Controlled) -> None:
         self._engine = engine
-        self._known: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
+        self._changing: dict[str, Callable[[Request], Reply]] = {
             "add": self._add, "drop": self._drop, "pause": self._pause, "resume": self._resume,
-            "list": self._list, "show": self._show, "stop": self._stop,
         }  # fmt: skip
+        self._known: dict[str, Callable[[Request], Reply]] = {
+            **self._changing, "list": self._list, "show": self._show, "stop": self._stop,
+        }  # fmt: skip
+
+    def before(self, request: Request) -> str | None:
+        """Return the state of the query that is to be changed (empty for none), or None for no change."""
+        if request.do not in self._changing:
+            return None
+        return self._state(str(request.given.get("name", "")))
 
     def carry_out(self, request: Request) -> Reply:
         """Do what is asked for; raise a WeftError that tells why it cannot be done."""
         if request.do not in self._known:
             raise EngineError(f'"{request.do}" cannot be asked for{suggestion(request.do, self._known)}')
-        return self._known[request.do](request.given)
+        return self._known[request.do](request)
 
-    def _add(self, given: Mapping[str, Any]) -> Reply:
-        known = self._engine.queries.get(str(given["name"]))
-        text = str(given["text"]).strip()
-        if known is not None and known.info.text.strip() == text and known.info.state == "running":
-            return _told("is there already", known.info)
-        return _told("added", self._engine.add(text, name=str(given["name"])).info)
+    def _state(self, name: str) -> str:
+        known = self._engine.queries.get(name)
+        return "" if known is None else known.info.state
 
-    def _drop(self, given: Mapping[str, Any]) -> Reply:
-        name = str(given["name"])
-        self._engine.remove(name)
+    def _add(self, request: Request) -> Reply:
+        name, text = str(request.given["name"]), str(request.given["text"]).strip()
+        known = self._engine.queries.get(name)
+        if known is not None and known.info.text.strip() == text:
+            if request.before == "":
+                return _told("added", known.info)
+            if known.info.state == "running":
+                return _told("is there already", known.info)
+        return _told("added", self._engine.add(text, name=name).info)
+
+    def _drop(self, request: Request) -> Reply:
+        name = str(request.given["name"])
+        # One that a workload names is known as dropped.
+        if not (request.before and self._state(name) in ("", "dropped")):
+            self._engine.remove(name)
         return Reply(ok=True, said=f"query {name} dropped", found={"name": name})
 
-    def _pause(self, given: Mapping[str, Any]) -> Reply:
-        name = str(given["name"])
-        known = self._engine.queries.get(name)
-        if known is None or known.info.state != "paused":
+    def _pause(self, request: Request) -> Reply:
+        name = str(request.given["name"])
+        if self._state(name) != "paused":
             self._engine.pause(name)
         return Reply(ok=True, said=f"query {name} paused", found={"name": name})
 
-    def _resume(self, given: Mapping[str, Any]) -> Reply:
-        return _told("resumed", self._engine.resume(str(given["name"])).info)
+    def _resume(self, request: Request) -> Reply:
+        name = str(request.given["name"])
+        known = self._engine.queries.get(name)
+        if known is not None and known.info.state == "running" and request.before not in (None, "running"):
+            return _told("resumed", known.info)
+        return _told("resumed", self._engine.resume(name).info)
 
-    def _list(self, given: Mapping[str, Any]) -> Reply:
+    def _list(self, request: Request) -> Reply:
         queries = [asdict(one.info) for one in list(self._engine.queries.values())]
         return Reply(ok=True, said=f"{len(queries):,} queries", found={"queries": queries})
 
-    def _show(self, given: Mapping[str, Any]) -> Reply:
-        name = str(given["name"])
+    def _show(self, request: Request) -> Reply:
+        name = str(request.given["name"])
         if name not in self._engine.queries:
             raise EngineError(f'unknown query "{name}"{suggestion(name, self._engine.queries)}')
         return _told("is known", self._engine.queries[name].info)
 
-    def _stop(self, given: Mapping[str, Any]) -> Reply:
+    def _stop(self, request: Request) -> Reply:
         self._engine.stop_later()
         return Reply(ok=True, said="stopping between batches")
 

@@ -1,6 +1,7 @@
 """What is committed: queries and how they fare, partials, and results on their way to sinks."""
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from time import monotonic
@@ -11,6 +12,7 @@ import pyarrow as pa
 from weft.faultpoints import reach
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.runtime.checkpoint import Checkpoint, Commit, Placed, Recovered, fingerprint
+from weft.runtime.due import Times, oldest_needed, shapes
 from weft.runtime.fragments import Signatures
 from weft.runtime.lives import LiveQuery
 from weft.runtime.pipeline import Pipeline
@@ -20,6 +22,8 @@ from weft.runtime.state import Block, RelationState
 from weft.runtime.warm import derivation_from
 from weft.sinks import Delivery, Sink
 
+_KIND = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]|(\w+(?:Error|Exception))\b")
+"""What an error begins with, if it tells its kind."""
 _log = logging.getLogger("weft.runtime")
 
 
@@ -43,6 +47,9 @@ class Ledger:
         """The last commit."""
         self.batch = -1 if recovered is None else recovered.last.batch
         """The last of Spark's batches that is committed."""
+        self._watermark = None if recovered is None else recovered.last.clock.watermark
+        self._windows: Times | None = None
+        """The windows of all queries at the last commit of this run."""
         for sink in self._inline:
             sink.resume(self.number)
         # What a run before has committed but not delivered waits in the outbox.
@@ -84,9 +91,14 @@ class Ledger:
             self._snapshot(self._checkpoint, commit, pipeline)
 
     def _snapshot(self, checkpoint: Checkpoint, commit: Commit, pipeline: Pipeline) -> None:
-        checkpoint.snapshot(commit, self.registry, _all_blocks(pipeline))
-        done = [delivery.status.done for delivery in self.deliveries]
-        checkpoint.prune(min(done, default=commit.number))
+        """Fold the commits so far; where that fails, they stay, and it is tried again after the next."""
+        try:
+            checkpoint.snapshot(commit, self.registry, _all_blocks(pipeline))
+            done = [delivery.status.done for delivery in self.deliveries]
+            checkpoint.prune(min(done, default=commit.number))
+        except OSError as error:
+            fields = {"commit": commit.number, "error": str(error)}
+            _log.warning("a snapshot cannot be written, and is tried again", extra=fields)
 
     def _take_note(self, pipeline: Pipeline, report: BatchReport) -> None:
         """Bring the registry in step with what a batch did to queries."""
@@ -105,7 +117,20 @@ class Ledger:
         for name, error in report.broken.items():
             if name in self.registry:
                 self.registry.change(name, state=QueryState.FAILED, error=error)
-                _log.error("query failed", extra={"query": name, "error": error})
+                # The error itself may hold values of rows: whoever may see them asks for the query.
+                _log.error("query failed", extra={"query": name, "kind": kind_of(error)})
+        self._outdate(pipeline)
+
+    def _outdate(self, pipeline: Pipeline) -> None:
+        """Forget queries that left once partials at hand do not reach back to their windows.
+
+        When the watermark moves, partials go that no query of the commit before needs.
+        """
+        windows, now = self._windows, pipeline.clock.watermark
+        moved, self._watermark = now != self._watermark, now
+        self._windows = shapes({live.query.window for live in pipeline.queries.values()})
+        if moved and now is not None and windows is not None:
+            self.registry.outdate(oldest_needed(windows, now) if len(windows) else now)
 
     def drain(self, seconds: float) -> bool:
         """Deliver all that waits; say whether every sink has it."""
@@ -135,6 +160,16 @@ def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: 
     for grouping, stored, signatures in recovered.blocks(groupings, predicates, derivations):
         primitives = {p for one in relations if one.grouping == grouping for p in one.primitives}
         pipeline.states[grouping].add(stored.block(primitives, signatures))
+
+
+def kind_of(error: str) -> str:
+    """Return what kind of error a query's is, without its text.
+
+    >>> kind_of("[CAST_INVALID_INPUT] The value 'x' …"), kind_of("ValueError: 13"), kind_of("7 groups")
+    ('CAST_INVALID_INPUT', 'ValueError', 'other')
+    """
+    found = _KIND.match(error)
+    return "other" if found is None else found[1] or found[2]
 
 
 def described(stream: StreamDef) -> str:

@@ -41,11 +41,9 @@ class LiveQuery:
         return self.until is not None and watermark is not None and watermark >= self.until
 
 
-def still_open(live: LiveQuery, clock: Clock) -> LiveQuery:
-    """Return a query that gives no window that has ended by now: it may have given it before."""
-    if clock.watermark is None:
-        return live
-    first = clock.watermark - live.query.window.range_ms * _US + 1
+def ending_after(live: LiveQuery, time: int) -> LiveQuery:
+    """Return a query that gives no window that has ended by a time: it may have been given before."""
+    first = time - live.query.window.range_ms * _US + 1
     return replace(live, first_start=first if live.first_start is None else max(first, live.first_start))
 
 

@@ -18,7 +18,7 @@ from weft.runtime.aside import Aside
 from weft.runtime.blame import find_culprits
 from weft.runtime.clock import RowCounts
 from weft.runtime.ledger import Ledger, registered
-from weft.runtime.lives import LiveQuery, still_open
+from weft.runtime.lives import LiveQuery, ending_after
 from weft.runtime.pipeline import Pipeline
 from weft.runtime.registry import QueryState, Registered
 from weft.runtime.report import BatchReport
@@ -84,51 +84,69 @@ class Loop:
     def add(self, query: LogicalQuery) -> LiveQuery:
         """Let a query join at the next batch boundary; it is durable when this returns."""
         with self._lock:
-            known = self._ledger.registry.get(query.name)
+            registry, clock = self._ledger.registry, self._pipeline.clock
+            known, left = registry.get(query.name), registry.left(query.name)
             joined = self._pipeline.add(query)
-            if known is not None:
-                joined = self._pipeline.queries[query.name] = still_open(joined, self._pipeline.clock)
+            # What partials at hand would answer, it may have given before: in this run, or in another.
+            given = left if known is None else clock.watermark
+            if given is not None:
+                joined = self._pipeline.queries[query.name] = ending_after(joined, given)
             # One that a workload names stays one when it is resumed.
             live = known is None or known.live
-            self._ledger.registry.put(registered(joined, commit=self._ledger.number + 1, added_live=live))
+            registry.put(registered(joined, commit=self._ledger.number + 1, added_live=live))
             try:
-                self._commit_change(self._pipeline.answer_warm(self.spark))
+                report = self._pipeline.answer_warm(self.spark)
+                self._commit_change(f"query {query.name} cannot be added", report)
             except BaseException:
-                self._undo(query.name, known)
+                self._undo(query.name, known, left)
                 raise
             return joined
 
-    def _undo(self, name: str, known: Registered | None) -> None:
+    def _undo(self, name: str, known: Registered | None, left: int | None) -> None:
         """Take out a query that could not be made durable."""
         if name in self._pipeline.queries:
             self._pipeline.remove(name)
         if known is None:
-            self._ledger.registry.forget(name)
+            self._ledger.registry.forget(name, left=left)
         else:
             self._ledger.registry.put(known)
 
     def leave(self, name: str, state: QueryState | None) -> None:
         """Let a query leave at the next batch boundary; None for the state has it forgotten."""
         with self._lock:
+            registry = self._ledger.registry
+            known = registry.get(name)
+            if state is None:
+                registry.forget(name, left=self._pipeline.clock.watermark)
+            else:
+                registry.change(name, state=state)
+            try:
+                self._commit_change(f"query {name} cannot leave")
+            except BaseException:
+                if known is not None:
+                    registry.put(known)
+                raise
             if name in self._pipeline.queries:
                 self._pipeline.remove(name)
-            if state is None:
-                self._ledger.registry.forget(name)
-            else:
-                self._ledger.registry.change(name, state=state)
-            self._commit_change()
 
-    def _commit_change(self, report: BatchReport | None = None) -> None:
-        reach("registry.before")
-        if self._ledger.is_durable or (report is not None and report.results):
-            self._ledger.commit(self._pipeline, report or BatchReport(counts=RowCounts(), results={}))
+    def _commit_change(self, problem: str, report: BatchReport | None = None) -> None:
+        """Make a change of queries durable; raise an EngineError with the problem if the disk is at fault."""
+        try:
+            reach("registry.before")
+            if self._ledger.is_durable or (report is not None and report.results):
+                self._ledger.commit(self._pipeline, report or BatchReport(counts=RowCounts(), results={}))
+        except OSError as error:
+            raise EngineError(
+                f"{problem}: the checkpoint cannot be written ({error.strerror or error}); free space, or "
+                "mend what keeps it from being written, and try again; nothing has changed"
+            ) from error
         reach("registry.visible")
 
     def start(self, trigger: Trigger) -> None:
         """Begin taking batches."""
         if self._ledger.registry.changed:
             with self._lock:
-                self._commit_change()
+                self._commit_change("the stream cannot start")
         if self._aside is not None:
             self._aside.forget_after(self._ledger.batch)
         if not self._frame.isStreaming:
@@ -182,13 +200,15 @@ class Loop:
             self._await_spark_commit(query, batch)
             query.stop()
         # After an error the last batch will come again: nothing may be closed before it.
-        if flush and self._error is None:
-            with self._lock:
-                self._commit(self._pipeline.finish(self.spark))
-        delivered = self._ledger.drain(_STOP_SECONDS)
-        self._ledger.close()
-        if self._scratch is not None:
-            self._scratch.cleanup()
+        try:
+            if flush and self._error is None:
+                with self._lock:
+                    self._commit(self._pipeline.finish(self.spark))
+        finally:
+            delivered = self._ledger.drain(_STOP_SECONDS)
+            self._ledger.close()
+            if self._scratch is not None:
+                self._scratch.cleanup()
         return delivered
 
     def _await_spark_commit(self, query: StreamingQuery, batch: int) -> None:
@@ -256,7 +276,9 @@ class Loop:
                     try:
                         self._commit(self._pipeline.idle(self.spark))
                     except Exception as error:
-                        _log.exception("the stream stops: closing idle windows failed")
+                        # The text may hold values of rows; whoever waits for the stream is told it.
+                        problem = "the stream stops: closing idle windows failed"
+                        _log.error(problem, extra={"kind": type(error).__name__})
                         self._error = error
                         self._stopping.set()
                         return

@@ -47,8 +47,6 @@ from weft.spark.session import utc
 __all__ = ["BatchReport", "LiveQuery", "Pipeline"]
 _US = 1000
 _END_OF_TIME = (1 << 63) - 1
-_LOOSE_BATCHES, _LOOSE_PART = 16, 0.25
-"""For how many batches, and of what part of its predicates, a plan keeps what nobody asks for any more."""
 _FIRST_SPAN = 600_000_000
 """How much event time the first batch is taken to cover, in microseconds."""
 
@@ -264,7 +262,7 @@ class Pipeline:
         """
         running, queries = self._running, [live.query for live in self.queries.values()]
         provisional = self.planner.provisional and batch is not None
-        if running is None or self._stale or self._is_loose(running) or provisional:
+        if running is None or self._stale or running.is_loose(self._loose_for) or provisional:
             plan = None if running is None else self.planner.grown(running.plan, queries)
             sampler = None if batch is None else partial(self._sample, batch)
             plan = self.planner.plan(queries, sampler) if plan is None else plan
@@ -282,12 +280,6 @@ class Pipeline:
 
     def _sample(self, batch: DataFrame, apart: SharedPlan) -> Sample:
         return take_sample(batch, apart, self.stream, self.tables, self.functions)
-
-    def _is_loose(self, running: RunningPlan) -> bool:
-        """Say whether what nobody asks for any more is worth a change of the plan."""
-        return self._loose_for is not None and (
-            self._loose_for >= _LOOSE_BATCHES or running.unasked > _LOOSE_PART
-        )
 
     def _adopt(self, plan: SharedPlan) -> RunningPlan:
         """Let a plan take effect; what was aggregated under others stays as it is."""
@@ -343,8 +335,9 @@ class Pipeline:
                 functions=self.functions,
                 limits=self._limits,
             )
-            programs = {} if self._running is None else self._running.programs
-            found = answer_due(spark, programs, advance, asked)
+            if self._running is not None:
+                programs = self._running.programs if moved else self._running.programs_of(self._waiting)
+                found = answer_due(spark, programs, advance, asked)
             self._waiting = {}
         if moved:
             self._evict(self.oldest_needed() if advance.now is not None else _END_OF_TIME)

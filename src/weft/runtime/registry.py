@@ -56,6 +56,8 @@ class Registry:
 
     def __init__(self, entries: Iterable[Registered] = ()) -> None:
         self._entries = {one.name: one for one in entries}
+        self._left: dict[str, int] = {}
+        """Watermarks at which queries left: windows that had ended by then may have been given."""
         self._changed: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[Registered]:
@@ -72,16 +74,32 @@ class Registry:
         """Add a query, or change one."""
         if self._entries.get(entry.name) != entry:
             self._entries[entry.name] = entry
+            self._left.pop(entry.name, None)
             self._changed[entry.name] = None
 
     def change(self, name: str, **values: Any) -> None:
         """Change some of what is known of a query."""
         self.put(replace(self._entries[name], **values))
 
-    def forget(self, name: str) -> None:
-        """Remove a query altogether."""
-        if self._entries.pop(name, None) is not None:
+    def forget(self, name: str, *, left: int | None = None) -> None:
+        """Remove a query; of one that `left` at a watermark, it is remembered what it may have given."""
+        before = self._entries.pop(name, None), self._left.pop(name, None)
+        if left is not None:
+            self._left[name] = left
+        if before != (None, left):
             self._changed[name] = None
+
+    def left(self, name: str) -> int | None:
+        """Return the watermark at which an earlier query of this name left, or None if it does not matter."""
+        return self._left.get(name)
+
+    def outdate(self, oldest: int) -> None:
+        """Forget queries that left, where nobody can be given their windows again.
+
+        All that is at hand began at `oldest` or later.
+        """
+        for name in [name for name, left in self._left.items() if left <= oldest]:
+            self.forget(name)
 
     @property
     def changed(self) -> bool:
@@ -89,8 +107,18 @@ class Registry:
         return bool(self._changed)
 
     def changes(self) -> list[dict[str, Any]]:
-        """Return what changed since the last commit as plain values: only a name for what is gone."""
-        return [self._entries[name].as_record() if name in self else {"name": name} for name in self._changed]
+        """Return what changed since the last commit as plain values."""
+        return [self._record(name) for name in self._changed]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return all that there is as plain values."""
+        return [self._record(name) for name in (*self._entries, *self._left)]
+
+    def _record(self, name: str) -> dict[str, Any]:
+        """Return a query as plain values: only a name, and when it left, for what is gone."""
+        if name in self._entries:
+            return self._entries[name].as_record()
+        return {"name": name, "left": self._left[name]} if name in self._left else {"name": name}
 
     def committed(self) -> None:
         """Take note that the changes are durable."""
@@ -99,7 +127,11 @@ class Registry:
     def apply(self, changes: Iterable[Mapping[str, Any]]) -> None:
         """Make changes that were committed."""
         for one in changes:
+            name = one["name"]
+            self._left.pop(name, None)
             if "text" in one:
-                self._entries[one["name"]] = from_record(one)
-            else:
-                self._entries.pop(one["name"], None)
+                self._entries[name] = from_record(one)
+                continue
+            self._entries.pop(name, None)
+            if "left" in one:
+                self._left[name] = one["left"]

@@ -2,23 +2,34 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from traceback import extract_tb
+from typing import Protocol
 
 from weft.errors import WeftError
 from weft.faultpoints import reach
 from weft.storage.mailbox import Mailbox, Reply, Request
 
-CarryOut = Callable[[Request], Reply]
-"""Does what a request asks for; a WeftError is the reason why not."""
 _LOOK_SECONDS = 0.2
 _log = logging.getLogger("weft.runtime")
+
+
+class Carrier(Protocol):
+    """Who carries requests out."""
+
+    def before(self, request: Request) -> str | None:
+        """Return how the query that is to be changed fares, or None if the request changes nothing."""
+
+    def carry_out(self, request: Request) -> Reply:
+        """Do what is asked for; a WeftError is the reason why not."""
 
 
 class Requests:
     """A thread that looks for requests and answers them, one after the other."""
 
-    def __init__(self, mailbox: Mailbox, carry_out: CarryOut) -> None:
-        self._mailbox, self._carry_out = mailbox, carry_out
+    def __init__(self, mailbox: Mailbox, carrier: Carrier) -> None:
+        self._mailbox, self._carrier = mailbox, carrier
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="weft-requests", daemon=True)
 
@@ -35,24 +46,48 @@ class Requests:
     def _run(self) -> None:
         while not self._ending.wait(_LOOK_SECONDS):
             try:
-                for request in self._mailbox.waiting():
-                    if self._ending.is_set():
-                        break
-                    self._mailbox.answer(request, self._reply(request))
-                    reach("request.answered")
+                waiting = self._mailbox.waiting()
                 self._mailbox.forget_old()
             except OSError as error:
-                _log.warning("requests cannot be read or answered", extra={"error": str(error)})
+                _log.warning("requests cannot be read", extra={"error": str(error)})
+                continue
+            for request in waiting:
+                if self._ending.is_set():
+                    break
+                try:
+                    self._mailbox.answer(request, self._reply(self._noted(request)))
+                    reach("request.answered")
+                except OSError as error:
+                    # It waits; those after it need not.
+                    fields = {"do": request.do, "error": str(error)}
+                    _log.warning("a request cannot be answered", extra=fields)
+
+    def _noted(self, request: Request) -> Request:
+        """Note how things are before a change: should it come again, that shows whether it was made."""
+        before = self._carrier.before(request) if request.before is None else None
+        if before is None:
+            return request
+        noted = replace(request, before=before)
+        self._mailbox.note(noted)
+        return noted
 
     def _reply(self, request: Request) -> Reply:
         try:
-            reply = self._carry_out(request)
+            reply = self._carrier.carry_out(request)
         except WeftError as error:
             reply = Reply(ok=False, said=str(error))
         except Exception as error:
-            # Whatever it was, the thread must go on, and whoever asked must hear of it.
-            _log.exception("a request failed", extra={"do": request.do})
+            # Whatever it was, the thread must go on, and whoever asked must hear of it. The log must not:
+            # the text may hold values of rows.
+            fields = {"do": request.do, "kind": type(error).__name__, "at": _place(error)}
+            _log.error("a request failed", extra=fields)
             reply = Reply(ok=False, said=f"{request.do} failed: {type(error).__name__}: {error}")
         reach("request.carried_out")
         _log.info("request", extra={"do": request.do, "ok": reply.ok})
         return reply
+
+
+def _place(error: BaseException) -> str:
+    """Return where in the code an error was raised."""
+    frames = extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

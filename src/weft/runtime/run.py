@@ -13,23 +13,24 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from weft.errors import EngineError, UserError
+from weft.errors import EngineError
 from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.query.logical import LogicalQuery
 from weft.runtime.aside import Aside
 from weft.runtime.checkpoint import Checkpoint, Recovered
-from weft.runtime.ledger import Ledger, described, registered, restore
+from weft.runtime.ledger import Ledger, registered, restore
 from weft.runtime.lives import LiveQuery
 from weft.runtime.loop import Loop, Trigger
 from weft.runtime.pipeline import Pipeline
-from weft.runtime.registry import QueryState, Registered, Registry
+from weft.runtime.registry import QueryState, Registry
+from weft.runtime.rejoining import Bind, check, rejoin
 from weft.runtime.report import BatchReport
-from weft.runtime.requests import CarryOut, Requests
+from weft.runtime.requests import Carrier, Requests
 from weft.runtime.results import result_schema
 from weft.runtime.status import EngineStatus, StreamStatus
-from weft.sinks import Delivery, MemorySink, ParquetSink, Sink
+from weft.sinks import REFUSED, Delivery, MemorySink, ParquetSink, Sink
 from weft.spark.declarations import Declarations
 from weft.storage import Folder, open_folder
 from weft.storage.lock import Holder, Lock
@@ -39,8 +40,6 @@ OnBatch = Callable[[str, BatchReport], None]
 """Told the stream's name and what a batch did."""
 Tell = Callable[[str, pa.Table], None]
 """Told a query's name and its new results."""
-Bind = Callable[[str, str], LogicalQuery]
-"""Makes a query of its name and text."""
 MakeSink = Callable[[], Sink]
 """Makes a sink; each stream has its own."""
 _QUARANTINE = "quarantine"
@@ -93,7 +92,7 @@ class Run:
         bind: Bind,
         tell: Tell,
         on_batch: OnBatch | None,
-        carry_out: CarryOut,
+        control: Carrier,
     ) -> None:
         self._declared, self._options = declared, options
         self._bind, self._tell, self._on_batch = bind, tell, on_batch
@@ -110,11 +109,18 @@ class Run:
         """What the checkpoint's commits are counted in."""
         if options.checkpoint is not None:
             self._root = open_folder(options.checkpoint, lambda: declared.session)
-            self._lock = Lock(self._root, on_loss=self._lost)
-            self.origin = _identity(self._root)
-            mailbox = Mailbox(self._root)
-            mailbox.discard("stop", "list", "show")
-            self._requests = Requests(mailbox, carry_out)
+            try:
+                self._lock = Lock(self._root, on_loss=self._lost)
+                self.origin = _identity(self._root)
+                mailbox = Mailbox(self._root)
+                mailbox.discard("stop", "list", "show")
+                self._requests = Requests(mailbox, control)
+            except BaseException as error:
+                if self._lock is not None:
+                    self._lock.release()
+                if isinstance(error, OSError):
+                    raise _out_of_reach(f"checkpoint {self._root.uri} cannot be opened", error) from error
+                raise
 
     def stored_streams(self) -> list[str]:
         """Return the declared streams that the checkpoint knows of."""
@@ -132,6 +138,12 @@ class Run:
 
         `live` tells that the given are added while the engine runs: no workload names them.
         """
+        try:
+            self._start(name, queries, live=live)
+        except OSError as error:
+            raise _out_of_reach(f"stream {name} cannot start", error) from error
+
+    def _start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool) -> None:
         frame = self._declared.rows(name)
         checkpoint = None if self._root is None else Checkpoint(self._root.folder(_folder_of(name)))
         recovered = None
@@ -139,22 +151,23 @@ class Run:
             checkpoint.tidy()
             recovered = checkpoint.recover()
         pipeline = self._pipeline(name)
-        notices: list[str] = []
-        registry = Registry() if recovered is None else recovered.registry
-        if recovered is not None:
-            _check(pipeline, recovered, queries, checkpoint)
-        running, new = self._merged(queries, registry, notices)
-        for query in running.values():
+        registry, watermark = Registry(), None
+        if checkpoint is not None and recovered is not None:
+            check(pipeline.stream, recovered, queries, checkpoint.folder.uri)
+            registry, watermark = recovered.registry, recovered.last.clock.watermark
+        found = rejoin(queries, registry, self._bind, watermark=watermark)
+        for query in found.running.values():
             pipeline.add(query)
         if recovered is not None:
-            restore(pipeline, running, recovered)
-        for query in new:
+            restore(pipeline, found.running, recovered)
+        for query in found.new:
             number = -1 if recovered is None else recovered.last.number
             joined = registered(pipeline.queries[query.name], commit=number + 1, added_live=live)
             registry.put(joined)
-        self.streams[name] = self._live(name, frame, pipeline, registry, checkpoint, recovered, notices)
-        self._known |= running
-        self.streams[name].loop.start(self._options.trigger)
+        made = self._live(name, frame, pipeline, registry, checkpoint, recovered, found.notices)
+        self.streams[name] = made
+        self._known |= {**found.resting, **found.running}
+        made.loop.start(self._options.trigger)
 
     def accept_requests(self) -> None:
         """Begin to carry out what other terminals ask for."""
@@ -174,12 +187,11 @@ class Run:
         memory = MemorySink() if self._options.keep else None
         out = self._parquet(pipeline)
         made = [one if isinstance(one, Sink) else one() for one in self._options.sinks]
-        deliveries = [self._delivery(one, name, checkpoint) for one in (*([out] if out else []), *made)]
         ledger = Ledger(
             registry=registry,
             checkpoint=checkpoint,
             recovered=recovered,
-            deliveries=deliveries,
+            deliveries=self._deliveries([*([out] if out else []), *made], name, checkpoint),
             inline=[memory] if memory else [],
         )
         loop = Loop(
@@ -193,51 +205,28 @@ class Run:
         )
         return Live(pipeline, ledger, loop, memory, out, notices)
 
-    def _merged(
-        self, queries: Sequence[LogicalQuery], registry: Registry, notices: list[str]
-    ) -> tuple[dict[str, LogicalQuery], list[LogicalQuery]]:
-        """Return the queries that run on or join, and those of them that the registry does not know."""
-        named = {query.name: query for query in queries}
-        running: dict[str, LogicalQuery] = {}
-        for entry in list(registry):
-            query = named.get(entry.name)
-            if query is None and not entry.live:
-                registry.forget(entry.name)
-                if entry.state is not QueryState.DROPPED:
-                    notices.append(f"query {entry.name} is not in the workload any more: dropped")
-                continue
-            query = query or self._bring_back(entry, registry, notices)
-            if query is not None and entry.state is QueryState.RUNNING:
-                running[entry.name] = query
-            elif query is not None:
-                self._known[entry.name] = query
-                notices.append(f"query {entry.name} stays {entry.state}; weft resume brings it back")
-        new = [query for query in queries if query.name not in registry]
-        for query in new:
-            running[query.name] = query
-        for notice in notices:
-            _log.info("notice", extra={"notice": notice})
-        return running, new
-
-    def _bring_back(self, entry: Registered, registry: Registry, notices: list[str]) -> LogicalQuery | None:
-        """Return a query that was added while an earlier run was under way."""
-        try:
-            return self._bind(entry.name, entry.text)
-        except UserError as error:
-            registry.change(entry.name, state=QueryState.FAILED, error=str(error))
-            notices.append(f"query {entry.name} cannot run on: {error}")
-            return None
-
     def add(self, query: LogicalQuery) -> LiveQuery | None:
         """Let a query join at the next batch boundary, or its stream start with it."""
         live = self.streams.get(query.stream)
         if live is None:
-            self.start(query.stream, [query], live=True)
-            return self.streams[query.stream].pipeline.queries.get(query.name)
+            return self._start_with(query)
         live.pipeline.try_out(query, live.loop.spark)
+        joined = live.loop.add(query)
         if live.out is not None:
             live.out.expect(query.name, result_schema(query))
-        return live.loop.add(query)
+        return joined
+
+    def _start_with(self, query: LogicalQuery) -> LiveQuery | None:
+        """Start a stream with a query; if that fails, it was never started."""
+        try:
+            self.start(query.stream, [query], live=True)
+        except BaseException:
+            begun = self.streams.pop(query.stream, None)
+            if begun is not None:
+                begun.loop.stop()
+            self._known.pop(query.name, None)
+            raise
+        return self.streams[query.stream].pipeline.queries.get(query.name)
 
     def leave(self, query: LogicalQuery, state: QueryState | None) -> None:
         """Let a query leave at the next batch boundary."""
@@ -268,15 +257,22 @@ class Run:
         # Who asks for a stop does not say that the input has ended.
         flush = flush and not self.stop_asked.is_set()
         self._stopping.set()
+        errors: list[Exception] = []
         try:
             for name, live in self.streams.items():
-                if not live.loop.stop(flush=flush):
-                    _log.warning("results wait for a sink", extra={"stream": name})
+                # The trouble of one stream leaves no other running, without the lock.
+                try:
+                    if not live.loop.stop(flush=flush):
+                        _log.warning("results wait for a sink", extra={"stream": name})
+                except Exception as error:
+                    errors.append(error)
         finally:
             self._declared.tables.release()
             if self._lock is not None:
                 self._lock.release()
             self.active = False
+        if errors:
+            raise errors[0]
 
     @property
     def failures(self) -> dict[str, int]:
@@ -293,7 +289,7 @@ class Run:
                 clock=live.pipeline.clock,
                 batches=live.loop.batches,
                 queries=Counter(str(one.state) for one in list(live.ledger.registry)),
-                notices=tuple(live.notices),
+                notices=(*live.notices, *_refusals(live.ledger)),
             )
             for name, live in list(self.streams.items())
         }
@@ -330,17 +326,25 @@ class Run:
         schemas = {name: result_schema(live.query) for name, live in pipeline.queries.items()}
         return ParquetSink(open_folder(self._options.out, lambda: self._declared.session), queries=schemas)
 
-    def _delivery(self, sink: Sink, stream: str, checkpoint: Checkpoint | None) -> Delivery:
+    def _deliveries(
+        self, sinks: Sequence[Sink], stream: str, checkpoint: Checkpoint | None
+    ) -> list[Delivery]:
         if checkpoint is None:
-            return Delivery(sink)
-        return Delivery(
-            sink,
-            after=checkpoint.delivered(sink.name),
-            origin=f"{self.origin} {stream}",
-            outbox=checkpoint.results,
-            on_done=checkpoint.set_delivered,
-            stop=self._stopping,
-        )
+            return [Delivery(sink) for sink in sinks]
+        done = {sink.name: checkpoint.delivered(sink.name) for sink in sinks}
+        # Before they begin: a delivery notes its own progress.
+        checkpoint.deliver_to(done)
+        return [
+            Delivery(
+                sink,
+                after=done[sink.name],
+                origin=f"{self.origin} {stream}",
+                outbox=checkpoint.results,
+                on_done=checkpoint.set_delivered,
+                stop=self._stopping,
+            )
+            for sink in sinks
+        ]
 
     def _observer(self, stream: str) -> Callable[[BatchReport], None]:
         def observe(report: BatchReport) -> None:
@@ -358,6 +362,22 @@ class Run:
         return observe
 
 
+def _out_of_reach(problem: str, error: OSError) -> EngineError:
+    return EngineError(
+        f"{problem}: a file cannot be read or written ({error}); free space, or mend what is wrong there, "
+        "and try again"
+    )
+
+
+def _refusals(ledger: Ledger) -> list[str]:
+    """Return what to tell of rows that sinks have set aside."""
+    return [
+        f"sink {one.sink}: {one.refused:,} rows are set aside in its table {REFUSED}, for it cannot take them"
+        for one in (delivery.status for delivery in ledger.deliveries)
+        if one.refused
+    ]
+
+
 def _folder_of(stream: str) -> str:
     """Return the name of a stream's folder in a checkpoint."""
     quoted = quote(stream, safe="")
@@ -371,26 +391,3 @@ def _identity(root: Folder) -> str:
     except FileNotFoundError:
         root.write("id", uuid4().hex.encode())
         return root.read("id").decode()
-
-
-def _check(
-    pipeline: Pipeline,
-    recovered: Recovered,
-    queries: Sequence[LogicalQuery],
-    checkpoint: Checkpoint | None,
-) -> None:
-    """Refuse a checkpoint of another stream, or with other queries of the same names."""
-    place = "" if checkpoint is None else checkpoint.folder.uri
-    there, here = recovered.last.stream, described(pipeline.stream)
-    if there != here:
-        raise EngineError(
-            f"stream {pipeline.stream.name} is not that of checkpoint {place}; declare it as before, or "
-            f"start a new checkpoint\n  there: {there}\n  here:  {here}"
-        )
-    for query in queries:
-        known = recovered.registry.get(query.name)
-        if known is not None and known.text != query.text:
-            raise EngineError(
-                f"query {query.name} is not the one that checkpoint {place} holds; give it another name, or "
-                f"start a new checkpoint\n  there: {known.text}\n  here:  {query.text}"
-            )

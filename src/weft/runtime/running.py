@@ -3,7 +3,7 @@
 Queries leave it, and join it if all that they need is computed already, without any other job.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,9 @@ from weft.spark.columns import sites
 from weft.spark.failures import Failures
 from weft.spark.fragments import FragmentCoder, Numbered
 from weft.spark.job import BatchJob
+
+_LOOSE_BATCHES, _LOOSE_PART = 16, 0.25
+"""For how many batches, and of what part of its predicates, a plan keeps what nobody asks for any more."""
 
 
 class RunningPlan:
@@ -63,12 +66,21 @@ class RunningPlan:
             if not self.programs[program]:
                 del self.programs[program]
 
-    @property
-    def unasked(self) -> float:
-        """The part of its predicates that no query asks for any more."""
+    def programs_of(self, queries: Container[str]) -> dict[Program, list[Answer]]:
+        """Return what some queries are answered by."""
+        found: dict[Program, list[Answer]] = {}
+        for program, several in self.programs.items():
+            if chosen := [one for one in several if one.query.name in queries]:
+                found[program] = chosen
+        return found
+
+    def is_loose(self, batches: int | None) -> bool:
+        """Say whether what nobody has asked for in so many batches is worth a change of the plan."""
+        if batches is None:
+            return False
         kept = sum(len(one.predicates) for one in self.plan.relations)
         asked = {(one.grouping, one.predicate) for one in self.plan.answers}
-        return 1 - len(asked) / kept if kept else 0.0
+        return batches >= _LOOSE_BATCHES or len(asked) < (1 - _LOOSE_PART) * kept
 
     def computes_all_of(self, plan: SharedPlan) -> bool:
         """Say whether the plan's relations are these, in this order."""

@@ -6,6 +6,7 @@ from weft.sinks.foreach import ForeachSink
 from weft.sinks.memory import MemorySink
 from weft.sinks.parquet import ParquetSink
 from weft.sinks.postgres import PostgresSink
+from weft.sinks.postgres_refused import REFUSED
 from weft.sinks.sink import Results, Sink, SinkError, keys_of, with_keys
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "ForeachSink",
     "ParquetSink",
     "PostgresSink",
+    "REFUSED",
 ]

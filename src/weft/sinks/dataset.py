@@ -5,11 +5,13 @@ A file holds all rows that the query gave in its commits, and appears whole. Man
     weft-0-4  weft-5-9            the files as they were
     weft-0-4  weft-5-9  _weft-0-9 the same rows once more, under a name that readers of datasets skip
     _weft-0-9                     the files are removed: for a moment rows are missing, but none comes twice
-    _weft-0-9 weft-0-9            the one file has a name that readers see
-    weft-0-9                      the hidden one is removed
+    weft-0-9                      the one file has a name that readers see, by a rename
 
 A crash can come between any two lines. Whoever finds a hidden file knows that it is whole, and goes on below
 the second line; what is done again changes nothing.
+
+No reader that lists a folder can be given many files and then one at one blow. But whoever finds the same
+names before and after reading, and no hidden one, has read all rows, and each once.
 """
 
 import re
@@ -74,8 +76,7 @@ class Dataset:
             for name, (begin, end) in _ranges(self._folder.names(), _SEEN):
                 if first <= begin and end <= last and name != seen:
                     self._folder.delete(name)
-            self._folder.write(seen, self._folder.read(hidden), replace=True)
-            self._folder.delete(hidden)
+            self._folder.rename(hidden, seen)
             self._files = dict(_ranges(self._folder.names(), _SEEN))
 
     def _mergeable(self) -> Iterator[list[tuple[str, pa.Table]]]:

@@ -11,7 +11,7 @@ from time import monotonic
 from weft.errors import WeftError
 from weft.faultpoints import reach
 from weft.sinks.backlog import Backlog, Outbox
-from weft.sinks.sink import Patient, Results, Sink
+from weft.sinks.sink import Patient, Refusing, Results, Sink
 
 _log = logging.getLogger("weft.sinks")
 _POLL_SECONDS = 0.1
@@ -48,6 +48,8 @@ class DeliveryStatus:
     error: str | None
     """Why it failed last, if it has not worked since."""
     retry_in_s: float | None
+    refused: int = 0
+    """How many rows the sink has set aside, for it cannot take them."""
 
 
 class Delivery:
@@ -107,6 +109,7 @@ class Delivery:
                 attempts=self._attempts,
                 error=self._error,
                 retry_in_s=retry_in,
+                refused=self._sink.refused if isinstance(self._sink, Refusing) else 0,
             )
 
     def offer(self, commit: int, results: Results | None) -> None:

@@ -6,6 +6,7 @@ from time import monotonic
 
 import pyarrow as pa
 
+from weft.faultpoints import reach
 from weft.sinks.dataset import Dataset
 from weft.sinks.sink import Results
 from weft.storage import Folder
@@ -79,6 +80,7 @@ class ParquetSink:
         """Write a file for each query that has new results."""
         for query, parts in self._buffer.items():
             self._write(query, parts)
+            reach("deliver.partly")
         for query, schema in self._queries.items():
             # A query without results has a dataset too, with no rows.
             if self._dataset(query).is_empty:

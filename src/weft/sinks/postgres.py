@@ -1,5 +1,6 @@
 """Results in PostgreSQL, one table for each query."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from weft.errors import UserError
-from weft.sinks.postgres_tables import TableShape, as_arrays, identifier, quoted, table_shape
+from weft.faultpoints import reach
+from weft.sinks.postgres_refused import Refused, count, insert, keep
+from weft.sinks.postgres_tables import TableShape, identifier, quoted, table_shape
 from weft.sinks.sink import Results, SinkError
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ _COLUMNS = """
     SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
 """
+_log = logging.getLogger("weft.sinks")
 
 
 class PostgresSink:
@@ -44,12 +48,15 @@ class PostgresSink:
 
     A row is known by its window and its group, NULL or not, and takes the place of an earlier one; a query
     that does not select all it groups by only adds rows. All that is delivered together is one transaction,
-    in which the table `weft_delivered` is told, too, through which commit it goes.
+    in which the table `weft_delivered` is told, too, through which commit it goes. Rows that the server
+    refuses for their values are kept in the table `weft_refused`, in the same transaction.
     """
 
     def __init__(self, dsn: str, *, name: str = "postgres") -> None:
         self.name = name
         self.done = -1
+        self.refused = 0
+        """How many rows the server has refused."""
         self._dsn = _parsed(dsn)
         self._connection: psycopg.Connection[Any] | None = None
         self._counted_as = name
@@ -71,6 +78,7 @@ class PostgresSink:
                 self._connection.execute(_DELIVERED)
                 known = bool(origin) or self._resumed or after >= 0
                 self.done = self._last = self._count_on(self._connection, after, known=known)
+                self.refused = count(self._connection, self._counted_as)
         self._resumed = True
 
     def deliver(self, commit: int, results: Results) -> None:
@@ -88,16 +96,28 @@ class PostgresSink:
             return
         if self._connection is None:
             raise SinkError(f"sink {self.name}: there is no connection to {self._place}")
+        refused: dict[str, list[Refused]] = {}
         try:
             with self._errors("note the commit"), self._connection.transaction():
                 self._claim(self._connection)
                 for query, parts in self._parts.items():
                     with self._errors(f"write results of query {query}"):
-                        self._write(self._connection, query, parts)
+                        refused[query] = self._write(self._connection, query, parts)
+                    reach("deliver.partly")
         except BaseException:
             self.close()
             raise
         self._parts, self.done = {}, self._last
+        for query, several in refused.items():
+            self._tell(query, several)
+
+    def _tell(self, query: str, refused: list[Refused]) -> None:
+        """Count rows that were set aside, and log why, without their values."""
+        if refused:
+            self.refused += len(refused)
+            reasons = sorted({reason for reason, _ in refused})
+            fields = {"sink": self.name, "query": query, "rows": len(refused), "reasons": reasons}
+            _log.warning("PostgreSQL refuses rows, which are set aside", extra=fields)
 
     def close(self) -> None:
         """End the connection."""
@@ -143,15 +163,21 @@ class PostgresSink:
                 "stop it, or give this sink another name"
             )
 
-    def _write(self, connection: "psycopg.Connection[Any]", query: str, parts: list[pa.Table]) -> None:
+    def _write(
+        self, connection: "psycopg.Connection[Any]", query: str, parts: list[pa.Table]
+    ) -> list[Refused]:
+        """Write a query's results; return the rows that the server refuses, once they are kept elsewhere."""
         rows = pa.concat_tables(parts)
         shape = table_shape(query, parts[0].schema)
         if self._ready.get(query) != shape:
             self._make_ready(connection, shape)
             self._ready[query] = shape
-        insert = shape.insert.encode()
+        statement, refused = shape.insert.encode(), list[Refused]()
         for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
-            connection.execute(insert, as_arrays(rows.slice(begin, _ROWS_AT_ONCE)))
+            refused += insert(connection, statement, rows.slice(begin, _ROWS_AT_ONCE))
+        if refused:
+            keep(connection, self._counted_as, query, refused)
+        return refused
 
     def _make_ready(self, connection: "psycopg.Connection[Any]", shape: TableShape) -> None:
         find = quoted(shape.name).replace("%%", "%")

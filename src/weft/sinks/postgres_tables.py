@@ -14,6 +14,9 @@ _LONGEST_NAME = 63
 _WINDOW = ("window_start", "window_end")
 _NUL = "␀"
 """PostgreSQL's text has no NUL; its picture stands for it."""
+_FIRST_DAY, _LAST_DAY = -719_162, 11_248_737
+"""Of the years 1 to 32767: in these, times as text mean the same to Arrow and to PostgreSQL."""
+_PER_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _TYPES: dict[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.int8(): "smallint",
@@ -29,6 +32,10 @@ _TYPES: dict[pa.DataType, str] = {
     pa.date32(): "date",
     pa.null(): "text",
 }
+
+
+class Unwritable(ValueError):
+    """A value that has no text; the message says why, without the value."""
 
 
 def identifier(name: str) -> str:
@@ -117,7 +124,10 @@ def table_shape(query: str, schema: pa.Schema) -> TableShape:
 
 
 def as_arrays(rows: pa.Table) -> list[list[str | None]]:
-    """Return rows as arrays of text, one for each column, which PostgreSQL reads back exactly."""
+    """Return rows as arrays of text, one for each column, which PostgreSQL reads back exactly.
+
+    Raise Unwritable if there is no such text.
+    """
     return [_as_text(column) for column in rows.columns]
 
 
@@ -125,11 +135,28 @@ def _as_text(column: pa.ChunkedArray) -> list[str | None]:
     type = column.type
     if pa.types.is_binary(type) or pa.types.is_large_binary(type):
         return [None if value is None else "\\x" + value.hex() for value in column.to_pylist()]
+    if not times_fit(column):
+        raise Unwritable("a time before the year 1 or after the year 32767")
     text = column.cast(pa.large_string())
     if pa.types.is_string(type) or pa.types.is_large_string(type):
         text = pc.replace_substring(text, "\0", _NUL)
-    found: list[str | None] = text.to_pylist()
+    try:
+        found: list[str | None] = text.to_pylist()
+    except UnicodeDecodeError:
+        raise Unwritable("text that is not UTF-8") from None
     return found
+
+
+def times_fit(column: pa.ChunkedArray) -> bool:
+    """Say whether all times of a column can be written; what is no time can."""
+    if not pa.types.is_temporal(column.type):
+        return True
+    is_date = pa.types.is_date32(column.type)
+    found = pc.min_max(column.cast(pa.int32() if is_date else pa.int64())).as_py()
+    per_day = 1 if is_date else _PER_DAY[column.type.unit]
+    return found["min"] is None or (
+        _FIRST_DAY * per_day <= found["min"] and found["max"] < (_LAST_DAY + 1) * per_day
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

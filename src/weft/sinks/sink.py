@@ -56,6 +56,15 @@ class Patient(Protocol):
         """Return in how many seconds to flush what is kept back; infinity if there is nothing."""
 
 
+@runtime_checkable
+class Refusing(Protocol):
+    """A sink that sets rows aside which it cannot take, and goes on with the others."""
+
+    @property
+    def refused(self) -> int:
+        """How many rows it has set aside."""
+
+
 def with_keys(schema: pa.Schema, keys: Sequence[str]) -> pa.Schema:
     """Return the schema of a query's results with a note of which columns, with the window, identify a row.
 

@@ -22,6 +22,9 @@ class Folder(Protocol):
     def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
         """Write a file; raise FileExistsError if there is one already and it is not to be replaced."""
 
+    def rename(self, name: str, to: str) -> None:
+        """Give a file another name; one that has it is replaced."""
+
     def tidy(self) -> None:
         """Remove what writes that never ended left behind; nobody may be writing."""
 

@@ -6,6 +6,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from weft.faultpoints import reach
+
 _MANAGERS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager",
     "org.apache.spark.sql.execution.streaming.CheckpointFileManager",
@@ -56,9 +58,23 @@ class HadoopFolder:
             except Py4JJavaError:
                 stream.cancel()
                 raise
+            reach("hadoop.rename")
             stream.close()
         except Py4JJavaError as error:
             raise _as_os_error(error, f"{self.uri}/{name}") from error
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a file another name."""
+        try:
+            if not self._files.exists(self._path(name)):
+                raise FileNotFoundError(f"{self.uri}/{name}")
+            # Not every file system replaces a file by a rename.
+            self._files.delete(self._path(to), True)
+            renamed = self._files.rename(self._path(name), self._path(to))
+        except Py4JJavaError as error:
+            raise _as_os_error(error, f"{self.uri}/{name}") from error
+        if not renamed:
+            raise OSError(f"{self.uri}/{name} cannot be renamed to {to}")
 
     def tidy(self) -> None:
         """Remove unfinished files: Spark hides them by a dot too."""

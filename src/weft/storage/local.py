@@ -52,6 +52,11 @@ class LocalFolder:
                 os.link(unfinished, self.path / name)
         self._sync()
 
+    def rename(self, name: str, to: str) -> None:
+        """Give a file another name, at once, and wait until that is on the disk."""
+        os.replace(self.path / name, self.path / to)
+        self._sync()
+
     def tidy(self) -> None:
         """Remove unfinished files."""
         for unfinished in self.path.glob(f"{_UNFINISHED}*"):

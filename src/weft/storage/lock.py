@@ -122,8 +122,12 @@ def _locked(path: Path, own: Holder) -> int:
             os.close(descriptor)
             raise _in_use(str(path), holder(LocalFolder(path)) or own)
         time.sleep(0.02)
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, _written(own))
+    try:
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, _written(own))
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
 
 

@@ -1,6 +1,6 @@
 """Words from another terminal: requests are files beside a checkpoint, and so are their answers.
 
-requests/<time>-<id>.json   written by whoever asks, removed once it is carried out
+requests/<time>-<id>.json   written by whoever asks, removed once it is carried out and answered
 answers/<id>.json           written by the engine, removed by whoever asked
 """
 
@@ -25,6 +25,8 @@ class Request:
     do: str
     """add, drop, pause, resume, list, show or stop."""
     given: Mapping[str, Any] = field(default_factory=dict)
+    before: str | None = None
+    """How its query fared before it was first carried out; None if that was not begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +82,11 @@ class Mailbox:
             id = name.rpartition("-")[2].removesuffix(".json")
             try:
                 read = json.loads(self._requests.read(name))
-                found.append(Request(id=id, do=str(read["do"]), given=dict(read["given"])))
+                before = None if read.get("before") is None else str(read["before"])
+                found.append(Request(id=id, do=str(read["do"]), given=dict(read["given"]), before=before))
             except FileNotFoundError:
                 continue
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, AttributeError):
                 self._requests.delete(name)
                 self._write_answer(id, Reply(ok=False, said="the request cannot be read; ask again"))
         return found
@@ -93,6 +96,13 @@ class Mailbox:
         for request in self.waiting():
             if request.do in kinds:
                 self.withdraw(request)
+
+    def note(self, request: Request) -> None:
+        """Keep with a request how its query fares before it is carried out."""
+        written = json.dumps({"do": request.do, "given": request.given, "before": request.before})
+        for name in self._requests.names():
+            if name.endswith(f"-{request.id}.json"):
+                self._requests.write(name, written.encode(), replace=True)
 
     def answer(self, request: Request, reply: Reply) -> None:
         """Answer a request, and remove it."""

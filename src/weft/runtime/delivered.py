@@ -1,0 +1,72 @@
+"""How far each sink has come: a note a sink, with a checksum, beside the commits that it is given."""
+
+import json
+import logging
+from dataclasses import asdict, dataclass
+from zlib import crc32
+
+from weft.storage import Folder
+
+_log = logging.getLogger("weft.checkpoint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What is known of a sink."""
+
+    commit: int
+    """The last commit whose results it has made visible."""
+    away: bool = False
+    """Whether engines have run without it since then: commits that it does not have may be gone."""
+
+
+class Notes:
+    """The notes of one stream's sinks."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    @property
+    def uri(self) -> str:
+        """Where they are."""
+        return self._folder.uri
+
+    def tidy(self) -> None:
+        """Remove what a crash left unfinished."""
+        self._folder.tidy()
+
+    def sinks(self) -> list[str]:
+        """Return the sinks that there are notes of."""
+        return self._folder.names()
+
+    def read(self, sink: str) -> Note | None:
+        """Return a sink's note; None if there is none, or none that can be relied on."""
+        try:
+            written = json.loads(self._folder.read(sink))
+            note = Note(commit=int(written["commit"]), away=bool(written["away"]))
+            if written["crc32"] == _checksum(note):
+                return note
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            pass
+        _log.warning(
+            "the note of how far sink %s has come is damaged: all results that are at hand go to it again",
+            sink,
+            extra={"sink": sink, "file": f"{self._folder.uri}/{sink}"},
+        )
+        return None
+
+    def write(self, sink: str, note: Note) -> None:
+        """Write a sink's note in place of the one before, unless that says the same."""
+        written = json.dumps({**asdict(note), "crc32": _checksum(note)}).encode()
+        try:
+            if self._folder.read(sink) == written:
+                return
+        except FileNotFoundError:
+            pass
+        self._folder.write(sink, written, replace=True)
+
+
+def _checksum(note: Note) -> int:
+    return crc32(json.dumps(asdict(note)).encode())

@@ -1,0 +1,86 @@
+"""Which queries a run begins with: those of the workload, and those that the checkpoint knows."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.errors import EngineError, UserError
+from weft.query.logical import LogicalQuery, StreamDef
+from weft.runtime.checkpoint import Recovered
+from weft.runtime.ledger import described
+from weft.runtime.registry import QueryState, Registered, Registry
+
+Bind = Callable[[str, str], LogicalQuery]
+"""Makes a query of its name and text."""
+_log = logging.getLogger("weft.runtime")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejoined:
+    """The queries of a stream at the beginning of a run."""
+
+    running: Mapping[str, LogicalQuery]
+    """Those that run on or join."""
+    new: Sequence[LogicalQuery]
+    """Those of them that the registry does not know."""
+    resting: Mapping[str, LogicalQuery]
+    """Those that are known and do not run."""
+    notices: list[str]
+    """What the user should know."""
+
+
+def rejoin(
+    queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, watermark: int | None
+) -> Rejoined:
+    """Bring a workload and a registry together; the registry forgets what no workload names any more."""
+    named = {query.name: query for query in queries}
+    running: dict[str, LogicalQuery] = {}
+    resting: dict[str, LogicalQuery] = {}
+    notices: list[str] = []
+    for entry in list(registry):
+        query = named.get(entry.name)
+        if query is None and not entry.live:
+            registry.forget(entry.name, left=watermark)
+            if entry.state is not QueryState.DROPPED:
+                notices.append(f"query {entry.name} is not in the workload any more: dropped")
+            continue
+        query = query or _brought_back(entry, registry, bind, notices)
+        if query is not None and entry.state is QueryState.RUNNING:
+            running[entry.name] = query
+        elif query is not None:
+            resting[entry.name] = query
+            notices.append(f"query {entry.name} stays {entry.state}; weft resume brings it back")
+    new = [query for query in queries if query.name not in registry]
+    running |= {query.name: query for query in new}
+    for notice in notices:
+        _log.info("notice", extra={"notice": notice})
+    return Rejoined(running=running, new=new, resting=resting, notices=notices)
+
+
+def _brought_back(
+    entry: Registered, registry: Registry, bind: Bind, notices: list[str]
+) -> LogicalQuery | None:
+    """Return a query that was added while an earlier run was under way."""
+    try:
+        return bind(entry.name, entry.text)
+    except UserError as error:
+        registry.change(entry.name, state=QueryState.FAILED, error=str(error))
+        notices.append(f"query {entry.name} cannot run on: {error}")
+        return None
+
+
+def check(stream: StreamDef, recovered: Recovered, queries: Sequence[LogicalQuery], place: str) -> None:
+    """Refuse a checkpoint of another stream, or with other queries of the same names."""
+    there, here = recovered.last.stream, described(stream)
+    if there != here:
+        raise EngineError(
+            f"stream {stream.name} is not that of checkpoint {place}; declare it as before, or "
+            f"start a new checkpoint\n  there: {there}\n  here:  {here}"
+        )
+    for query in queries:
+        known = recovered.registry.get(query.name)
+        if known is not None and known.text != query.text:
+            raise EngineError(
+                f"query {query.name} is not the one that checkpoint {place} holds; give it another name, or "
+                f"start a new checkpoint\n  there: {known.text}\n  here:  {query.text}"
+            )
