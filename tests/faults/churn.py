@@ -1,7 +1,10 @@
 """Queries that come, go and rest while an engine runs, by requests as another terminal would leave them.
 
-An answer tells the first window of a query that was added or resumed: that is what the oracle holds it to. A
-request outlives the engine that was asked; whichever engine carries it out answers it.
+An answer tells the first window of a query that was added or resumed: that is what the oracle holds it to.
+One that is to go owes all windows that were due when it was asked to, and gives none after it went. A request
+outlives the engine that was asked; whichever engine carries it out answers it.
+
+All of this is done while no engine runs, so what is committed stays as it is meanwhile.
 """
 
 import random
@@ -26,12 +29,15 @@ class Guest:
     state: str = "running"
     request: Request | None = None
     """What was asked last and is not answered yet."""
+    due: int = 0
+    """Where the watermark was then."""
 
 
 class Churn:
     """Random requests, and what their answers promise."""
 
     def __init__(self, site: Site, *, seed: int) -> None:
+        self._site = site
         self._mailbox = Mailbox(LocalFolder(site.checkpoint))
         self._chance = random.Random(seed)
         self.guests: dict[str, Guest] = {}
@@ -52,13 +58,13 @@ class Churn:
             do = "resume" if guest.state == "paused" else self._chance.choice(["drop", "pause"])
             self._ask(guest, do, name=guest.asked.name)
 
-    def take_answers(self) -> None:
-        """Note what came of requests so far."""
+    def take_answers(self, *, flushed: bool = False) -> None:
+        """Note what came of requests so far; `flushed` if windows were closed ahead of the watermark."""
         for guest in self.guests.values():
             if guest.request is not None:
                 reply = self._mailbox.fetch(guest.request, seconds=0.0)
                 if reply is not None:
-                    self._note(guest, guest.request.do, reply)
+                    self._note(guest, guest.request.do, reply, None if flushed else self._site.watermark())
                     guest.request = None
 
     @property
@@ -72,10 +78,11 @@ class Churn:
         return [guest.asked for guest in there], {guest.asked.name: tuple(guest.spans) for guest in there}
 
     def _ask(self, guest: Guest, do: str, **given: str) -> None:
+        guest.due = self._site.watermark()
         guest.request = self._mailbox.ask(do, **given)
         self.asked += 1
 
-    def _note(self, guest: Guest, do: str, reply: Reply) -> None:
+    def _note(self, guest: Guest, do: str, reply: Reply, allowed: int | None) -> None:
         if not reply.ok:
             self.refused.append(f"{do} {guest.asked.name}: {reply.said}")
         elif do in ("add", "resume"):
@@ -83,5 +90,6 @@ class Churn:
             guest.spans.append(Span(first=None if window is None else int(window[0])))
             guest.state = "running"
         else:
-            guest.spans[-1] = Span(first=guest.spans[-1].first, ended=True)
+            first = guest.spans[-1].first
+            guest.spans[-1] = Span(first=first, ended=True, owed=guest.due, allowed=allowed)
             guest.state = "dropped" if do == "drop" else "paused"

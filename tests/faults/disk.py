@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from weft import faultpoints
+
 
 @contextmanager
 def small_disk(folder: Path, *, kibibytes: int = 8_192) -> Iterator[bool]:
@@ -20,6 +22,20 @@ def small_disk(folder: Path, *, kibibytes: int = 8_192) -> Iterator[bool]:
     finally:
         if mounted.returncode == 0:
             subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def full_for_parquet(folder: Path, *, mounted: bool, but_bytes: int = 0) -> Iterator[None]:
+    """Have Parquet results find no room as long as the block runs; errors stand in for a missing mount."""
+    if mounted:
+        with filled(folder, but_bytes=but_bytes):
+            yield
+        return
+    faultpoints.arm(",".join(f"deliver.partly:{nth}:error" for nth in range(1, 1000)))
+    try:
+        yield
+    finally:
+        faultpoints.arm(None)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from weft.faultpoints import VARIABLE, java_below
 ROOT = Path(__file__).parent.parent.parent
 _LAUNCH = Path(__file__).with_name("launch.py")
 _POLL_SECONDS = 0.03
+_POSTGRES = "WEFT_POSTGRES"
 
 
 class Victim(StrEnum):
@@ -37,13 +38,15 @@ class EngineProcess:
         self._site = site
         self._before = site.newest_batch()
         self._log = site.root / "engine.log"
-        environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+        environment = {name: value for name, value in os.environ.items() if name not in (VARIABLE, _POSTGRES)}
+        if site.postgres is not None:
+            environment[_POSTGRES] = site.postgres
         if fault is not None:
             environment[VARIABLE] = fault
         environment["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
         command = [
             *(sys.executable, str(_LAUNCH), *(() if mutant is None else ("--mutant", mutant)), "run"),
-            *(str(site.workload), "--checkpoint", str(site.checkpoint), "--out", str(site.out)),
+            *(str(site.workload), "--checkpoint", site.place, "--out", str(site.out)),
             *("--cores", str(cores), "--memory", "1g", *options),
         ]
         self.began = monotonic()

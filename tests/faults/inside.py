@@ -1,11 +1,21 @@
 """Runs of an engine inside this process: a restart costs no start of Spark."""
 
+from collections.abc import Iterable
+
 from pyspark.sql import SparkSession
 
 from tests.faults.mutants import PROMPT, planted
 from tests.faults.site import Site
 from weft import Engine, faultpoints
 from weft.runtime.clock import Clock
+from weft.sinks import Sink
+
+
+def engine_of(spark: SparkSession, site: Site) -> Engine:
+    """Return an engine with a site's queries."""
+    engine = Engine(spark)
+    engine.load(site.workload.read_text(), base=site.root)
+    return engine
 
 
 def run(
@@ -15,14 +25,14 @@ def run(
     flush: bool = False,
     fault: str | None = None,
     mutant: str | None = None,
+    sinks: Iterable[Sink] = (),
 ) -> Clock:
     """Answer a site's queries over all input there is, and return the stream's clock."""
-    engine = Engine(spark)
-    engine.load(site.workload.read_text(), base=site.root)
+    engine = engine_of(spark, site)
     faultpoints.arm(fault)
     try:
         with planted(PROMPT), planted(mutant or PROMPT):
-            engine.run(out=site.out, checkpoint=site.checkpoint, flush=flush, keep=False)
+            engine.run(out=site.out, checkpoint=site.place, flush=flush, keep=False, sinks=sinks)
     finally:
         faultpoints.arm(None)
     return engine.clock("events")

@@ -8,7 +8,7 @@ Shares no code with Weft, and never removes repeated rows before it compares.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from math import isclose
@@ -26,6 +26,8 @@ from tests.faults.workload import AGGREGATES, PREDICATES, Asked
 Key = tuple[Any, ...]
 """Start and end of a window in microseconds, then the group."""
 Value = tuple[Any, ...]
+Reader = Callable[[Asked], list[tuple[Key, Value]]]
+"""Returns the rows that are there for a query, every one of them."""
 
 _RELATIVE = 1e-9
 _SHOWN = 3
@@ -39,6 +41,10 @@ class Span:
     """No window that starts earlier; None: every window."""
     ended: bool = False
     """Whether it was dropped or paused: then all windows up to the last one given must be there."""
+    owed: int = 0
+    """If it ended: where the watermark was when it was asked to; windows that end by then must be there."""
+    allowed: int | None = None
+    """If it ended: where the watermark was when that was known; no window that ends later may be there."""
 
 
 @dataclass(kw_only=True)
@@ -124,21 +130,28 @@ def actual(query: Asked, out: Path) -> list[tuple[Key, Value]]:
     """Return the rows that are on the disk for a query, every one of them."""
     found: list[tuple[Key, Value]] = []
     for path in sorted((out / query.name).glob("[!.]*.parquet")):
-        rows = pq.ParquetFile(path).read()
-        bounds = [rows[name].cast(pa.int64()).to_pylist() for name in ("window_start", "window_end")]
-        keys = zip(*bounds, *(rows[name].to_pylist() for name in query.keys), strict=True)
-        values = zip(*(rows[name].to_pylist() for name in query.outputs), strict=True)
-        found += zip(keys, values, strict=True)
+        found += by_key(query, pq.ParquetFile(path).read())
     return found
 
 
+def by_key(query: Asked, rows: pa.Table) -> Iterator[tuple[Key, Value]]:
+    """Yield a query's results, each as its window and group, and its values."""
+    bounds = [rows[name].cast(pa.int64()).to_pylist() for name in ("window_start", "window_end")]
+    keys = zip(*bounds, *(rows[name].to_pylist() for name in query.keys), strict=True)
+    values = zip(*(rows[name].to_pylist() for name in query.outputs), strict=True)
+    yield from zip(keys, values, strict=True)
+
+
 def judge(
-    queries: Iterable[Asked], events: pa.Table, out: Path, spans: Mapping[str, tuple[Span, ...]] | None = None
+    queries: Iterable[Asked],
+    events: pa.Table,
+    out: Path | Reader,
+    spans: Mapping[str, tuple[Span, ...]] | None = None,
 ) -> Verdict:
-    """Compare the results of all queries with what they must be."""
+    """Compare the results of all queries, in a folder or as a function reads them, with what they must be."""
     verdict = Verdict()
     for query in queries:
-        rows = actual(query, out)
+        rows = actual(query, out) if isinstance(out, Path) else out(query)
         must = expected(query, events)
         if spans is not None and query.name in spans:
             must = _within(must, rows, spans[query.name])
@@ -161,7 +174,8 @@ def _within(
             given = [
                 key[1] for key, _ in rows if first <= key[0] and (following is None or key[0] < following)
             ]
-            until = max(given, default=first)
+            until = max([first, span.owed, *given])
+            until = until if span.allowed is None else min(until, span.allowed)
         for key, value in must.items():
             begun = first <= key[0] and (following is None or key[0] < following)
             if begun and (until is None or key[1] <= until):

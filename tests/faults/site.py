@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tests.faults import oracle
+from tests.faults.events import DELAY_MS
 from tests.faults.oracle import Span, Verdict
+from tests.faults.tables import tables_of
 from tests.faults.workload import STANDING, Asked, write_workload
 from weft.errors import DamagedFile
 from weft.storage.container import unpack
 
 _COMMIT = re.compile(r"\d{9}")
+_LAST_FILES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +31,23 @@ class Site:
     input: Path
     """Where events are written to."""
     queries: tuple[Asked, ...] = STANDING
+    uri: bool = False
+    """Whether the checkpoint is given as a URI, and reached through Hadoop."""
+    postgres: str | None = None
+    """The database that results go to as well."""
 
     @classmethod
-    def made(cls, root: Path, *, queries: tuple[Asked, ...] = STANDING, files_per_batch: int = 4) -> "Site":
+    def made(
+        cls,
+        root: Path,
+        *,
+        queries: tuple[Asked, ...] = STANDING,
+        files_per_batch: int = 4,
+        uri: bool = False,
+        postgres: str | None = None,
+    ) -> "Site":
         """Return a new site."""
-        site = cls(root, root / "input", queries)
+        site = cls(root, root / "input", queries, uri, postgres)
         site.input.mkdir(parents=True)
         site.checkpoint.mkdir()
         write_workload(site.workload, queries, input=site.input, files_per_batch=files_per_batch)
@@ -47,18 +64,26 @@ class Site:
         return self.root / "checkpoint"
 
     @property
+    def place(self) -> str:
+        """The same as the engine is told."""
+        return f"file://{self.checkpoint}" if self.uri else str(self.checkpoint)
+
+    @property
     def out(self) -> Path:
         """Where results go."""
         return self.root / "out"
 
     def copied(self, root: Path) -> "Site":
-        """Return another site that is like this one was when it was copied; both read the same input."""
+        """Return another site that is like this one was when it was copied; both read the same input.
+
+        A database is not copied.
+        """
         for name in ("checkpoint", "out"):
             if (self.root / name).exists():
                 shutil.copytree(self.root / name, root / name)
         root.mkdir(parents=True, exist_ok=True)
         shutil.copy(self.workload, root)
-        return Site(root, self.input, self.queries)
+        return Site(root, self.input, self.queries, self.uri)
 
     def commits(self) -> list[Path]:
         """Return Weft's commits that are on the disk, oldest first."""
@@ -82,10 +107,28 @@ class Site:
         found = [path for path in self.checkpoint.glob("*/spark/commits/*") if path.name.isdecimal()]
         return sorted(found, key=lambda path: int(path.name))
 
+    def watermark(self) -> int:
+        """Return how far, by the events of committed batches, the watermark has come; 0 if there are none.
+
+        Which files they read is told by Spark's own log of its source. The newest events are in the last.
+        """
+        newest, read = self.newest_batch(), set[str]()
+        for path in self.checkpoint.glob("*/spark/sources/0/*"):
+            if path.name[0] != ".":
+                entries = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+                read |= {Path(one["path"]).name for one in entries if one["batchId"] <= newest}
+        last = sorted(read)[-_LAST_FILES:]
+        times = [pc.max(pq.read_table(self.input / name, columns=["time"])["time"]) for name in last]
+        return max((time.cast(pa.int64()).as_py() - DELAY_MS * 1000 for time in times), default=0)
+
     def events(self) -> pa.Table:
         """Return all events so far."""
         return oracle.read_events(self.input)
 
     def judged(self, spans: dict[str, tuple[Span, ...]] | None = None, *more: Asked) -> Verdict:
-        """Compare the results with what they must be."""
-        return oracle.judge([*self.queries, *more], self.events(), self.out, spans)
+        """Compare the results with what they must be, in files and in tables."""
+        queries, events = [*self.queries, *more], self.events()
+        verdict = oracle.judge(queries, events, self.out, spans)
+        if self.postgres is not None:
+            verdict.add(oracle.judge(queries, events, tables_of(self.postgres), spans))
+        return verdict

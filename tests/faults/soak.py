@@ -4,14 +4,18 @@ python -m tests.faults.soak --kills 200 --seed 7
 """
 
 import argparse
+import json
 import random
 import shutil
 import sys
 import tempfile
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -20,15 +24,18 @@ from rich.table import Table
 from tests.faults import damage
 from tests.faults.churn import Churn
 from tests.faults.damage import DAMAGES, Damaged, Outcome
+from tests.faults.deck import KILLS, Deck
 from tests.faults.driver import EngineProcess, Producer
 from tests.faults.events import want
 from tests.faults.mutants import MUTANTS, forget_spark_commit, shown
 from tests.faults.oracle import Verdict
 from tests.faults.site import Site
-from tests.faults.trial import FOLLOW, Life, finish, live, random_end
-from weft.faultpoints import POINTS
+from tests.faults.trial import FOLLOW, Life, finish, live
+from tests.postgres.server import running_server
+from weft.faultpoints import What
 
-_CLEAN_STARTS = 5
+_CLEAN_EVERY = 20
+"""Before each so many kills, a clean start: what recoveries are held against has the same load."""
 _LOOKED_AT = 10
 """After so many lives the results so far are looked at."""
 _RATIO = 2.0
@@ -40,6 +47,8 @@ class Soak:
     """What came of it all."""
 
     kills: int = 0
+    points: tuple[str, ...] = ()
+    """Where an engine can be killed in this soak."""
     lives: list[Life] = field(default_factory=list)
     clean: list[float] = field(default_factory=list)
     replays: int = 0
@@ -54,68 +63,91 @@ class Soak:
     @property
     def recoveries(self) -> list[float]:
         """Seconds from a start after a kill to the first batch committed."""
-        return [life.seconds for life in self.lives[1:] if life.seconds is not None]
+        lives = [life for before, life in pairwise(self.lives) if before.killed]
+        return [life.seconds for life in lives if life.seconds is not None]
 
     @property
-    def ratio(self) -> float:
-        """Recoveries against clean starts."""
-        return median(self.recoveries) / median(self.clean)
+    def ratio(self) -> float | None:
+        """Recoveries against clean starts; None if no engine that recovered lived to its first batch."""
+        return median(self.recoveries) / median(self.clean) if self.recoveries else None
+
+    @property
+    def killed_at(self) -> Counter[str]:
+        """How often an engine died at each point."""
+        faults = [life.end.fault for life in self.lives if life.reached]
+        return Counter(fault.point for fault in faults if fault is not None and fault.what in KILLS)
 
     @property
     def passed(self) -> bool:
         """Whether all is as it must be."""
         well = self.verdict.exact and not self.problems and all(self.caught.values()) and not self.refused
-        return well and self.ratio <= _RATIO and all(one.outcome is not Outcome.BAD for one in self.damaged)
+        mended = all(one.outcome is not Outcome.BAD for one in self.damaged)
+        return well and mended and (self.ratio is None or self.ratio <= _RATIO)
 
 
-def soak(root: Path, *, kills: int, seed: int, churn: bool, console: Console) -> Soak:
+def soak(
+    root: Path, *, kills: int, seed: int, churn: bool, uri: bool, postgres: str | None, console: Console
+) -> Soak:
     """Run all of it below a folder."""
     found, chance = Soak(), random.Random(seed)
     columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
-        site = Site.made(root / "site", files_per_batch=2)
+        site = Site.made(root / "site", files_per_batch=2, uri=uri, postgres=postgres)
         with Producer(site, seed=seed):
             want(site.input, 4)
-            _clean_starts(found, site, root, progress)
+            untouched = site.copied(root / "untouched")
             guests = Churn(site, seed=seed) if churn else None
-            _kill(found, site, kills, chance, progress, guests)
+            deck = Deck(chance, requests=churn, uri=uri)
+            found.points = deck.points
+            task = progress.add_task("kills", total=kills)
+            while found.kills < kills:
+                if found.kills >= _CLEAN_EVERY * len(found.clean):
+                    found.clean.append(_clean_start(untouched, root / f"clean-{len(found.clean)}"))
+                _kill(found, site, deck, chance, guests)
+                progress.update(task, completed=found.kills)
+            note_missed(found)
         _damage(found, site, root, chance, progress)
         _finish(found, site, guests)
         _plant(found, root, progress)
     return found
 
 
-def _clean_starts(found: Soak, site: Site, root: Path, progress: Progress) -> None:
-    task = progress.add_task("clean starts", total=_CLEAN_STARTS)
-    for number in range(_CLEAN_STARTS):
-        copy = site.copied(root / f"clean-{number}")  # Of a site without commits: as good as new.
-        with EngineProcess(copy, *FOLLOW) as engine:
-            seconds = engine.await_batch(seconds=300)
-            if seconds is None:
-                raise SystemExit(f"an engine does not start:\n{engine.said}")
-        found.clean.append(seconds)
-        progress.advance(task)
+def _clean_start(untouched: Site, root: Path) -> float:
+    """Return how long an engine takes to its first batch over a site without commits."""
+    copy = untouched.copied(root)
+    with EngineProcess(copy, *FOLLOW) as engine:
+        seconds = engine.await_batch(seconds=300)
+        if seconds is None:
+            raise SystemExit(f"an engine does not start:\n{engine.said}")
+    shutil.rmtree(copy.root)
+    return seconds
 
 
-def _kill(
-    found: Soak, site: Site, kills: int, chance: random.Random, progress: Progress, guests: Churn | None
-) -> None:
-    task = progress.add_task("kills", total=kills)
-    while found.kills < kills:
-        if guests is not None:
-            for _ in range(chance.randint(0, 4)):
-                guests.step()
-        life = live(site, random_end(chance, requests=guests is not None))
-        found.lives.append(life)
-        found.kills += life.killed
-        progress.advance(task, life.killed)
-        if life.problem:
-            found.problems.append(f"{life.end}: {life.problem}")
-        if chance.random() < 0.2:
-            forget_spark_commit(site)
-            found.replays += 1
-        if len(found.lives) % _LOOKED_AT == 0:
-            _look(found, site)
+def _kill(found: Soak, site: Site, deck: Deck, chance: random.Random, guests: Churn | None) -> None:
+    """Have one more engine live and end."""
+    end = deck.draw()
+    if guests is not None:
+        for _ in range(chance.randint(1, 4)):
+            guests.step()
+    life = live(site, end)
+    found.lives.append(life)
+    found.kills += life.killed
+    if life.problem:
+        found.problems.append(f"{life.end}: {life.problem}")
+    if end.fault is not None and end.fault.what in KILLS and not life.reached:
+        deck.put_back(end)
+    if chance.random() < 0.2:
+        forget_spark_commit(site)
+        found.replays += 1
+    if len(found.lives) % _LOOKED_AT == 0:
+        _look(found, site)
+
+
+def note_missed(found: Soak) -> None:
+    """Have it be a problem if there were kills enough and yet a point without one."""
+    missed = [point for point in found.points if not found.killed_at[point]]
+    if missed and found.kills >= len(found.points) * len(KILLS):
+        found.problems.append(f"nothing was ever killed at {', '.join(missed)}")
 
 
 def _look(found: Soak, site: Site) -> None:
@@ -128,6 +160,7 @@ def _look(found: Soak, site: Site) -> None:
 
 def _damage(found: Soak, site: Site, root: Path, chance: random.Random, progress: Progress) -> None:
     cases = [(path, how) for path in damage.chosen(site, chance) for how in DAMAGES]
+    cases = chance.sample(cases, min(len(cases), found.kills))  # A short run is short in all.
     task = progress.add_task("damaged files", total=len(cases))
     for number, (path, how) in enumerate(cases):
         copy = site.copied(root / f"damaged-{number}")
@@ -146,7 +179,7 @@ def _finish(found: Soak, site: Site, guests: Churn | None) -> None:
     if guests is None:
         found.verdict = site.judged()
         return
-    guests.take_answers()
+    guests.take_answers(flushed=True)
     asked, spans = guests.promised()
     found.requests, found.refused = guests.asked, guests.refused
     if guests.waiting:
@@ -174,10 +207,9 @@ def report(found: Soak) -> Table:
     """Draw what came of it all."""
     table = Table("what", "count", title="soak", title_justify="left")
     outcomes = Counter(one.outcome for one in found.damaged)
-    reached = {life.end.fault.point for life in found.lives if life.end.fault is not None and life.reached}
-    rows = {
+    rows: dict[str, object] = {
         "kills": found.kills,
-        "points they came at": f"{len(reached)} of {len(POINTS)}, and any time",
+        "points they came at": f"{len(found.killed_at)} of {len(found.points)}, and any time",
         "recoveries": len(found.recoveries),
         "batches offered again": found.replays,
         "requests": f"{found.requests}, refused {len(found.refused)}",
@@ -186,13 +218,41 @@ def report(found: Soak) -> Table:
         "damaged files": ", ".join(f"{kind} {count}" for kind, count in outcomes.items()),
         "mutants caught": f"{sum(found.caught.values())} of {len(found.caught)} planted",
         "clean start, median": f"{median(found.clean):.2f} s",
-        "recovery, median": f"{median(found.recoveries):.2f} s",
-        "recovery, slowest": f"{max(found.recoveries):.2f} s",
-        "recovery ratio": f"{found.ratio:.2f} (at most {_RATIO})",
     }
+    if found.ratio is not None:
+        rows |= {
+            "recovery, median": f"{median(found.recoveries):.2f} s",
+            "recovery, slowest": f"{max(found.recoveries):.2f} s",
+            "recovery ratio": f"{found.ratio:.2f} (at most {_RATIO})",
+        }
     for what, count in rows.items():
         table.add_row(what, str(count))
     return table
+
+
+def figures(found: Soak, *, seed: int) -> dict[str, Any]:
+    """Return what came of it all as plain data."""
+    faults = [life.end.fault for life in found.lives if life.end.fault is not None and life.reached]
+    victims = [life.end.victim for life in found.lives if life.end.fault is None and life.killed]
+    return {
+        "seed": seed,
+        "passed": found.passed,
+        "kills": found.kills,
+        "killed_at": {point: found.killed_at[point] for point in found.points},
+        "killed_any_time": dict(Counter(map(str, victims))),
+        "errors_at": dict(Counter(fault.point for fault in faults if fault.what is What.ERROR)),
+        "replays": found.replays,
+        "requests": found.requests,
+        "refused": found.refused,
+        **found.verdict.counts,
+        "looks": found.looks,
+        "damaged": dict(Counter(str(one.outcome) for one in found.damaged)),
+        "mutants_caught": found.caught,
+        "clean_start_s": found.clean,
+        "recovery_s": found.recoveries,
+        "recovery_ratio": found.ratio,
+        "problems": [*found.problems, *found.verdict.examples],
+    }
 
 
 def main() -> None:
@@ -201,14 +261,26 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 20))
     parser.add_argument("--no-requests", action="store_true", help="leave the queries as they are")
+    parser.add_argument("--uri", action="store_true", help="commit to a URI, through Hadoop")
+    parser.add_argument("--postgres", action="store_true", help="deliver to PostgreSQL as well")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file as well")
     given = parser.parse_args()
     console = Console()
     console.print(f"seed {given.seed}")
-    with tempfile.TemporaryDirectory(prefix="weft-soak-", ignore_cleanup_errors=True) as root:
+    with ExitStack() as stack:
+        folder = tempfile.TemporaryDirectory(prefix="weft-soak-", ignore_cleanup_errors=True)
         found = soak(
-            Path(root), kills=given.kills, seed=given.seed, churn=not given.no_requests, console=console
+            Path(stack.enter_context(folder)),
+            kills=given.kills,
+            seed=given.seed,
+            churn=not given.no_requests,
+            uri=given.uri,
+            postgres=stack.enter_context(running_server()) if given.postgres else None,
+            console=console,
         )
     console.print(report(found))
+    if given.json is not None:
+        given.json.write_text(json.dumps(figures(found, seed=given.seed), indent=2) + "\n")
     bad = [f"{one.how} {one.file}: {one.why}" for one in found.damaged if one.outcome is Outcome.BAD]
     missed = [f"not caught: {name}" for name, caught in found.caught.items() if not caught]
     for problem in [*found.problems, *found.verdict.examples, *bad, *missed, *found.refused]:

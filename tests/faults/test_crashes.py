@@ -17,7 +17,7 @@ from weft.errors import WeftError
 
 AT_EVERY_BATCH = (
     "batch.begin", "batch.aggregated", "commit.before", "commit.written", "commit.visible",
-    "deliver.before", "deliver.after", "delivered.noted", "prune.before", "spark.returning",
+    "deliver.before", "deliver.partly", "deliver.after", "delivered.noted", "prune.before", "spark.returning",
 )  # fmt: skip
 
 

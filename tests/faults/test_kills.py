@@ -14,10 +14,8 @@ ENDS = (
     End(fault=Fault(point="request.carried_out", nth=2, what=What.KILL)),
     End(victim=Victim.JVM, after_seconds=0.3),
     End(fault=Fault(point="commit.visible", nth=2, what=What.KILL)),
-    End(fault=Fault(point="deliver.after", nth=2, what=What.KILL)),
     End(fault=Fault(point="spark.returning", nth=3, what=What.KILL_JVM)),
     End(victim=Victim.ASKED, after_seconds=0.2),
-    End(victim=Victim.PYTHON, after_seconds=0.1),
 )
 
 
@@ -34,7 +32,7 @@ def test_kills_at_points_and_at_any_time_lose_and_repeat_nothing(tmp_path: Path)
             assert life.reached or end.fault is None, f"{end} did not come"
     code, said = finish(site)
     assert code == 0, said
-    guests.take_answers()
+    guests.take_answers(flushed=True)
     assert (guests.waiting, guests.refused) == (0, [])
     asked, spans = guests.promised()
     assert asked

@@ -151,6 +151,30 @@ def test_a_query_that_was_dropped_owes_all_windows_up_to_its_last(site: Site) ->
     assert judge([query], site.events(), site.out, ended).missing == 1
 
 
+def test_a_query_that_ended_owes_what_was_due_and_gives_nothing_later(site: Site) -> None:
+    query = STANDING[2]
+    rows = results(query, site.events()).sort_by("window_end")
+    ends = rows["window_end"].cast(pa.int64()).to_pylist()
+    paused = {query.name: (Span(ended=True, owed=ends[2], allowed=ends[3]),)}
+    for given, missing, extra in ((0, 3, 0), (2, 1, 0), (3, 0, 0), (4, 0, 0), (5, 0, 1)):
+        write(site.out, query, rows.slice(0, given))
+        verdict = judge([query], site.events(), site.out, paused)
+        assert (verdict.missing, verdict.extra) == (missing, extra), given
+
+
+def test_a_query_that_rested_owes_nothing_in_between(site: Site) -> None:
+    query = STANDING[2]
+    rows = results(query, site.events()).sort_by("window_end")
+    starts, ends = (rows[name].cast(pa.int64()).to_pylist() for name in ("window_start", "window_end"))
+    rested = {query.name: (Span(ended=True, owed=ends[0], allowed=ends[0]), Span(first=starts[3]))}
+    write(site.out, query, pa.concat_tables([rows.slice(0, 1), rows.slice(3)]))
+    assert judge([query], site.events(), site.out, rested).exact
+    write(site.out, query, rows.slice(3))
+    assert judge([query], site.events(), site.out, rested).missing == 1
+    write(site.out, query, rows)
+    assert judge([query], site.events(), site.out, rested).extra == 2
+
+
 def test_disorder_stays_within_the_delay(tmp_path: Path) -> None:
     events, newest = Events(seed=5), 0
     for _ in range(50):

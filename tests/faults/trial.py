@@ -1,13 +1,12 @@
 """One life of an engine after another over the same site, and what each came to."""
 
-import random
 from dataclasses import dataclass
 from time import sleep
 
 from tests.faults.driver import EngineProcess, Victim
 from tests.faults.events import want, wanted
 from tests.faults.site import Site
-from weft.faultpoints import POINTS, Fault, What
+from weft.faultpoints import Fault, What
 
 FOLLOW = ("--follow", "--interval", "100 ms")
 _START_SECONDS = 300.0
@@ -18,8 +17,6 @@ _QUIET_SECONDS = 6.0
 """How long after the last commit a point is given up."""
 _FILES = 14
 """How many files of events come in a life."""
-_ORDINARY = ("batch.", "commit.", "deliver", "spark.")
-"""Points that every few batches come by, requests or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,20 +103,3 @@ def finish(
     """Use up the input, close all windows unless told otherwise, and return exit code and output."""
     with EngineProcess(site, *(("--flush",) if flush else ()), mutant=mutant) as engine:
         return engine.wait(seconds), engine.said
-
-
-def random_end(chance: random.Random, *, requests: bool = False) -> End:
-    """Return an end at some point or some time."""
-    if chance.random() < 0.35:
-        victim = chance.choices(list(Victim), weights=[3, 2, 3, 1])[0]
-        return End(victim=victim, after_seconds=chance.expovariate(1.0))
-    points = [point for point in POINTS if requests or not point.startswith(("request.", "registry."))]
-    return End(fault=random_fault(chance, points))
-
-
-def random_fault(chance: random.Random, points: list[str]) -> Fault:
-    """Return a fault at one of the points."""
-    point = chance.choice(points)
-    nth = chance.randint(1, 5) if point.startswith(_ORDINARY) else 1
-    what = chance.choices([What.KILL, What.KILL_JVM, What.ERROR], weights=[6, 2, 1])[0]
-    return Fault(point=point, nth=nth, what=what)

@@ -11,6 +11,7 @@ from weft.optimizer.slices import Slicing
 from weft.query import CreateStream, bind, parse, parse_select
 from weft.query.logical import LogicalQuery, StreamDef, TableDef
 from weft.runtime.clock import Clock
+from weft.runtime.lives import after_all
 from weft.runtime.pipeline import BatchReport, Pipeline
 from weft.spark.columns import Udf
 from weft.spark.declarations import Declarations
@@ -78,12 +79,16 @@ class Player:
         return bind(parse_select(text, name=spec.name), self.names.catalog())
 
     def before(self, batch: int) -> None:
-        """Remove and add the queries that leave and come before a batch."""
+        """Remove and add the queries that leave and come before a batch.
+
+        As the reference has it, windows of one that comes begin after all rows so far, even where partials at
+        hand would answer earlier ones.
+        """
         for spec in self.case.specs:
             if spec.until_batch == batch and spec.from_batch < batch:
                 self.pipeline.remove(spec.name)
             if spec.from_batch == batch and spec.lives_in(batch):
-                self.pipeline.add(self.query(spec))
+                self.pipeline.add(self.query(spec), since=after_all(self.pipeline.clock))
 
 
 def replay(

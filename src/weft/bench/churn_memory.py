@@ -17,8 +17,8 @@ from weft.bench.workloads import BenchQuery
 from weft.runtime.pipeline import BatchReport
 
 _ROWS_IN_BATCH = 400
-_EVERY = 10
-"""After so many batches memory is looked at."""
+_SAMPLES = 50
+"""How often memory is looked at, if there are as many batches."""
 _SETTLED = 0.4
 """The part of a run in which windows fill and code is compiled; growth is looked for after it."""
 _SPREADS = 2.0
@@ -118,13 +118,14 @@ def memory_over_time(
     engine = engine_for(replace(given, dataset=small, files_per_trigger=1), queries)
     changes = Changes(engine, list(reversed(joining)), -(-len(joining) // batches), seed)
     samples: list[Sample] = []
+    every = max(1, batches // _SAMPLES)
     with progress(console) as bar:
         task = bar.add_task(f"{batches:,} batches while queries come and go", total=batches)
 
         def note(stream: str, report: BatchReport) -> None:
             changes.note(stream, report)
             bar.update(task, completed=changes.batches)
-            if changes.batches % _EVERY == 0 and len(samples) < changes.batches // _EVERY:
+            if changes.batches % every == 0 and len(samples) < changes.batches // every:
                 samples.append(
                     Sample(
                         batch=changes.batches,
