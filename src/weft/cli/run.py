@@ -1,6 +1,7 @@
 """`weft run`: all data there is, or as it comes."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +22,7 @@ from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.runtime.results import result_schema
-from weft.sinks import ConsoleSink, ParquetSink, PostgresSink, Sink, as_table
+from weft.sinks import ConsoleSink, DeliveryStatus, ParquetSink, PostgresSink, Sink, as_table
 from weft.storage import open_folder
 
 _SHOWN_QUERIES = 5
@@ -173,8 +174,24 @@ def _run(console: Console, engine: Engine, places: _Places, pace: _Pace) -> None
             engine.stop(flush=clean and (pace.flush if pace.follow else at_end))
     if stop.asked:
         console.print("stopped between batches" + ("" if pace.follow else ", before the end of the input"))
+    check_delivered(engine.status().sinks, durable=places.checkpoint is not None)
     if not pace.follow:
         _show(engine, places, kept=keep)
+
+
+def check_delivered(sinks: Sequence[DeliveryStatus], *, durable: bool) -> None:
+    """Refuse to call a run done whose results a sink has not taken."""
+    for one in sinks:
+        if one.behind:
+            fate = (
+                "they wait in the checkpoint: mend it and start again"
+                if durable
+                else "they are lost, for there is no --checkpoint to keep them"
+            )
+            raise EngineError(
+                f"sink {one.sink} has not taken the results of {one.behind:,} commits "
+                f"({one.error or 'it is too slow'}); {fate}"
+            )
 
 
 def _sinks(console: Console, places: _Places, pace: _Pace) -> list[Sink]:

@@ -1,0 +1,34 @@
+"""`weft run`, as far as it goes without Spark."""
+
+from dataclasses import replace
+
+import pytest
+
+from weft.cli.run import check_delivered
+from weft.errors import EngineError
+from weft.sinks import DeliveryStatus
+
+WELL = DeliveryStatus(
+    sink="parquet", done=7, offered=7, behind=0, waiting_bytes=0, attempts=0, error=None, retry_in_s=None
+)
+BEHIND = replace(WELL, sink="postgres", done=4, behind=3, error="OperationalError: no route to host")
+
+
+def test_a_run_is_done_when_all_sinks_have_all_results() -> None:
+    check_delivered([], durable=False)
+    check_delivered([WELL, replace(WELL, sink="postgres")], durable=True)
+
+
+@pytest.mark.parametrize(("durable", "fate"), [(True, "wait in the checkpoint"), (False, "are lost")])
+def test_results_that_a_sink_has_not_taken_are_told(durable: bool, fate: str) -> None:
+    with pytest.raises(EngineError) as told:
+        check_delivered([WELL, BEHIND], durable=durable)
+    said = str(told.value)
+    assert "sink postgres has not taken the results of 3 commits" in said
+    assert "no route to host" in said
+    assert fate in said
+
+
+def test_a_sink_without_an_error_is_slow() -> None:
+    with pytest.raises(EngineError, match="too slow"):
+        check_delivered([replace(BEHIND, error=None)], durable=True)
