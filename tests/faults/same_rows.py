@@ -96,7 +96,11 @@ def _killed(site: Site, batches: int, kills: int, chance: random.Random, tell: T
                 return [f"{site.root.name}: exit code {code} after a kill of {victim}\n{engine.said[-2000:]}"]
         if chance.random() < 0.5:
             forget_spark_commit(site)
-    return _whole(site, tell)
+    problems = _whole(site, tell)
+    if not problems:
+        # Killed between two of its logs, Spark takes two files into one batch, so there may be fewer.
+        tell(batches)
+    return problems
 
 
 def _await(engine: EngineProcess, site: Site, batch: int | None, tell: Tell) -> int | None:
