@@ -37,6 +37,8 @@ _DELAY_US = 5 * _US
 _BEHIND = timedelta(seconds=60)
 """How far late rows are behind."""
 _AHEAD = timedelta(days=36_525)
+_NO_TIME, _FUTURE, _OF = 200, 350, 500
+"""Which rows of so many have no time, and one far ahead: few, for they cost their batch a job of its own."""
 
 SCHEMA = pa.schema({
     "time": pa.timestamp("us", "UTC"), "number": pa.int64(), "symbol": pa.string(), "price": pa.float64(),
@@ -115,9 +117,10 @@ def rows_of(count: int, *, seed: int, seconds: int) -> list[Row]:
     moments = sorted(_moment(chance, seconds * _US) for _ in range(count))
     found = []
     for number, at in enumerate(moments):
-        time, fate = _START + timedelta(microseconds=at), chance.random()
-        late = fate < 0.04 and at > 70 * _US
-        timely = None if fate > 0.98 else time + _AHEAD if fate > 0.96 else time
+        time = _START + timedelta(microseconds=at)
+        late = at > 70 * _US and chance.random() < 0.04
+        place = number % _OF
+        timely = None if place == _NO_TIME else time + _AHEAD if place == _FUTURE else time
         values = {"time": time - _BEHIND if late else timely, "number": number, **_values(chance)}
         found.append(Row(at=at, values=values, late=late))
     return found

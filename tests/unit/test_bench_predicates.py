@@ -7,7 +7,7 @@ import pytest
 from tests.unit.market_samples import small_market
 
 from weft.bench.predicates import Index, Predicate, Quantity, predicates
-from weft.bench.workloads import BenchQuery, Predicates, predicate_queries
+from weft.bench.workloads import BenchQuery, Predicates, predicate_queries, turnover
 from weft.errors import UserError
 from weft.query import CreateQuery, CreateStream, CreateTable, bind, parse, parse_select
 from weft.query.logical import Catalog
@@ -138,3 +138,23 @@ def test_low_sharing_repeats_nothing(size: int) -> None:
 def test_impossible_sizes_are_refused(workload: Predicates, size: int, said: str) -> None:
     with pytest.raises(UserError, match=said):
         predicate_queries(workload, size, MARKET)
+
+
+@pytest.mark.parametrize("size", [1, 4, 16])
+def test_a_regular_workload_that_changes_stays_regular(size: int) -> None:
+    few, count = round(size**0.5), 100
+    there = {one.name: one for one in predicate_queries(Predicates.REGULAR, size, MARKET)}
+    ever = set(there.values())
+    for number, (leaves, joins) in enumerate(turnover(size, count, MARKET), start=1):
+        del there[leaves]
+        there[joins.name] = joins
+        ever.add(joins)
+        if number % few == 0:
+            pairs = {(one.predicate, one.window) for one in there.values()}
+            tests, windows = ({pair[place] for pair in pairs} for place in (0, 1))
+            assert (len(pairs), len(tests), len(windows)) == (size, few, few)
+    assert len(there) == size
+    assert len({(one.predicate, one.window) for one in ever}) == size + count
+    # Predicates and windows alike, not one of them alone.
+    assert len({one.predicate for one in ever}) == few + -(-count // (2 * few))
+    assert len({one.window for one in ever}) >= few + count // (2 * few)

@@ -38,8 +38,6 @@ class ChurnResult:
     """How many batches of a run had a plan of their own."""
     calls_s: float
     """What the calls took."""
-    warm: int
-    """How many queries answered windows that had ended before they came."""
     compared: Comparison
     memory: MemoryOverTime | None
 
@@ -74,18 +72,17 @@ class _Bench:
 
     given: Input
     queries: Sequence[BenchQuery]
-    joining: Sequence[BenchQuery]
+    pairs: Sequence[tuple[str, BenchQuery]]
+    """Who leaves, and who joins in its place."""
     batches: int
-    seed: int
     last: Changes | None = None
 
     def run(self, *, changing: bool, keep: bool = False) -> float:
         """Run all batches; return the seconds from the start of the stream to its last result."""
         engine = engine_for(self.given, self.queries)
-        joining = list(reversed(self.joining)) if changing else []
         # The last batch has no next: who joins after it has nothing to do.
-        pairs = -(-len(joining) // max(1, self.batches - 1))
-        changes = Changes(engine, joining, pairs, self.seed)
+        at_once = -(-len(self.pairs) // max(1, self.batches - 1)) if changing else 0
+        changes = Changes(engine, iter(self.pairs), at_once)
         began = perf_counter()
         engine.run(on_batch=changes.note, keep=keep)
         seconds = perf_counter() - began
@@ -101,7 +98,7 @@ class _Bench:
             self.run(changing=True, keep=True)
         assert self.last is not None
         changes = self.last
-        known = {query.name: query for query in (*self.queries, *self.joining)}
+        known = {query.name: query for query in (*self.queries, *(joins for _, joins in self.pairs))}
         changed = [known[name] for name in changes.spans]
         return compare(
             self.given,
@@ -141,7 +138,7 @@ def run_churn(
     given = trades_input(spark, data, rows=rows, batches=batches, seed=seed, tables=tables)
     source = Workload(Predicates.REGULAR, collect(given), seed)
     several = source.queries(queries)
-    bench = _Bench(given, several, source.newcomers(queries, operations // 2), batches, seed)
+    bench = _Bench(given, several, source.turnover(queries, operations // 2), batches)
     turns = [
         ("without changes", lambda: bench.run(changing=False)),
         (f"with {operations:,}", lambda: bench.run(changing=True)),
@@ -152,8 +149,8 @@ def run_churn(
     compared = bench.compare(Check(check), console)
     over_time = None
     if memory_batches:
-        newcomers = source.newcomers(queries, 2 * memory_batches)
-        over_time = memory_over_time(given, several, newcomers, data, batches=memory_batches, console=console)
+        pairs = source.turnover(queries, 2 * memory_batches)
+        over_time = memory_over_time(given, several, pairs, data, batches=memory_batches, console=console)
     result = ChurnResult(
         queries=queries,
         rows=rows,
@@ -163,7 +160,6 @@ def run_churn(
         churned_s=taken[turns[1][0]],
         plans=measured.plans,
         calls_s=measured.calls_s,
-        warm=measured.warm,
         compared=compared,
         memory=over_time,
     )

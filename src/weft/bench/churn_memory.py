@@ -106,7 +106,7 @@ class MemoryOverTime:
 def memory_over_time(
     given: Input,
     queries: Sequence[BenchQuery],
-    joining: Sequence[BenchQuery],
+    pairs: Sequence[tuple[str, BenchQuery]],
     data: Path,
     *,
     batches: int,
@@ -116,7 +116,7 @@ def memory_over_time(
     """Run an hour of trades as many small batches, and look at memory now and then."""
     small = make_trades(given.spark, data, rows=batches * _ROWS_IN_BATCH, files=batches, seed=seed)
     engine = engine_for(replace(given, dataset=small, files_per_trigger=1), queries)
-    changes = Changes(engine, list(reversed(joining)), -(-len(joining) // batches), seed)
+    changes = Changes(engine, iter(pairs), -(-len(pairs) // batches), remembers=False)
     samples: list[Sample] = []
     every = max(1, batches // _SAMPLES)
     with progress(console) as bar:
@@ -129,7 +129,7 @@ def memory_over_time(
                 samples.append(
                     Sample(
                         batch=changes.batches,
-                        queries=len(changes.there),
+                        queries=len(engine.queries),
                         partials=engine.state_rows(),
                         jvm_mb=heap_in_use(given.spark),
                         python_mb=resident(),

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isqrt
 from pathlib import Path
-from random import Random
 
 import numpy as np
 from pyspark.sql import functions as F
@@ -22,7 +20,7 @@ from weft.bench.report import needs_matplotlib, publish
 from weft.bench.report_fragments import show_fragments
 from weft.bench.runs import Input
 from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE, PAPER_SPEEDUPS, Signatures, count_signatures
-from weft.bench.workloads import BenchQuery, Predicates, predicate_queries
+from weft.bench.workloads import BenchQuery, Predicates, predicate_queries, turnover
 from weft.spark.session import local_session
 
 _SAMPLE = 50_000
@@ -154,12 +152,9 @@ class Workload:
             several = tuple(replace(one, window=window) for one in several)
         return tuple(replace(one, name=f"new_{one.name}") for one in several)
 
-    def newcomers(self, size: int, count: int) -> tuple[BenchQuery, ...]:
-        """Return queries of another workload of the kind, with predicates and windows of its own, mixed."""
-        several = isqrt(max(4 * size, count - 1)) + 1
-        others = list(predicate_queries(self._workload, several**2, self._sample, seed=self._seed + 1))
-        Random(self._seed).shuffle(others)
-        return tuple(replace(one, name=f"new{number:04d}") for number, one in enumerate(others[:count]))
+    def turnover(self, size: int, count: int) -> tuple[tuple[str, BenchQuery], ...]:
+        """Return changes of a regular workload: who leaves, and who joins in its place."""
+        return tuple(turnover(size, count, self._sample, seed=self._seed))
 
     def count(self, sizes: Sequence[int], given: Input, console: Console) -> tuple[Signatures, ...]:
         """Return the paper's counts for several sizes."""

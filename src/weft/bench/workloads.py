@@ -1,7 +1,7 @@
 """The queries of the benches."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice, product
 from math import isqrt
@@ -101,6 +101,27 @@ def predicate_queries(
         return _filtered(list(product(predicates(few, market, seed=seed), _different(_windows(seed), few))))
     pairs = zip(predicates(count, market, seed=seed), _different(_windows(seed), count), strict=True)
     return _filtered(list(pairs))
+
+
+def turnover(size: int, count: int, market: Market, *, seed: int = 1) -> Iterator[tuple[str, BenchQuery]]:
+    """Yield so many changes of a regular workload that it stays one: who leaves, and who joins in its place.
+
+    In turn, a predicate and a window make way for new ones, in all of their queries, the oldest first.
+    """
+    Predicates.REGULAR.check(size)
+    few = isqrt(size)
+    several = few + -(-count // (2 * few))
+    tests, windows = predicates(several, market, seed=seed), _different(_windows(seed), several)
+    names = {place: f"q{number:04d}" for number, place in enumerate(product(range(few), repeat=2))}
+    for number, (turn, place) in enumerate(islice(product(range(2 * several), range(few)), count)):
+        # The predicates in use are `few` from the first on, and so are the windows.
+        first, of_windows = divmod(turn, 2)
+        old, new = (place + first + of_windows, first), (place + first + of_windows, first + few)
+        if not of_windows:
+            old, new = old[::-1], new[::-1]
+        names[new] = f"new{number:04d}"
+        test, window = tests[new[0]], windows[new[1]]
+        yield names.pop(old), replace(_filtered([(test, window)])[0], name=names[new])
 
 
 def _windows(seed: int) -> Iterator[Window]:

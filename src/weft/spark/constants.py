@@ -38,7 +38,7 @@ class Constants:
         """Return a number as a column."""
         # Two equal entries per number: which of them is read depends on the row, so nothing is folded.
         place = 2 * self._places[name]
-        return F.get(F.col(_NUMBERS), F.when(F.col(self._anchor).isNull(), place).otherwise(place + 1))
+        return F.expr(f"get({_NUMBERS}, if({self._anchor} IS NULL, {place}, {place + 1}))")
 
     def whole(self, name: str) -> Column:
         """Return an array as a column."""

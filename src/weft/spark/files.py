@@ -4,11 +4,11 @@ import json
 from typing import Any
 from urllib.parse import unquote
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from weft.query.logical import ColumnDef
+from weft.spark.gateway import java_class
 from weft.spark.schemas import column_defs
 
 _FORMATS = "org.apache.spark.sql.execution.datasources"
@@ -56,30 +56,30 @@ def two_files(batch: DataFrame) -> list[str]:
 
 def stored_columns(spark: SparkSession, format: str, path: str) -> tuple[ColumnDef, ...]:
     """Return the columns that a Parquet or ORC file says it has; only its footer is read."""
-    place = _java(spark, "org.apache.hadoop.fs.Path")(path)
+    place = java_class("org.apache.hadoop.fs.Path")(path)
     schema = _parquet_schema(spark, place) if format == "parquet" else _orc_schema(spark, place)
     return column_defs(StructType.fromJson(json.loads(schema.json())))
 
 
 def _parquet_schema(spark: SparkSession, place: Any) -> Any:
-    file = _java(spark, "org.apache.parquet.hadoop.util.HadoopInputFile").fromPath(place, _hadoop(spark))
-    reader = _java(spark, "org.apache.parquet.hadoop.ParquetFileReader").open(file)
+    file = java_class("org.apache.parquet.hadoop.util.HadoopInputFile").fromPath(place, _hadoop(spark))
+    reader = java_class("org.apache.parquet.hadoop.ParquetFileReader").open(file)
     try:
         stored = reader.getFooter().getFileMetaData().getSchema()
     finally:
         reader.close()
-    converter = _java(spark, f"{_FORMATS}.parquet.ParquetToSparkSchemaConverter")
+    converter = java_class(f"{_FORMATS}.parquet.ParquetToSparkSchemaConverter")
     return converter(spark._jsparkSession.sessionState().conf()).convert(stored)
 
 
 def _orc_schema(spark: SparkSession, place: Any) -> Any:
-    orc = _java(spark, "org.apache.orc.OrcFile")
+    orc = java_class("org.apache.orc.OrcFile")
     reader = orc.createReader(place, orc.readerOptions(_hadoop(spark)))
     try:
         stored = reader.getSchema()
     finally:
         reader.close()
-    return _java(spark, f"{_FORMATS}.orc.OrcUtils").toCatalystSchema(stored)
+    return java_class(f"{_FORMATS}.orc.OrcUtils").toCatalystSchema(stored)
 
 
 def first_line(spark: SparkSession, path: str) -> str:
@@ -87,11 +87,11 @@ def first_line(spark: SparkSession, path: str) -> str:
     files, place = _opened(spark, path)
     stream = files.open(place)
     try:
-        codecs = _java(spark, "org.apache.hadoop.io.compress.CompressionCodecFactory")(_hadoop(spark))
+        codecs = java_class("org.apache.hadoop.io.compress.CompressionCodecFactory")(_hadoop(spark))
         codec = codecs.getCodec(place)
         text = stream if codec is None else codec.createInputStream(stream)
-        characters = _java(spark, "java.io.InputStreamReader")(text, "UTF-8")
-        return str(_java(spark, "java.io.BufferedReader")(characters).readLine() or "")
+        characters = java_class("java.io.InputStreamReader")(text, "UTF-8")
+        return str(java_class("java.io.BufferedReader")(characters).readLine() or "")
     finally:
         stream.close()
 
@@ -101,7 +101,7 @@ def length(spark: SparkSession, path: str) -> tuple[int, int]:
     files, place = _opened(spark, path)
     stream = files.open(place)
     try:
-        read = _java(spark, "org.apache.commons.io.IOUtils").consume(stream)
+        read = java_class("org.apache.commons.io.IOUtils").consume(stream)
     finally:
         stream.close()
     return int(read), int(files.getFileStatus(place).getLen())
@@ -109,13 +109,8 @@ def length(spark: SparkSession, path: str) -> tuple[int, int]:
 
 def _opened(spark: SparkSession, path: str) -> tuple[Any, Any]:
     """Return the file system that a path is on, and the path."""
-    place = _java(spark, "org.apache.hadoop.fs.Path")(path)
+    place = java_class("org.apache.hadoop.fs.Path")(path)
     return place.getFileSystem(_hadoop(spark)), place
-
-
-def _java(spark: SparkSession, name: str) -> Any:
-    """Return a class; asking for it package by package would take as many round trips."""
-    return JavaClass(name, spark.sparkContext._gateway._gateway_client)  # type: ignore[union-attr]
 
 
 def _hadoop(spark: SparkSession) -> Any:

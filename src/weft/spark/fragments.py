@@ -171,7 +171,7 @@ class FragmentCoder:
             name = f"__weft_cell{index}_{table}"
             self._joins.derive(table, name, partial(_table_part, columns))
             without_partner = sum(int(share[-1]) for _, _, share in columns)
-            parts.append(F.coalesce(F.col(name), F.lit(without_partner)))
+            parts.append(F.nvl(F.col(name), F.lit(without_partner)))
         return reduce(Column.__add__, parts) if parts else F.lit(0)
 
 
@@ -198,8 +198,8 @@ def _table_part(columns: Sequence[tuple[str, Attribute, Codes]], column: Callabl
 
 def _position(attribute: Attribute, value: Column) -> Column:
     """Return where a value stands: the search's answers −(m + 1) … m − 1 as 0 … 2m, and NULL last."""
-    place = search(attribute, value) + F.lit(len(attribute.points) + 1)
-    return F.coalesce(place, F.lit(attribute.positions - 1))
+    place = search(attribute, value) + (len(attribute.points) + 1)
+    return F.nvl(place, F.lit(attribute.positions - 1))
 
 
 def search(attribute: Attribute, value: Column) -> Column:

@@ -22,6 +22,7 @@ from weft.spark.constants import Constants
 from weft.spark.failures import Failures
 from weft.spark.fragments import NOBODYS, UNWANTED, FragmentCoder
 from weft.spark.functions import FunctionCalls
+from weft.spark.gateway import remember_functions
 from weft.spark.joins import Joins
 from weft.spark.layout import ROWS, Layout, Slot, lay_out
 from weft.spark.records import corrupt_column, is_corrupt
@@ -96,6 +97,7 @@ class BatchJob:
         tables: Mapping[str, StaticTable],
         functions: Mapping[str, Udf],
     ) -> None:
+        remember_functions()
         self.relations = plan.relations
         self.layout: Layout = lay_out(self.relations)
         self.coders = tuple(

@@ -5,16 +5,17 @@ from decimal import Context, Decimal
 
 import numpy as np
 import numpy.typing as npt
-from py4j.java_gateway import JavaObject, JVMView
-from pyspark import SparkContext
+from py4j.java_gateway import JavaObject
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from weft.predicates import All, Formula, Test, Values
 from weft.predicates.values import Cut, Point
 from weft.spark.columns import Translator
+from weft.spark.gateway import gateway, java_class
 from weft.types import DataType, Kind
 
+_SQL = "org.apache.spark.sql"
 _WHOLE = (Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
 _EXACT = Context(prec=100)
 _BUFFERS = {
@@ -52,39 +53,25 @@ def lookup(values: npt.NDArray[np.integer], place: Column) -> Column:
     The table is one block of memory for Spark. (As an array of objects it would be sent and printed number by
     number: 1.0 s a batch for 262,144 of them, instead of nothing to speak of.)
     """
-    jvm = _jvm()
-    sql = jvm.org.apache.spark.sql
-    block = sql.catalyst.expressions.UnsafeArrayData.fromPrimitiveArray(_java_array(values.astype(np.int32)))
-    type = sql.types.ArrayType(sql.types.DataType.fromDDL("int"), False)
-    constant = sql.catalyst.expressions.Literal(block, type)
-    return F.get(Column(sql.classic.ExpressionUtils.column(constant)), place)
+    array = _java_array(values.astype(np.int32))
+    block = java_class(f"{_SQL}.catalyst.expressions.UnsafeArrayData").fromPrimitiveArray(array)
+    type = java_class(f"{_SQL}.types.ArrayType")(java_class(f"{_SQL}.types.DataType").fromDDL("int"), False)
+    constant = java_class(f"{_SQL}.catalyst.expressions.Literal")(block, type)
+    return F.get(Column(java_class(f"{_SQL}.classic.ExpressionUtils").column(constant)), place)
 
 
 def _searched(values: npt.NDArray[np.generic]) -> Column:
     """Return an array as a constant that Spark can search without copying it for every row."""
-    return Column(_jvm().org.apache.spark.sql.functions.lit(_java_array(values)))
+    return Column(java_class(f"{_SQL}.functions").lit(_java_array(values)))
 
 
 def _java_array(values: npt.NDArray[np.generic]) -> JavaObject:
     """Return numbers as a Java array: their bytes cross to the JVM at once."""
     kind, view = _BUFFERS[values.dtype.name]
-    context = _context()
-    array = context._gateway.new_array(getattr(context._jvm, kind), len(values))  # type: ignore[union-attr]
+    array = gateway().new_array(java_class(kind), len(values))
     big_endian = bytearray(values.astype(values.dtype.newbyteorder(">")).tobytes())
-    getattr(_jvm().java.nio.ByteBuffer.wrap(big_endian), view)().get(array)
+    getattr(java_class("java.nio.ByteBuffer").wrap(big_endian), view)().get(array)
     return array
-
-
-def _jvm() -> JVMView:
-    jvm = _context()._jvm
-    assert jvm is not None
-    return jvm
-
-
-def _context() -> SparkContext:
-    context = SparkContext._active_spark_context
-    assert context is not None
-    return context
 
 
 def condition(formula: Formula, translate: Translator) -> Column:
