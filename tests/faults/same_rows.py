@@ -24,7 +24,7 @@ from tests.spark.awkward import DOUBLE_KEYS, QUERIES, cut, rows_of, shuffled, si
 _SECONDS = 300
 """How much event time the input covers."""
 _ROWS_PER_BATCH = 8
-_FEWEST_BATCHES = 30
+FEWEST_BATCHES = 30
 """With fewer, rows that are to be late might come before the watermark has passed them."""
 _LAST_LIFE = 12
 """How many batches, at least, are left for after the last kill."""
@@ -49,7 +49,7 @@ def same_rows(
 
     Rows that are to be late are left out of the single batch, where nothing can be late.
     """
-    fewest = max(_FEWEST_BATCHES, kills + _LAST_LIFE)
+    fewest = max(FEWEST_BATCHES, kills + _LAST_LIFE)
     if batches < fewest:
         raise ValueError(f"{batches} batches are too few for {kills} kills; take {fewest} or more")
     rows = rows_of(batches * _ROWS_PER_BATCH, seed=seed, seconds=_SECONDS)

@@ -1,4 +1,4 @@
-"""Hundreds of kills, damaged files and planted bugs, and a table of what came of them.
+"""Hundreds of kills, damaged files, planted bugs, one input cut in many ways: and what came of it all.
 
 python -m tests.faults.soak --kills 200 --seed 7
 """
@@ -29,6 +29,7 @@ from tests.faults.driver import EngineProcess, Producer
 from tests.faults.events import want
 from tests.faults.mutants import MUTANTS, forget_spark_commit, shown
 from tests.faults.oracle import Verdict
+from tests.faults.same_rows import FEWEST_BATCHES, same_rows
 from tests.faults.site import Site
 from tests.faults.trial import FOLLOW, Life, finish, live
 from tests.postgres.server import running_server
@@ -38,6 +39,10 @@ _CLEAN_EVERY = 20
 """Before each so many kills, a clean start: what recoveries are held against has the same load."""
 _LOOKED_AT = 10
 """After so many lives the results so far are looked at."""
+_BATCHES_PER_KILL = 5
+"""An input is cut into so many batches for each kill of the soak, to be compared with the same as one."""
+_KILLS_AMONG_BATCHES = 40
+"""One kill among those batches for so many of the soak."""
 _RATIO = 2.0
 """How much longer than a clean start a recovery may take."""
 
@@ -59,6 +64,10 @@ class Soak:
     caught: dict[str, bool] = field(default_factory=dict)
     requests: int = 0
     refused: list[str] = field(default_factory=list)
+    cut_into: int = 0
+    """How many batches an input was cut into, to be compared with the same as one."""
+    unlike: list[str] = field(default_factory=list)
+    """How the rows differed."""
 
     @property
     def recoveries(self) -> list[float]:
@@ -82,7 +91,7 @@ class Soak:
         """Whether all is as it must be."""
         well = self.verdict.exact and not self.problems and all(self.caught.values()) and not self.refused
         mended = all(one.outcome is not Outcome.BAD for one in self.damaged)
-        return well and mended and (self.ratio is None or self.ratio <= _RATIO)
+        return well and mended and not self.unlike and (self.ratio is None or self.ratio <= _RATIO)
 
 
 def soak(
@@ -109,6 +118,11 @@ def soak(
         _damage(found, site, root, chance, progress)
         _finish(found, site, guests)
         _plant(found, root, progress)
+        found.cut_into = max(FEWEST_BATCHES, _BATCHES_PER_KILL * kills)
+        few = max(1, kills // _KILLS_AMONG_BATCHES)
+        found.unlike = same_rows(
+            root / "cut", batches=found.cut_into, kills=few, seed=seed, progress=progress
+        )
     return found
 
 
@@ -217,6 +231,7 @@ def report(found: Soak) -> Table:
         "looks at results meanwhile": found.looks,
         "damaged files": ", ".join(f"{kind} {count}" for kind, count in outcomes.items()),
         "mutants caught": f"{sum(found.caught.values())} of {len(found.caught)} planted",
+        f"1 batch, {found.cut_into:,}, shuffled": f"{len(found.unlike)} differences",
         "clean start, median": f"{median(found.clean):.2f} s",
     }
     if found.ratio is not None:
@@ -248,6 +263,8 @@ def figures(found: Soak, *, seed: int) -> dict[str, Any]:
         "looks": found.looks,
         "damaged": dict(Counter(str(one.outcome) for one in found.damaged)),
         "mutants_caught": found.caught,
+        "cut_into": found.cut_into,
+        "unlike": found.unlike,
         "clean_start_s": found.clean,
         "recovery_s": found.recoveries,
         "recovery_ratio": found.ratio,
@@ -283,7 +300,7 @@ def main() -> None:
         given.json.write_text(json.dumps(figures(found, seed=given.seed), indent=2) + "\n")
     bad = [f"{one.how} {one.file}: {one.why}" for one in found.damaged if one.outcome is Outcome.BAD]
     missed = [f"not caught: {name}" for name, caught in found.caught.items() if not caught]
-    for problem in [*found.problems, *found.verdict.examples, *bad, *missed, *found.refused]:
+    for problem in [*found.problems, *found.verdict.examples, *bad, *missed, *found.refused, *found.unlike]:
         console.print(problem, markup=False)
     sys.exit(0 if found.passed else 1)
 

@@ -289,7 +289,7 @@ class Run:
                 clock=live.pipeline.clock,
                 batches=live.loop.batches,
                 queries=Counter(str(one.state) for one in list(live.ledger.registry)),
-                notices=(*live.notices, *_refusals(live.ledger)),
+                notices=(*live.notices, *self._declared.tables.notices(), *_refusals(live.ledger)),
             )
             for name, live in list(self.streams.items())
         }

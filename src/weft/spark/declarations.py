@@ -51,11 +51,18 @@ class Tables(Mapping[str, StaticTable]):
         """Why tables could not be read again, by name, until they can."""
         return {name: table.error for name, table in list(self._tables.items()) if table.error is not None}
 
+    def notices(self) -> list[str]:
+        """Return what is to be told of tables that could not be read again."""
+        return [f"table {name} keeps its old contents: {error}" for name, error in self.errors.items()]
+
     def refresh_due(self) -> None:
         """Before a batch: read again what was asked for or is due, and let go of what no job reads."""
         for name, table in list(self._tables.items()):
             if not table.refresh_if_due():
-                _LOG.warning("table %s keeps its old contents: %s", name, table.error)
+                # The reason may hold values of rows; it is told to those who ask.
+                _LOG.warning(
+                    "table %s keeps its old contents, for it cannot be read", name, extra={"table": name}
+                )
             table.sweep()
 
     def release(self) -> None:
