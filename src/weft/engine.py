@@ -11,31 +11,26 @@ from weft.handle import Query
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.query import (
-    CreateQuery,
-    CreateStream,
-    CreateTable,
-    bind,
-    check,
-    parse,
-    parse_duration,
-    parse_select,
-)
-from weft.query.logical import LogicalQuery, Source, StreamDef, TableDef, TimeUnit
+from weft.query import bind, check, parse, parse_duration, parse_select
+from weft.query.logical import LogicalQuery, StreamDef, TableDef, TimeUnit
+from weft.query.statements import CreateQuery, CreateStream, CreateTable
 from weft.runtime.clock import Clock
 from weft.runtime.control import Control
 from weft.runtime.explaining import explain_stream
+from weft.runtime.info import QueryInfo, cannot_run
 from weft.runtime.loop import Trigger
 from weft.runtime.pipeline import Pipeline
 from weft.runtime.registry import QueryState, Registered
 from weft.runtime.results import result_schema
 from weft.runtime.run import MakeSink, OnBatch, Run, RunOptions
 from weft.runtime.status import EngineStatus
+from weft.runtime.subscribers import Subscribers
 from weft.sinks import Sink
 from weft.spark.columns import Udf
 from weft.spark.declarations import Declarations
 from weft.spark.plain import run_plain
 from weft.spark.session import local_session, utc
+from weft.spark.sources import frame_or_files
 
 
 class Engine:
@@ -65,7 +60,7 @@ class Engine:
         self._limits = limits
         self._declared = Declarations(lambda: self.spark)
         self._queries: dict[str, Query] = {}
-        self._subscribers: dict[str, list[Callable[[pa.Table], None]]] = {}
+        self._subscribers = Subscribers()
         self._retired: set[str] = set()
         """The queries removed in this run: their names stay theirs, for results are kept by name."""
         self._run: Run | None = None
@@ -88,6 +83,11 @@ class Engine:
         """The engine's queries by name."""
         return self._queries
 
+    @property
+    def unbound(self) -> Mapping[str, QueryInfo]:
+        """Queries that the checkpoint knows and that cannot be bound any more, by name."""
+        return {} if self._running is None else self._running.unbound
+
     def stream(
         self,
         name: str,
@@ -100,7 +100,7 @@ class Engine:
         format: str = "parquet",
     ) -> None:
         """Declare a stream: a DataFrame (streaming, or static for a single batch) or a folder of files."""
-        frame, files = _source(source, format)
+        frame, files = frame_or_files(source, format)
         declared = StreamDef(
             name=name,
             columns=(),
@@ -121,7 +121,7 @@ class Engine:
         refresh: str | None = None,
     ) -> None:
         """Declare a static table: a DataFrame, or a file or folder; `refresh` has it read again so often."""
-        frame, files = _source(source, format)
+        frame, files = frame_or_files(source, format)
         period = None if refresh is None else parse_duration(refresh)
         self._declared.table(TableDef(name=name, source=files, refresh_ms=period), frame=frame)
 
@@ -156,6 +156,8 @@ class Engine:
 
     def remove(self, name: str) -> None:
         """Remove a query; while the stream runs, it ends with the current batch."""
+        if self._running is not None and self._running.forget(name):
+            return  # It gave nothing in this run: its name is free.
         query = self._known(name)
         if self._running is not None:
             # One that a workload names must be remembered, or the next start would bring it back.
@@ -163,6 +165,7 @@ class Engine:
             forgotten = entry is None or entry.live
             self._running.leave(query.logical, None if forgotten else QueryState.DROPPED)
             self._retired.add(name)
+        self._subscribers.forget(name)
         del self._queries[name]
 
     def pause(self, name: str) -> None:
@@ -208,13 +211,18 @@ class Engine:
         sinks: Iterable[Sink | MakeSink] = (),
         on_batch: OnBatch | None = None,
         keep: bool = True,
+        quarantine: str | Path | None = None,
+        late: str | Path | None = None,
     ) -> None:
         """Process all data there is and stop.
 
         Without a checkpoint every window is closed at the end; with one, open windows wait for the next run
         unless `flush` is set.
         """
-        self.start(out=out, checkpoint=checkpoint, sinks=sinks, on_batch=on_batch, keep=keep, follow=False)
+        self.start(
+            out=out, checkpoint=checkpoint, sinks=sinks, on_batch=on_batch, keep=keep, quarantine=quarantine,
+            late=late, follow=False,
+        )  # fmt: skip
         ended = False
         try:
             ended = self.wait()
@@ -260,7 +268,7 @@ class Engine:
             self._declared,
             options,
             bind=self._bind,
-            tell=self._tell,
+            tell=self._subscribers.tell,
             on_batch=on_batch,
             control=Control(self),
         )
@@ -270,7 +278,7 @@ class Engine:
                 self._run.start(name, self._queries_of(name))
             for query in self._run.known():
                 self._queries.setdefault(query.name, Query(self, query))
-            self._run.accept_requests()
+            self._run.begin()
         except BaseException:
             self.stop()
             raise
@@ -311,9 +319,9 @@ class Engine:
         return result_schema(query).empty_table() if found is None else found
 
     def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
-        """Have a function called with each batch's new results of a query."""
+        """Have a function called with each batch's new results of a query; what it raises is logged."""
         self._known(name)
-        self._subscribers.setdefault(name, []).append(call)
+        self._subscribers.add(name, call)
 
     def clock(self, stream: str) -> Clock:
         """Return the watermark and row counts of a stream."""
@@ -352,12 +360,11 @@ class Engine:
         return None if live is None else live.pipeline
 
     def _add(self, written: CreateQuery) -> Query:
-        if written.name in self._queries:
-            raise EngineError(
-                f'there is a query "{written.name}" already; remove it first or choose another name'
-            )
-        if self._running is not None and written.name in self._retired:
-            raise EngineError(f'there was a query "{written.name}" in this run; choose another name')
+        name = written.name
+        if name in self._queries or name in self.unbound:
+            raise EngineError(f'there is a query "{name}" already; remove it first or choose another name')
+        if self._running is not None and name in self._retired:
+            raise EngineError(f'there was a query "{name}" in this run; choose another name, or start anew')
         logical = self._bound(written)
         self._check_room(logical)
         query = Query(self, logical)
@@ -384,16 +391,8 @@ class Engine:
         return self._running
 
     def _known(self, name: str) -> Query:
+        if name in self.unbound:
+            raise cannot_run(self.unbound[name])
         if name not in self._queries:
             raise UnknownName(f'unknown query "{name}"{suggestion(name, self._queries)}')
         return self._queries[name]
-
-    def _tell(self, name: str, rows: pa.Table) -> None:
-        for call in self._subscribers.get(name, ()):
-            call(rows)
-
-
-def _source(source: DataFrame | str | Path, format: str) -> tuple[DataFrame | None, Source | None]:
-    if isinstance(source, DataFrame):
-        return source, None
-    return None, Source(format=format, options=(("path", str(source)),))

@@ -3,7 +3,6 @@
 All patches of Weft's code are in this file: when the code moves, only this file follows.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,13 +14,15 @@ from uuid import uuid4
 from tests.faults.events import Events, write_files
 from tests.faults.oracle import Verdict
 from tests.faults.site import Site
+from weft.runtime.delivered import Note, Notes
+from weft.storage import LocalFolder
 
 PROMPT = "prompt"
 """Not a bug: results are written after each batch and snapshots taken often, so there is more to kill."""
 
 Undo = Callable[[], None]
-Run = Callable[[Site, str | None, bool], bool]
-"""Runs an engine with a bug (or None) over all input, closes windows if told; says whether it ended well."""
+Run = Callable[[Site, str | None, bool], str]
+"""Runs an engine with a bug (or None) over all input, closes windows if told; says what it failed with."""
 _FILES = 10
 
 
@@ -31,8 +32,18 @@ class Mutant:
 
     says: str
     plant: Callable[[], Sequence[Undo]]
+    shows: str = ""
+    """The count of the oracle that tells of it."""
+    refusal: str = ""
+    """What an engine says that notices it by itself, for bugs that do not come as far as the oracle."""
     between: Callable[[Site], None] = lambda site: None
     """What happens between two runs: that which a crash would leave."""
+
+    def caught(self, failure: str, verdict: Verdict) -> bool:
+        """Say whether the bug was seen as what it is: any other failure is no proof."""
+        if self.refusal:
+            return self.refusal in failure
+        return not failure and verdict.counts[self.shows] > 0
 
 
 def forget_delivery(site: Site) -> None:
@@ -42,8 +53,8 @@ def forget_delivery(site: Site) -> None:
     # A commit is removed only after its delivery was noted: the note cannot have been older than that.
     while known in at_hand:
         known -= 1
-    for path in [*site.checkpoint.glob("*/delivered.json"), *site.checkpoint.glob("*/delivered/*")]:
-        path.write_text(json.dumps({"commit": known}))
+    for path in site.checkpoint.glob("*/delivered/*"):
+        Notes(LocalFolder(path.parent)).write(path.name, Note(commit=known))
 
 
 def forget_spark_commit(site: Site) -> None:
@@ -53,15 +64,14 @@ def forget_spark_commit(site: Site) -> None:
         last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
 
-def shown(name: str | None, site: Site, run: Run) -> tuple[bool, Verdict]:
-    """Run twice with a bug (None: without); return whether both ended well, and how results differ."""
+def shown(name: str | None, site: Site, run: Run) -> tuple[str, Verdict]:
+    """Run twice with a bug (None: without); return what a run failed with, and how results differ."""
     events = Events(seed=11)
     write_files(site.input, events, _FILES)
-    ended = run(site, name, False)
+    failure = run(site, name, False)
     (forget_both if name is None else MUTANTS[name].between)(site)
     write_files(site.input, events, _FILES, first=_FILES)
-    ended = run(site, name, True) and ended
-    return ended, site.judged()
+    return failure or run(site, name, True), site.judged()
 
 
 def forget_both(site: Site) -> None:
@@ -171,7 +181,7 @@ def _without_last_block() -> list[Undo]:
 def _replay_as_new() -> list[Undo]:
     def forgetful(begin: Callable[..., None], ledger: Any, **named: Any) -> None:
         begin(ledger, **named)
-        ledger.batch = -1
+        ledger.batch -= ledger.batch >= 0
 
     return [_wrap("weft.runtime.ledger", "Ledger.__init__", forgetful)]
 
@@ -180,17 +190,26 @@ MUTANTS = {
     "no-dedup": Mutant(
         says="the Parquet sink keeps what an earlier run delivered beyond its note",
         plant=_keep_delivered_files,
+        shows="repeated",
         between=forget_delivery,
     ),
-    "end-off-by-one": Mutant(says="a window holds its own end", plant=_end_one_later),
-    "early-watermark": Mutant(says="the watermark is one batch early", plant=_watermark_of_the_next_batch),
-    "commit-after-spark": Mutant(
-        says="Spark commits a batch before it is written", plant=_commit_after_spark
+    "end-off-by-one": Mutant(says="a window holds its own end", plant=_end_one_later, shows="wrong"),
+    "early-watermark": Mutant(
+        says="the watermark is one batch early", plant=_watermark_of_the_next_batch, shows="lost"
     ),
-    "dropped-block": Mutant(says="a restart forgets the last block", plant=_without_last_block),
+    "commit-after-spark": Mutant(
+        says="Spark commits a batch before it is written",
+        plant=_commit_after_spark,
+        refusal="is missing; restore it, or start a new checkpoint",
+        between=forget_delivery,
+    ),
+    "dropped-block": Mutant(
+        says="a restart forgets the last block", plant=_without_last_block, shows="wrong"
+    ),
     "replay-as-new": Mutant(
         says="a batch that comes again is aggregated again",
         plant=_replay_as_new,
+        shows="twice",
         between=forget_spark_commit,
     ),
 }

@@ -204,17 +204,17 @@ def _finish(found: Soak, site: Site, guests: Churn | None) -> None:
 def _plant(found: Soak, root: Path, progress: Progress) -> None:
     task = progress.add_task("planted bugs", total=len(MUTANTS) + 1)
     for name in (None, *MUTANTS):
-        ended, verdict = shown(name, Site.made(root / f"mutant-{name}"), _whole)
+        failure, verdict = shown(name, Site.made(root / f"mutant-{name}"), _whole)
         if name is not None:
-            found.caught[name] = not (ended and verdict.exact)
-        elif not (ended and verdict.exact):
-            found.problems.append(f"without a planted bug: ended well {ended}, {verdict}")
+            found.caught[name] = MUTANTS[name].caught(failure, verdict)
+        elif failure or not verdict.exact:
+            found.problems.append(f"without a planted bug: {failure[-2000:]}\n{verdict}")
         progress.advance(task)
 
 
-def _whole(site: Site, mutant: str | None, flush: bool) -> bool:
-    code, _ = finish(site, mutant=mutant, flush=flush)
-    return code == 0
+def _whole(site: Site, mutant: str | None, flush: bool) -> str:
+    code, said = finish(site, mutant=mutant, flush=flush)
+    return "" if code == 0 else f"exit code {code}\n{said}"
 
 
 def report(found: Soak) -> Table:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.faults import damage, mutants
+from tests.faults import damage
 from tests.faults.damage import DAMAGES, Damaged, Outcome
 from tests.faults.disk import filled, small_disk
 from tests.faults.events import Events, write_files
@@ -117,16 +117,16 @@ def test_all_rows_are_accounted_for(spark: SparkSession, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", [None, *MUTANTS])
 def test_every_planted_bug_is_seen(spark: SparkSession, tmp_path: Path, name: str | None) -> None:
-    def whole(site: Site, mutant: str | None, flush: bool) -> bool:
+    def whole(site: Site, mutant: str | None, flush: bool) -> str:
         try:
             run(spark, site, flush=flush, mutant=mutant)
-        except WeftError:
-            return False
-        return True
+        except WeftError as error:
+            return str(error)
+        return ""
 
-    ended, verdict = shown(name, Site.made(tmp_path / "site", files_per_batch=2), whole)
+    failure, verdict = shown(name, Site.made(tmp_path / "site"), whole)
     if name is None:
-        assert ended
+        assert not failure
         assert verdict.exact, verdict
     else:
-        assert not (ended and verdict.exact), mutants.MUTANTS[name].says
+        assert MUTANTS[name].caught(failure, verdict), f"{MUTANTS[name].says}: {failure} {verdict}"

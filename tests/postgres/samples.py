@@ -9,6 +9,8 @@ import pyarrow as pa
 from weft.sinks import Limits, PostgresSink, with_keys
 
 MOMENT = pa.timestamp("us", "UTC")
+COLUMNS = "window_start timestamptz, window_end timestamptz, symbol text, n bigint"
+"""Of the table of a result."""
 FAST = Limits(first_retry_s=0.01, longest_retry_s=0.05)
 
 
@@ -41,3 +43,11 @@ def started(dsn: str, after: int = -1, origin: str = "c1") -> PostgresSink:
     sink = PostgresSink(dsn)
     sink.resume(after, origin=origin)
     return sink
+
+
+def fail_at(dsn: str, table: str, condition: str) -> None:
+    """Make a table of which no row can be inserted, for a trigger raises a condition."""
+    ask(dsn, f"CREATE TABLE {table} ({COLUMNS})")
+    body = f"BEGIN RAISE {condition}; END"
+    ask(dsn, f"CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS '{body}'")
+    ask(dsn, f"CREATE TRIGGER no BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION no()")

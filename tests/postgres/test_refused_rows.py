@@ -8,14 +8,12 @@ import time
 import pyarrow as pa
 import pytest
 
-from tests.postgres.samples import FAST, MOMENT, ask, keyless, result, rows, started
+from tests.postgres.samples import COLUMNS, FAST, MOMENT, ask, fail_at, keyless, result, rows, started
 from weft.sinks import Delivery, PostgresSink, with_keys
-
-CHECKED = "window_start timestamptz, window_end timestamptz, symbol text, n bigint CHECK (n < 100)"
 
 
 def test_refused_rows_are_set_aside_and_the_others_arrive(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
-    ask(dsn, f"CREATE TABLE a ({CHECKED})")
+    ask(dsn, f"CREATE TABLE a ({COLUMNS} CHECK (n < 100))")
     bad = {7: 4711, 8: 4712, 30: 4713}
     delivery = Delivery(PostgresSink(dsn), origin="c1", limits=FAST)
     with caplog.at_level(logging.DEBUG):
@@ -101,9 +99,7 @@ def test_times_far_away_arrive_as_they_are(dsn: str) -> None:
 
 
 def test_what_is_not_about_values_is_tried_again(dsn: str) -> None:
-    ask(dsn, "CREATE TABLE a (window_start timestamptz, window_end timestamptz, symbol text, n bigint)")
-    ask(dsn, "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE deadlock_detected; END'")
-    ask(dsn, "CREATE TRIGGER no BEFORE INSERT ON a FOR EACH ROW EXECUTE FUNCTION no()")
+    fail_at(dsn, "a", "deadlock_detected")
     delivery = Delivery(PostgresSink(dsn), origin="c1", limits=FAST)
     delivery.offer(0, {"a": keyless(result((1, "A", 1)))})
     deadline = time.monotonic() + 30

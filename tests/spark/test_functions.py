@@ -1,8 +1,13 @@
-"""Every function of the language means what it means in Spark SQL."""
+"""Functions of the language mean what they mean in Spark SQL; registered ones harm only their queries."""
+
+from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 
+import weft
+from tests.spark.trades import Feed, counted
+from tests.spark.trades import stream as declare
 from weft.expression import Call, walk
 from weft.query import bind, parse_select
 from weft.query.functions import FUNCTIONS
@@ -112,3 +117,37 @@ def test_a_branch_that_is_not_taken_does_not_fail(spark: SparkSession, stream: S
     failed = Translator().failure(expression_of("CASE WHEN i > 0 THEN i / 0 ELSE i END", stream))
     assert failed is not None
     assert [bool(row[0]) for row in spark.table("t").select(failed).collect()] == [True, False, False]
+
+
+def test_a_function_that_refuses_columns_fails_only_its_queries(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    """`fits` takes one column; in the second run, it takes none."""
+
+    def refuses(column: Column) -> Column:
+        raise LookupError("no such model")
+
+    count = "SELECT count(*) AS n FROM trades [RANGE '10 s']"
+    texts = {
+        "good": count,
+        "in_where": f"{count} WHERE fits(symbol, price)",
+        "in_select": "SELECT fits(count(*), 1) AS n FROM trades [RANGE '10 s']",
+        "later": f"{count} WHERE fits(vol > 0)",
+    }
+    found: dict[float, int] = {}
+    for number, fits in enumerate((lambda column: column, refuses)):
+        engine = weft.Engine(spark)
+        feed.at(*((1, 12) if number == 0 else (23, 34)))
+        declare(engine, spark, feed.folder)
+        engine.function("fits", fits)
+        queries = {name: engine.add(text, name=name) for name, text in texts.items()}
+        engine.start(checkpoint=tmp_path / "checkpoint")
+        engine.process_available()
+        errors = {name: one.error for name, one in queries.items() if one.state == "failed"}
+        assert list(errors) == ["in_where", "in_select", "later"][: 2 + number]
+        for name in ("in_where", "in_select"):
+            assert "takes 1 positional argument but 2 were given" in str(errors[name])
+        assert errors.get("later") == ("LookupError: no such model" if number else None)
+        engine.stop()
+        found |= counted(queries["good"].results())
+    assert found == {10: 1, 20: 1, 30: 1}

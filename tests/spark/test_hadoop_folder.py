@@ -1,6 +1,7 @@
 """Folders that Hadoop reaches; here, through its client for local files."""
 
 import os
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,9 +10,13 @@ from pyspark.sql import SparkSession
 
 import weft
 from tests.spark.trades import Feed, counted, stream
-from weft.errors import InUse
+from tests.unit.checkpoint_samples import GROUPING, commit, one_row, starts, wrote
+from tests.unit.state_samples import Row, block
+from weft.errors import DamagedFile, InUse
+from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.info import read_registry
-from weft.storage import open_folder
+from weft.runtime.registry import Registry
+from weft.storage import lock, open_folder
 from weft.storage.hadoop import HadoopFolder
 from weft.storage.lock import Lock, holder
 from weft.storage.mailbox import Mailbox, Reply
@@ -76,13 +81,106 @@ def test_a_file_whose_bytes_changed_is_told(folder: HadoopFolder, tmp_path: Path
     # Hadoop keeps checksums of local files, and finds out.
     folder.write("x", b"0123456789")
     (tmp_path / "deep" / "folder" / "x").write_bytes(b"0123456780")
-    with pytest.raises(OSError, match="deep/folder/x"):
+    with pytest.raises(DamagedFile, match="deep/folder/x is damaged: it is not as it was written"):
         folder.read("x")
+
+
+def test_a_file_and_its_folder_are_on_the_disk(
+    folder: HadoopFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda one: found.append(os.readlink(f"/proc/self/fd/{one}")))
+    folder.write("x", b"1")
+    deep = tmp_path / "deep"
+    within = [str(deep / "folder" / name) for name in ("x", ".x.crc", "")]
+    assert found == [str(tmp_path), str(deep), *within[:2], str(deep / "folder")]
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_snapshot_and_a_note_that_are_damaged_are_done_without(
+    folder: HadoopFolder, tmp_path: Path
+) -> None:
+    checkpoint = Checkpoint(folder)
+    wrote(checkpoint, *map(one_row, (0, 10, 20)))
+    for number, starting in enumerate([(0,), (0, 10)]):
+        rows = block([Row(start, None, None, None, None) for start in starting])
+        checkpoint.snapshot(commit(number), Registry(), {(GROUPING, 0): rows})
+    checkpoint.prune(1)
+    checkpoint.set_delivered("parquet", 1)
+    place = tmp_path / "deep" / "folder"
+    _flip(place / "snapshots" / "000000001")
+    _flip(place / "delivered" / "parquet")
+    assert starts(folder) == [[0], [10], [20]]
+    assert checkpoint.delivered("parquet") == 0
+    _flip(place / "commits" / "000000002")
+    with pytest.raises(DamagedFile, match="commits/000000002 is damaged"):
+        starts(folder)
+
+
+KEEPING = """
+package weft.tests;
+
+public class Keeping extends org.apache.hadoop.fs.RawLocalFileSystem {
+    public java.net.URI getUri() { return java.net.URI.create("keeping:///"); }
+
+    public boolean rename(org.apache.hadoop.fs.Path from, org.apache.hadoop.fs.Path to)
+            throws java.io.IOException {
+        return !exists(to) && super.rename(from, to);
+    }
+}
+"""
+"""A file system whose renames replace nothing, and which Hadoop has no FileContext for."""
+
+
+@pytest.fixture
+def keeping(spark: SparkSession, tmp_path: Path) -> HadoopFolder:
+    """Return a folder of such a file system."""
+    found = open_folder(f"keeping://{tmp_path}/folder", lambda: spark)
+    assert isinstance(found, HadoopFolder)
+    compiler = spark._jvm.org.codehaus.janino.SimpleCompiler()  # type: ignore[union-attr,operator]
+    compiler.setParentClassLoader(found._conf.getClassLoader())
+    compiler.cook(KEEPING)
+    found._conf.setClassLoader(compiler.getClassLoader())
+    found._conf.set("fs.keeping.impl", "weft.tests.Keeping")
+    return found
+
+
+def test_a_file_is_replaced_where_a_rename_replaces_nothing(keeping: HadoopFolder) -> None:
+    for data in (b"first", b"second", b"third"):
+        keeping.write("x", data, replace=True)
+        assert (keeping.names(), keeping.read("x")) == (["x"], data)
+    with pytest.raises(FileExistsError, match="folder/x"):
+        keeping.write("x", b"fourth")
+    assert [name for name in keeping._listed() if name != "x"] == []
+
+
+def test_a_lock_is_renewed_where_a_rename_replaces_nothing(
+    keeping: HadoopFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "RENEWED_SECONDS", 0.01)
+    own = Lock(keeping)
+    first = holder(keeping)
+    assert first is not None
+    deadline = time.monotonic() + 60
+    while (later := holder(keeping)) is None or later == first:
+        assert time.monotonic() < deadline
+    assert later.id == first.id
+    # One that is gone, for a renewal failed halfway, is taken again.
+    keeping.delete("lock.json")
+    while holder(keeping) is None:
+        assert time.monotonic() < deadline
+    own.release()
+    assert holder(keeping) is None
 
 
 def test_what_cannot_be_written_is_told_and_leaves_nothing(folder: HadoopFolder, tmp_path: Path) -> None:
     folder.write("file", b"1")
-    with pytest.raises(OSError, match="folder/file/x"):
+    with pytest.raises(OSError, match="folder/file"):
         folder.folder("file").write("x", b"2")
     assert folder.names() == ["file"]
 

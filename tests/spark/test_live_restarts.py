@@ -197,6 +197,38 @@ def test_a_lifetime_goes_on_after_a_restart(runs: Restarted) -> None:
     assert runs.written("short") == {5: 1, 10: 1, 15: 2, 20: 2, 25: 2, 30: 2}
 
 
+def test_a_live_query_that_does_not_fit_any_more_can_be_dropped(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.at(1, 12)
+
+    def start(nodes: int) -> weft.Engine:
+        engine = weft.Engine(spark, limits=weft.Limits(expression_nodes=nodes))
+        stream(engine, spark, feed.folder)
+        engine.add(TUMBLING, name="q")
+        engine.start(checkpoint=tmp_path / "checkpoint")
+        engine.process_available()
+        return engine
+
+    engine = start(100)
+    engine.add(OTHER, name="live")
+    engine.stop()
+    engine = start(2)
+    try:
+        assert (list(engine.queries), list(engine.unbound)) == (["q"], ["live"])
+        for call in (engine.resume, engine.pause, engine.results):
+            with pytest.raises(weft.EngineError, match=r"query live does not fit .*\n.*expression_nodes = 2"):
+                call("live")
+        with pytest.raises(weft.EngineError, match='there is a query "live" already'):
+            engine.add(TUMBLING, name="live")
+        engine.remove("live")
+        assert engine.unbound == {}
+        assert [one.name for one in read_registry(tmp_path / "checkpoint")] == ["q"]
+        assert engine.add(TUMBLING, name="live").state == "running"
+    finally:
+        engine.stop()
+
+
 def test_a_stream_that_only_a_live_query_asks_for_comes_back(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

@@ -17,12 +17,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import weft
 from tests.spark.bad_rows import SECOND, Judge, declared
+from tests.spark.trades import Feed
+from tests.spark.trades import stream as trades
 from weft.query.logical import StreamDef, TimeUnit
+from weft.runtime.aside import Aside, part_of
 from weft.runtime.clock import RowCounts
 from weft.spark.quarantine import batch_of, stream_folder, write_set_aside
 from weft.spark.schemas import column_defs
 from weft.spark.sources import open_static
+from weft.storage import LocalFolder
 
 FUTURE = 10_000
 DELAY = 10
@@ -235,12 +240,15 @@ def test_a_record_of_csv_has_as_many_values_as_there_are_columns(spark: SparkSes
     ]
 
 
-def test_a_batch_that_comes_again_replaces_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+def unused(spark: SparkSession, *reasons: str) -> DataFrame:
+    """Return rows that are not aggregated, for some reasons."""
     schema = "reason string, event_time timestamp, source string, position bigint, row string"
+    return spark.createDataFrame([(reason, None, None, None, reason) for reason in reasons], schema)
 
+
+def test_a_batch_that_comes_again_replaces_its_rows(spark: SparkSession, tmp_path: Path) -> None:
     def rows(*reasons: str) -> DataFrame:
-        data = [(reason, None, None, None, reason) for reason in reasons]
-        return spark.createDataFrame(data, schema)
+        return unused(spark, *reasons)
 
     place = (tmp_path / "kept").as_uri()
     for batch, reasons in ((0, ["a"]), (1, ["b", "late", "c"]), (1, ["d"])):
@@ -256,6 +264,53 @@ def test_a_batch_that_comes_again_replaces_its_rows(spark: SparkSession, tmp_pat
     ]  # fmt: skip
     assert sorted(filter(None, map(str, map(batch_of, os.listdir(folder))))) == ["0", "1", "2"]
     assert batch_of("_SUCCESS") is None
+
+
+def test_rows_are_on_the_disk_before_they_are_counted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda one: found.append(os.readlink(f"/proc/self/fd/{one}")))
+    kept = tmp_path / "kept"
+    aside = Aside(stream="s", quarantine=LocalFolder(kept), late=None)
+    aside.keep(lambda: unused(spark, "a"), RowCounts(no_time=1), batch=7)
+    stream, batch = kept / "stream=s", kept / "stream=s" / "batch=000000007"
+    (part,) = batch.glob("part-*.parquet")
+    assert {str(part), str(batch)} <= set(found)
+    # What leads there is too, beginning at what was there before.
+    assert found[:2] == [str(tmp_path), str(kept)]
+    assert found[-1] == str(stream)
+
+
+def test_runs_on_other_checkpoints_leave_one_anothers_rows(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.at(12)
+    feed.at(3)
+    for checkpoint in (tmp_path / "checkpoint", None):
+        engine = weft.Engine(spark)
+        trades(engine, spark, feed.folder)
+        engine.add("SELECT count(*) AS n FROM trades [RANGE '10 s']", name="q")
+        engine.start(checkpoint=checkpoint, late=tmp_path / "late", follow=False)
+        engine.wait()
+        engine.stop()
+    kept = pq.read_table(tmp_path / "late").to_pylist()
+    assert [(row["reason"], row["stream"], row["batch"]) for row in kept] == [("late", "trades", 1)] * 2
+    origins = {row["origin"] for row in kept}
+    assert len(origins) == 2
+    assert (tmp_path / "checkpoint" / "id").read_text() in origins
+
+
+def test_a_start_forgets_only_its_own_batches(tmp_path: Path) -> None:
+    shared = LocalFolder(tmp_path)
+    for origin, batch in (("a", 0), ("a", 1), ("b", 0), ("b", 1)):
+        part_of(shared, origin).folder("stream=s").folder(f"batch=00000000{batch}").write("part", b"")
+    Aside(stream="s", quarantine=part_of(shared, "a"), late=None).forget_after(0)
+    Aside(stream="s", quarantine=None, late=part_of(shared, "c")).forget_after(-1)
+    left = {(one.parts[-4], one.parts[-2]) for one in tmp_path.rglob("part")}
+    assert left == {
+        ("origin=a", "batch=000000000"), ("origin=b", "batch=000000000"), ("origin=b", "batch=000000001"),
+    }  # fmt: skip
 
 
 def test_times_far_ahead_are_kept_exactly(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Files whose columns are not the declared ones are named, and set aside where they cannot be read."""
 
+import gzip
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import ANY
 
 import pyarrow as pa
 import pyarrow.orc as orc
@@ -217,16 +219,82 @@ def test_a_header_of_other_columns_is_told(spark: SparkSession, tmp_path: Path) 
     assert [row["reason"] for row in second.aside] == ["corrupt record"]
 
 
-def test_looking_takes_a_small_share_of_the_time(spark: SparkSession, tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "in")
-    folder.add(table(0, 2, vol=pa.array([1, 2], pa.int64()), venue=pa.array(["x", "y"])))
-    folder.add(table(2, 2))
-    folder.add(table(4, 2, other=pa.array([1, 2], pa.int64())))
+def test_records_of_other_widths_are_told_where_there_is_no_header(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = Folder(tmp_path / "in", "csv")
+    folder.add_text("1,1970-01-01 00:00:01,1\n2,1970-01-01 00:00:02\n")
+    changed = folder.add_text("3,1970-01-01 00:00:03,3,x\n4,1970-01-01 00:00:04,4,y\n")
     stream, frame = declared(spark, folder.declared(1))
-    watch, found = SchemaWatch(stream, share=1e-9), list[list[str]]()
-    query = frame.writeStream.foreachBatch(lambda batch, number: found.append(watch.look(batch)))
+    first, second = Judge(stream).run(frame)
+    assert (first.notices, first.good) == ([], [1])
+    assert second.notices == [
+        f"stream trades: file file://{changed} has records of 4 values, declared are 3 columns: records with "
+        "more or fewer values are set aside"
+    ]
+    assert [row["reason"] for row in second.aside] == ["corrupt record"] * 2
+
+
+def test_a_file_in_the_middle_of_a_batch_is_told_at_the_end(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "in")
+    for first in range(4):
+        folder.add(table(first, 1))
+    changed = folder.add(table(4, 1, venue=pa.array(["x"])))
+    unknown = folder.add(table(5, 1, vol=pa.array([1], pa.int64()), at=pa.array([1], pa.time32("s"))))
+    gone = folder.add(table(6, 1, other=pa.array([1])))
+    folder.add(table(7, 1))
+    stream, frame = declared(spark, folder.declared(8))
+    watch, found, files = SchemaWatch(stream, share=1e-9), list[list[str]](), list[list[str]]()
+
+    def process(batch: DataFrame, number: int) -> None:
+        files.append(batch_files(batch))
+        found.append(watch.look(batch))
+
+    frame.writeStream.foreachBatch(process).trigger(availableNow=True).start().awaitTermination()
+    # There was time for the last file only.
+    assert found == [[]]
+    assert list(map(sorted, files)) == [[f"file://{path}" for path in sorted(folder.path.iterdir())]]
+    gone.unlink()
+    assert watch.rest(spark) == [
+        f"stream trades: file file://{changed} has a column venue STRING, not declared: it is not read",
+        f"stream trades: file file://{changed} has no column vol, declared BIGINT: it is NULL there",
+        f"stream trades: file file://{unknown} has a column of a type that Spark does not know: none are "
+        "compared",
+    ]
+    assert watch.rest(spark) == []
+
+
+def test_fields_of_json_that_come_or_go_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "in", "json")
+    folder.add_text('{"id": 0, "time": "1970-01-01 00:00:00"}\n{"id": 1, "time": null, "vol": 1}\n')
+    path = folder.path / "b.json.gz"
+    # Spark does not find a field by a name in other letters.
+    record = b'{"id": 2, "time": "1970-01-01 00:00:02", "VOL": 7}\n'
+    path.write_bytes(gzip.compress(record * 1000))
+    folder.dated(path)
+    stream, frame = declared(spark, folder.declared(1))
+    first, second = Judge(stream).run(frame)
+    assert first.notices == []
+    assert second.notices == [
+        f"stream trades: file file://{path} has a field VOL, not declared: it is not read",
+        f"stream trades: file file://{path} has no field vol, declared BIGINT, in the records looked at (100): "
+        "it is NULL there",
+    ]
+    assert (second.good, spark.read.schema(COLUMNS).json(str(path)).first()) == ([2] * 1000, (2, ANY, None))
+
+
+def test_partitions_that_read_like_files_are_none(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "in")
+    day = "day=x%0Apath: y, range: 0-1"
+    (folder.path / day).mkdir()
+    pq.write_table(table(0, 1), folder.path / day / "a, b.parquet")
+    stream, frame = declared(spark, folder.declared(10, f"{COLUMNS}, day STRING"))
+    (judged,) = Judge(stream).run(frame)
+    found: list[list[str]] = []
+    query = frame.writeStream.foreachBatch(lambda batch, number: found.append(batch_files(batch)))
     query.trigger(availableNow=True).start().awaitTermination()
-    assert [len(notices) for notices in found] == [1, 0, 0]
+    assert found == [[f"file://{folder.path}/{day}/a, b.parquet"]]
+    assert (judged.good, judged.notices) == ([0], [])
 
 
 def test_a_batch_of_no_files_has_none(spark: SparkSession) -> None:

@@ -16,7 +16,9 @@ from weft.cli import control
 from weft.cli.app import app
 from weft.cli.asking import Caller
 from weft.cli.listing import print_list, read_listed
-from weft.errors import EngineError, UserError
+from weft.errors import EngineError, TooLarge, UserError
+from weft.limits import Limits
+from weft.query import parse_select
 from weft.storage import LocalFolder
 from weft.storage.lock import Lock
 from weft.storage.mailbox import Mailbox, Reply, Request
@@ -133,6 +135,30 @@ def test_queries_are_read_from_standard_input(checkpoint: Path) -> None:
     assert [one.given["name"] for one in engine.asked] == ["a"]
 
 
+def test_how_large_a_query_may_be_is_for_the_engine_to_say(checkpoint: Path, tmp_path: Path) -> None:
+    """The engine's limits may be others than usual, and only it knows them."""
+    limits = Limits()
+    large = f"{SELECT} WHERE vol IN ({', '.join(map(str, range(11_000)))})"
+    long = f"{SELECT} WHERE symbol = '{'a' * limits.query_text}'"
+    for text in (large, long):
+        with pytest.raises(TooLarge):
+            parse_select(text, name="n")
+    file = tmp_path / "more.sql"
+    file.write_text(f"CREATE QUERY a AS {large}; CREATE QUERY b AS {long};")
+    with running(checkpoint) as engine:
+        assert weft("add", checkpoint, large, "--name", "n").stdout == 'added "n"\n'
+        assert weft("add", checkpoint, "--file", file).stdout == 'added "a"\nadded "b"\n'
+    assert [one.given["text"] for one in engine.asked] == [large, large, long]
+
+
+def test_a_query_that_stands_for_endless_nodes_is_refused_soon(checkpoint: Path) -> None:
+    nested = "n"
+    for _ in range(40):
+        nested = f"({nested}) BETWEEN 1 AND 2"
+    failed = weft("add", checkpoint, f"{SELECT} HAVING {nested}", "--name", "n")
+    assert isinstance(failed.exception, TooLarge)
+
+
 @pytest.mark.parametrize("do", ["drop", "pause", "resume"])
 def test_one_unknown_name_does_not_keep_the_others_back(checkpoint: Path, do: str) -> None:
     with running(checkpoint) as engine:
@@ -165,7 +191,8 @@ def test_a_list_has_a_line_a_query_with_tabs_between(checkpoint: Path) -> None:
             "query bad: overflow; 3 failed expressions",
         ],
     ]  # fmt: skip
-    assert "gone\tdropped\ttrades\tfrom the beginning" in whole.stdout
+    # Where the first window is not known, nothing is said of it.
+    assert whole.stdout.splitlines()[2] == "gone\tdropped\ttrades\t–"
 
 
 def test_a_list_is_a_table_on_a_terminal() -> None:

@@ -1,9 +1,12 @@
-"""`weft run`, as far as it goes without Spark."""
+"""`weft run` and `weft explain`, as far as they go without Spark."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from weft.cli.app import app
 from weft.cli.run import check_delivered
 from weft.errors import EngineError
 from weft.sinks import DeliveryStatus
@@ -32,3 +35,17 @@ def test_results_that_a_sink_has_not_taken_are_told(durable: bool, fate: str) ->
 def test_a_sink_without_an_error_is_slow() -> None:
     with pytest.raises(EngineError, match="too slow"):
         check_delivered([replace(BEHIND, error=None)], durable=True)
+
+
+def test_a_plan_is_explained_within_limits(tmp_path: Path) -> None:
+    workload = tmp_path / "workload.sql"
+    workload.write_text(
+        "CREATE STREAM trades (time TIMESTAMP, vol BIGINT) USING parquet OPTIONS (path 'trades/') "
+        "EVENT TIME time; CREATE QUERY q AS SELECT count(*) AS n FROM trades [RANGE '10 s'] "
+        f"WHERE vol IN ({', '.join(map(str, range(11_000)))})"
+    )
+    refused = CliRunner().invoke(app, ["explain", str(workload)])
+    assert "--limit expression_nodes=…" in str(refused.exception)
+    done = CliRunner().invoke(app, ["explain", str(workload), "--limit", "expression_nodes=20000"])
+    assert done.exit_code == 0
+    assert done.output.splitlines()[1].startswith("1 query over 1 relation")

@@ -199,6 +199,31 @@ def test_one_commit_beyond_the_bound_is_taken_alone(deliver: Callable[..., Deliv
     assert len(sink.stored[0]) == 200
 
 
+def test_what_a_run_before_left_waits_without_anyone_waiting_for_it(
+    deliver: Callable[..., Delivery],
+) -> None:
+    """The sink is away, and more waits than may."""
+    away = threading.Event()
+    sink = StoreSink(lambda phase: phase == "resume" and not away.is_set())
+    commits = {commit: {"a": result(commit)} for commit in range(7)}
+    limits = Limits(commits=2, first_retry_s=0.001, longest_retry_s=0.004)
+    delivery = deliver(sink, outbox=commits.__getitem__, limits=limits)
+
+    def offer() -> None:
+        for commit in range(6):
+            delivery.offer(commit, None, wait=False)
+
+    thread = threading.Thread(target=offer, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert delivery.status.behind == 6
+    away.set()
+    delivery.offer(6, None)
+    assert delivery.drain(20)
+    assert sink.stored == (list(range(7)), 6)
+
+
 def test_a_stop_ends_an_offers_wait_and_loses_nothing(deliver: Callable[..., Delivery]) -> None:
     go, stop, seen = threading.Event(), threading.Event(), []
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.language_samples import CATALOG, query
+from tests.unit.pipeline_samples import MS, Row, asked, plain_pipeline, process, results
 
 from weft.errors import TooLarge, UnknownName, UserError
 from weft.limits import DEFAULTS, NAMES, LimitName, Limits, over_limit
+from weft.optimizer.rules import Sharing
 from weft.query import bind, check, parse, parse_select
 from weft.query.lexer import lex, split
 
@@ -251,3 +253,61 @@ def test_words_are_counted_as_the_lexer_finds_them(parts: list[str]) -> None:
 def test_long_strings_and_comments_are_few_words() -> None:
     text = f"{COUNT} WHERE symbol = '{'x ' * 40_000}' /* {'y ' * 1_000} */"
     assert query(text).predicate is not None
+
+
+# Groups
+
+
+def keyed_rows(time_ms: int, **volumes: int) -> list[Row]:
+    """Return a row of each symbol at a time."""
+    return [Row(time_ms * MS, symbol, vol, 1) for symbol, vol in volumes.items()]
+
+
+@pytest.mark.parametrize("sharing", list(Sharing))
+@pytest.mark.parametrize("aggregate", ["sum(vol)", "max(vol)"])
+def test_one_querys_groups_are_not_anothers(
+    monkeypatch: pytest.MonkeyPatch, sharing: Sharing, aggregate: str
+) -> None:
+    big = asked("big", ("vol > 0", lambda row: True), (20, 5), keyed=True, aggregate=aggregate)
+    small = asked("small", ("vol > 100", lambda row: True), (20, 5), keyed=True, aggregate=aggregate)
+    limits = Limits(groups_per_query=3)
+    pipeline = plain_pipeline(monkeypatch, limits=limits, sharing=sharing)
+    for one in (big, small):
+        pipeline.add(one.logical())
+    reports = [process(pipeline, keyed_rows(1, a=200, b=1, c=1, d=1, e=1, f=1, g=1, h=1))]
+    reports.append(process(pipeline, keyed_rows(12, a=300)))
+    assert [report.broken for report in reports if report.broken] == [
+        {"big": over_limit("groups_per_query", 8, limits)}
+    ]
+    assert list(pipeline.queries) == ["small"]
+    assert results(reports, "small") == [((5 * MS, "a"), 200), ((10 * MS, "a"), 200)]
+    assert results(reports, "big") == []
+    # It goes on, though the other's groups are still known.
+    last = process(pipeline, keyed_rows(21, b=400))
+    assert not last.broken
+    assert [value for _, value in results([last], "small")] == [500 if aggregate == "sum(vol)" else 300] * 2
+
+
+@pytest.mark.parametrize(
+    ("window", "most"),
+    [((60, 5), 18), ((10, 5), 8), ((3, 30), 2)],
+    ids=["long", "short", "hopping"],
+)
+def test_only_groups_of_windows_open_or_due_count(
+    monkeypatch: pytest.MonkeyPatch, window: tuple[int, int], most: int
+) -> None:
+    """Two new symbols at 0, 4, 8, … 32 ms; another query holds them all.
+
+    When the watermark goes from 24 to 28 ms, the window [15, 25) is due, and it and those after it hold the
+    symbols of four moments. Of windows [27, 30), [57, 60), … the first holds those of 28 ms.
+    """
+    everything = ("vol > 0", lambda row: True)
+    for limit in (most, most - 1):
+        pipeline = plain_pipeline(monkeypatch, limits=Limits(groups_per_query=limit))
+        pipeline.add(asked("one", everything, window, keyed=True).logical())
+        pipeline.add(asked("other", everything, (200, 5), keyed=True).logical())
+        broken: dict[str, str] = {}
+        for time in range(0, 36, 4):
+            broken |= process(pipeline, keyed_rows(time, **{f"a{time}": 1, f"b{time}": 1})).broken
+        assert ("one" in broken) is (limit < most), broken
+        assert ("other" in broken) is (limit < 18), broken

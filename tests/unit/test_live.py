@@ -223,6 +223,26 @@ def test_without_a_terminal_lines_come_now_and_then() -> None:
     assert lines.count("sink postgres fails: connection refused") == 1
 
 
+def test_without_a_terminal_no_value_of_a_row_is_told() -> None:
+    """Lines of a service are kept in its log; the screen of a terminal is not."""
+    error = "[CAST_INVALID_INPUT] The value '4711' of the type STRING cannot be cast\nat row 4711"
+    notices = (f"query bad failed: {error}", "query gone cannot run on: query gone: unknown column")
+    status = Status({"trades": Stream(notices=notices)})
+    shown = {}
+    for terminal in (False, True):
+        console = Console(file=StringIO(), force_terminal=terminal, width=200, height=30, color_system=None)
+        with LiveView(console, lambda: status) as observe:
+            observe("trades", batch())
+        assert isinstance(console.file, StringIO)
+        shown[terminal] = console.file.getvalue()
+    assert "4711" not in shown[False]
+    lines = shown[False].splitlines()
+    why = "weft show tells why, and so does the screen of a terminal"
+    assert f"trades: query bad failed (CAST_INVALID_INPUT); {why}" in lines
+    assert "trades: query gone cannot run on: query gone: unknown column" in lines
+    assert "query bad failed: [CAST_INVALID_INPUT] The value '4711'" in shown[True]
+
+
 def test_what_never_began_is_not_told() -> None:
     console = Console(file=StringIO(), force_terminal=False)
 

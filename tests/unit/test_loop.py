@@ -1,16 +1,16 @@
 """Queries that join and leave between batches: what lasts, what is undone, and what no log may hold."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.pipeline_samples import MS, Row, asked, plain_pipeline, process, results
+from tests.unit.pipeline_samples import MS, Batch, Row, asked, plain_pipeline, process, results
 
 from weft import faultpoints
-from weft.errors import EngineError
+from weft.errors import DamagedFile, EngineError
 from weft.limits import Limits
 from weft.runtime import checkpoint as checkpoint_module
 from weft.runtime.checkpoint import Checkpoint
@@ -88,6 +88,11 @@ class Runs:
         """Process and commit a batch."""
         report = process(self.pipeline, rows(*times))
         self.ledger.commit(self.pipeline, report, batch=self.ledger.batch + 1)
+
+    def offer(self, *times: int) -> None:
+        """Have the loop handle a batch, as Spark does."""
+        batch: Any = Batch(rows(*times))
+        self.loop._handle(batch, self.ledger.batch + 1)
 
     def given(self, name: str) -> list[int]:
         """Return the ends, in milliseconds, of all windows that a query gave in any run."""
@@ -204,6 +209,113 @@ def test_a_full_disk_changes_nothing(runs: Runs) -> None:
     assert {one.name: one.state for one in runs.ledger.registry} == {
         "long": "running", "short": "paused", "third": "running",
     }  # fmt: skip
+
+
+def changes_of(loop: Loop) -> dict[str, Callable[[], object]]:
+    """Return all that commits without a batch."""
+    return {
+        "add": lambda: loop.add(asked("third", ALL, (10, 5)).logical()),
+        "drop": lambda: loop.leave("long", None),
+        "pause": lambda: loop.leave("long", QueryState.PAUSED),
+        "idle": loop._watch_idle,
+    }
+
+
+@pytest.mark.parametrize("change", ["add", "drop", "pause", "idle"])
+def test_a_batch_that_could_not_be_committed_leaves_nothing_in_later_commits(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    runs.start(LONG, SHORT, delay_ms=2)
+    runs.offer(1, 12)
+    faultpoints.arm("commit.written:1:error")
+    with pytest.raises(OSError, match="No space left"):
+        runs.offer(23, 34, 45)
+    monkeypatch.setattr(Loop, "active", True)
+    runs.loop._idle_seconds = 0.0
+    if change == "idle":
+        changes_of(runs.loop)[change]()
+    else:
+        with pytest.raises(EngineError, match=r"the stream has stopped \(.*No space left.*; start it again"):
+            changes_of(runs.loop)[change]()
+    runs.start(LONG, SHORT, delay_ms=2)
+    runs.offer(23, 34, 45)
+    runs.offer(56)
+    assert runs.given("short") == list(range(5, 51, 5))
+
+
+def test_a_stop_tells_of_an_error_that_nobody_was_told_of(runs: Runs) -> None:
+    runs.start(SHORT)
+    faultpoints.arm("commit.written:1:error")
+    with pytest.raises(OSError, match="No space left"):
+        runs.offer(1, 12)
+    with pytest.raises(EngineError, match=r"the stream stopped: .*No space left"):
+        runs.loop.stop(flush=True)
+    assert runs.given("short") == []
+    # Once is enough.
+    runs.loop.stop()
+
+
+def test_a_query_that_fails_as_it_answers_its_past_is_not_added(runs: Runs) -> None:
+    runs.start(LONG, limits=Limits(result_rows=1))
+    for time in (1, 7, 12):
+        runs.batch(time)
+    with pytest.raises(EngineError, match=r"query short cannot be added: .* more than the limit result_rows"):
+        runs.loop.add(SHORT.logical())
+    assert "short" not in runs.ledger.registry
+    assert list(runs.pipeline.queries) == ["long"]
+    runs.batch(16)
+    assert runs.given("long") == [5, 10, 15]
+
+
+def test_answers_to_a_query_that_joins_are_told_with_the_next_batch(runs: Runs) -> None:
+    told: list[BatchReport] = []
+    runs.start(LONG)
+    runs.loop._on_batch = told.append
+    runs.offer(1, 12)
+    runs.loop.add(SHORT.logical())
+    assert [list(report.results) for report in told] == [["long"]]
+    runs.offer(17)
+    assert [list(report.results) for report in told] == [["long"], ["short"], ["long", "short"]]
+
+
+# Spark's own notes.
+
+
+def noted(runs: Runs, batch: int, *files: str) -> None:
+    """Write what Spark notes of a batch of files."""
+    spark = runs.folder.folder("spark")
+    spark.folder("offsets").write(
+        str(batch), f'v1\n{{"batchTimestampMs":{batch}}}\n{{"logOffset":{batch}}}'.encode()
+    )
+    listed = "\n".join(f'{{"path":"{file}"}}' for file in files)
+    spark.folder("sources").folder("0").write(str(batch), listed.encode())
+
+
+@pytest.mark.parametrize("lost", ["nothing", "list", "last", "all"])
+def test_a_batch_of_a_known_number_that_is_another_is_refused(runs: Runs, lost: str) -> None:
+    noted(runs, 0, "a"), noted(runs, 1, "b")
+    runs.start(SHORT)
+    runs.offer(1, 12)
+    runs.offer(23)
+    spark = runs.folder.folder("spark")
+    if lost in ("list", "last"):
+        spark.folder("sources").folder("0").delete("1")
+    if lost == "last":
+        spark.folder("offsets").delete("1")
+    if lost == "all":
+        runs.folder.delete("spark")
+    if lost == "list":
+        spark.folder("sources").folder("0").write("1", b'{"path":"c"}')
+    runs.start(SHORT)
+    batch: Any = Batch(rows(34))
+    if lost == "nothing":
+        runs.loop._handle(batch, 1)
+        runs.offer(34)
+        assert runs.given("short") == list(range(5, 31, 5))
+        return
+    with pytest.raises(DamagedFile, match=r"Spark's notes in .*spark are not those of then"):
+        runs.loop._handle(batch, 0 if lost == "all" else 1)
+    assert runs.given("short") == list(range(5, 21, 5))
 
 
 def test_an_add_that_fails_leaves_what_was_known_of_the_name(runs: Runs) -> None:

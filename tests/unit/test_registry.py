@@ -1,19 +1,23 @@
 """Queries by name, what changed of them, and what other terminals are told."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.checkpoint_samples import BIG, PAUSED, commit
+from tests.unit.language_samples import CATALOG
 
-from weft.errors import EngineError
+from weft.errors import EngineError, UnknownName
+from weft.query import bind, parse_select
+from weft.query.logical import LogicalQuery
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.control import Control
-from weft.runtime.info import QueryInfo, read_registry
+from weft.runtime.info import QueryInfo, cannot_run, read_registry, stored_info
 from weft.runtime.registry import QueryState, Registered, Registry, from_record
+from weft.runtime.rejoining import rejoin
 from weft.storage import LocalFolder
 from weft.storage.lock import Lock
 from weft.storage.mailbox import Mailbox, Reply, Request
@@ -122,6 +126,50 @@ def test_a_checkpoint_that_no_engine_runs_on_can_be_asked(tmp_path: Path) -> Non
     assert read_registry(tmp_path / "none") == []
 
 
+# What a start makes of them.
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_what_is_over_is_forgotten_when_nobody_names_it(live: bool) -> None:
+    state = QueryState.ENDED if live else QueryState.DROPPED
+    registry = Registry([replace(PAUSED, state=state, live=live)])
+    found = rejoin([], registry, unable, watermark=50)
+    assert (found.running, found.resting, found.unbound, found.notices) == ({}, {}, [], [])
+    # The name is free, and who takes it repeats no window.
+    assert ("b" in registry, registry.left("b")) == (False, 50)
+    assert registry.changes() == [{"name": "b", "left": 50}]
+
+
+def test_what_is_over_is_kept_while_a_workload_names_it() -> None:
+    query = bind(parse_select("SELECT count(*) AS n FROM trades [RANGE '10 s']", name="b"), CATALOG)
+    registry = Registry([replace(PAUSED, state=QueryState.ENDED, text=query.text)])
+    found = rejoin([query], registry, unable, watermark=50)
+    assert (found.resting, found.notices) == (
+        {"b": query}, ["query b stays ended; weft resume brings it back"],
+    )  # fmt: skip
+    assert not registry.changed
+
+
+def test_what_cannot_be_bound_any_more_is_known_as_failed() -> None:
+    registry = Registry([replace(PAUSED, error=None)])
+    found = rejoin([], registry, unable, watermark=50)
+    failed = replace(PAUSED, state=QueryState.FAILED, error='query b: unknown column "prise"')
+    assert (found.running, found.resting, found.unbound) == ({}, {}, [failed])
+    assert found.notices == ['query b cannot run on: query b: unknown column "prise"']
+    assert list(registry) == [failed]
+    told = stored_info(failed, "trades")
+    assert (told.state, told.stream, told.first_window) == ("failed", "trades", None)
+    assert str(cannot_run(told)) == (
+        "query b does not fit its stream, its tables or the limits any more; start the engine with what it "
+        'needs and resume it, or drop it\nquery b: unknown column "prise"'
+    )
+
+
+def unable(name: str, text: str) -> LogicalQuery:
+    """Bind nothing."""
+    raise UnknownName('unknown column "prise"', query=name)
+
+
 # What other terminals are told.
 
 
@@ -145,6 +193,7 @@ class FakeEngine:
     """An engine that does as it is told, and notes it."""
 
     queries: dict[str, Fake] = field(default_factory=lambda: {"q": Fake(info("q", first=0))})
+    unbound: dict[str, QueryInfo] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
 
     def add(self, query: str, *, name: str = "") -> Fake:
@@ -154,7 +203,7 @@ class FakeEngine:
 
     def remove(self, name: str) -> None:
         self.done.append(f"remove {name}")
-        if name not in self.queries:
+        if name not in self.queries and self.unbound.pop(name, None) is None:
             raise EngineError(f'unknown query "{name}"')
 
     def pause(self, name: str) -> None:
@@ -199,6 +248,21 @@ def test_queries_are_listed_and_shown() -> None:
     )  # fmt: skip
     assert engine.done == []
     assert json.loads(json.dumps(dict(listed.found)))
+
+
+def test_a_query_that_cannot_be_bound_is_listed_shown_and_dropped() -> None:
+    engine = FakeEngine(unbound={"lost": info("lost", state="failed")})
+    listed = carry_out(engine, "list")
+    assert [(one["name"], one["state"]) for one in listed.found["queries"]] == [
+        ("q", "running"), ("lost", "failed"),
+    ]  # fmt: skip
+    assert carry_out(engine, "show", name="lost").found["query"]["state"] == "failed"
+    drop = Request(id="1", do="drop", given={"name": "lost"})
+    assert Control(engine).before(drop) == "failed"
+    assert carry_out(engine, "drop", name="lost").said == "query lost dropped"
+    # Should the request come again after a crash, it is told as at first.
+    assert again(engine, "drop", "failed", name="lost").said == "query lost dropped"
+    assert (engine.done, engine.unbound) == (["remove lost"], {})
 
 
 def test_an_add_that_comes_again_is_no_error() -> None:

@@ -1,34 +1,47 @@
 """A run holds its checkpoint from beginning to end, and not a moment longer."""
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from tests.unit.pipeline_samples import plain_pipeline
 
 from weft.errors import EngineError
 from weft.limits import DEFAULTS
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
+from weft.runtime import loop as loop_module
 from weft.runtime import run as run_module
+from weft.runtime.checkpoint import Checkpoint
+from weft.runtime.clock import RowCounts
+from weft.runtime.ledger import Ledger
 from weft.runtime.loop import Trigger
-from weft.runtime.run import Run, RunOptions
+from weft.runtime.registry import Registry
+from weft.runtime.report import BatchReport
+from weft.runtime.run import Live, Run, RunOptions
+from weft.sinks import Delivery, ForeachSink, Limits, MemorySink
 from weft.spark.declarations import Declarations
 from weft.storage import LocalFolder
-from weft.storage.lock import holder
+from weft.storage.lock import Holder, holder
+from weft.storage.mailbox import Mailbox, Reply, Request
 
 
-def made(checkpoint: Path) -> Run:
+def made(checkpoint: Path | None, *sinks: Any, follow: bool = False, control: Any = None) -> Run:
     """Begin a run, without streams, that needs no Spark."""
     options = RunOptions(
         slicing=Slicing.PAIRED, sharing=Sharing.AUTO, limits=DEFAULTS, out=None, checkpoint=checkpoint,
-        sinks=(), keep=False, trigger=Trigger(), idle_seconds=None,
+        sinks=sinks, keep=False, trigger=Trigger(follow=follow), idle_seconds=None,
     )  # fmt: skip
     none: Any = None
-    return Run(Declarations(none), options, bind=none, tell=none, on_batch=None, control=none)
+    return Run(Declarations(none), options, bind=none, tell=none, on_batch=None, control=control)
 
 
-@pytest.mark.parametrize("fails", ["_identity", "Mailbox", "Requests"])
+@pytest.mark.parametrize("fails", ["identity", "Mailbox", "Requests"])
 def test_a_run_that_cannot_begin_lets_go_of_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
@@ -69,6 +82,56 @@ def test_the_trouble_of_one_stream_leaves_no_other_running(tmp_path: Path) -> No
     assert (run.active, holder(LocalFolder(tmp_path))) == (False, None)
 
 
+class Refusing:
+    """Notes what is asked for, and refuses what concerns one query."""
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+
+    def before(self, request: Request) -> str | None:
+        return None
+
+    def carry_out(self, request: Request) -> Reply:
+        name = request.given["name"]
+        self.did.append(f"{request.do} {name}")
+        if name == "bad":
+            raise EngineError("unknown stream nowhere")
+        return Reply(ok=True, said="done")
+
+
+def test_what_was_asked_for_before_a_start_is_carried_out_before_the_first_batch(tmp_path: Path) -> None:
+    mailbox, control = Mailbox(LocalFolder(tmp_path)), Refusing()
+    for do, name in (("pause", "slow"), ("add", "bad")):
+        mailbox.ask(do, name=name)
+    run = made(tmp_path, control=control)
+    begun = SimpleNamespace(notices=[], loop=SimpleNamespace(start=lambda _: control.did.append("start")))
+    streams: Any = {"trades": begun}
+    run.streams = streams
+    run.begin()
+    assert control.did == ["pause slow", "add bad", "start"]
+    assert begun.notices == ["add bad was refused: unknown stream nowhere"]
+    run.streams = {}
+    run.stop(flush=False)
+
+
+def test_an_engine_without_queries_waits_for_some_if_it_follows() -> None:
+    run = made(None, follow=True)
+    began = monotonic()
+    assert run.wait(0.3) is False
+    assert monotonic() - began >= 0.3
+    run.stop_asked.set()
+    assert run.wait() is True
+    assert made(None).wait() is True
+
+
+def test_an_engine_that_lost_its_checkpoint_says_so(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    run._lost(Holder(id="x", host="elsewhere", pid=7, since=0.0, renewed=0.0))
+    with pytest.raises(EngineError, match="process 7 on elsewhere has taken its checkpoint over"):
+        run.wait()
+    run.stop(flush=False)
+
+
 class Begun:
     """A stream that has begun and can be stopped."""
 
@@ -96,3 +159,131 @@ def test_a_stream_that_a_query_cannot_start_was_never_started(
         run.add(query)
     assert (run.streams, run.known(), begun.stopped) == ({}, [], 1)
     run.stop(flush=False)
+
+
+def stream(run: Run, name: str, checkpoint: Checkpoint | None = None) -> Live:
+    """Begin a stream without rows, as far as it needs no Spark."""
+    none: Any = None
+    run.streams[name] = run._live(name, none, none, Registry(), checkpoint, None, [])
+    return run.streams[name]
+
+
+def test_each_stream_has_a_sink_of_its_own(tmp_path: Path) -> None:
+    """The commits of both count from zero."""
+    run = made(None, MemorySink)
+    streams = {name: stream(run, name) for name in ("trades", "quotes")}
+    for (name, live), last in zip(streams.items(), (5, 3), strict=True):
+        (delivery,) = live.ledger.deliveries
+        for commit in range(last + 1):
+            delivery.offer(commit, {name: pa.table({"x": [commit]})})
+        assert delivery.drain(20)
+    for (name, live), last in zip(streams.items(), (5, 3), strict=True):
+        sink: Any = live.ledger.deliveries[0].sink
+        assert sink.results(name)["x"].to_pylist() == list(range(last + 1))
+    run.stop(flush=False)
+
+
+@pytest.mark.parametrize("made_anew", [False, True], ids=["given", "made"])
+def test_one_sink_for_two_streams_is_refused(made_anew: bool) -> None:
+    sink = MemorySink(name="mine")
+    run = made(None, (lambda: sink) if made_anew else sink)
+    stream(run, "trades")
+    problem = (
+        r"sink mine serves another stream already, and a sink takes the results of one only; give a function "
+        r"that makes one for each stream: sinks=\[lambda: MemorySink\(…\)\]"
+    )
+    with pytest.raises(EngineError, match=problem):
+        stream(run, "quotes")
+    run.stop(flush=False)
+    assert list(run.streams) == ["trades"]
+
+
+def test_sinks_of_one_name_are_refused_where_a_checkpoint_knows_them_by_it(tmp_path: Path) -> None:
+    run = made(tmp_path, MemorySink, MemorySink, lambda: MemorySink(name="other"))
+    with pytest.raises(EngineError, match=r"2 sinks are named memory, and a checkpoint knows .*: name=…"):
+        stream(run, "trades", Checkpoint(LocalFolder(tmp_path / "trades")))
+    run.stop(flush=False)
+
+
+# Sinks that are away.
+
+SOME = {"q": pa.table({"x": [1]})}
+"""Results."""
+
+
+def away(name: str, rows: pa.Table, key: str) -> None:
+    raise ConnectionError("the server is away")
+
+
+class Busy:
+    """A request under way that waits for a batch, as one does that changes queries."""
+
+    def __init__(self, batch: threading.Thread) -> None:
+        self._batch = batch
+        self.waited = False
+
+    def close(self) -> None:
+        self._batch.join(20)
+        self.waited = not self._batch.is_alive()
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_stop_ends_a_wait_for_a_sink(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    monkeypatch.setattr(loop_module, "_STOP_SECONDS", 0.1)
+    run = made(tmp_path if durable else None, lambda: ForeachSink(away))
+    live = stream(run, "trades", Checkpoint(LocalFolder(tmp_path / "trades")) if durable else None)
+    (delivery,) = live.ledger.deliveries
+
+    def offer() -> None:
+        with live.loop._lock:
+            for commit in range(Limits().commits + 1):
+                delivery.offer(commit, SOME)
+
+    batch = threading.Thread(target=offer, daemon=True)
+    requests: Any = Busy(batch)
+    run._requests = requests
+    batch.start()
+    deadline = monotonic() + 20
+    while delivery.status.behind < Limits().commits:
+        assert monotonic() < deadline, "the backlog never filled"
+    assert batch.is_alive()
+    run.stop(flush=False)
+    assert requests.waited
+    assert monotonic() < deadline
+    assert delivery.status.behind == Limits().commits + 1
+
+
+@pytest.fixture
+def behind() -> Iterator[Delivery]:
+    """A delivery to a sink that is away, with less room than waits for it."""
+    stop = threading.Event()
+    delivery = Delivery(ForeachSink(away), outbox=lambda _: SOME, stop=stop, limits=Limits(commits=2))
+    yield delivery
+    stop.set()
+    delivery.close()
+
+
+def test_only_batches_wait_for_a_sink_that_is_away(behind: Delivery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start with more than may wait, and changes of queries, do not."""
+    pipeline, done = plain_pipeline(monkeypatch), list[str]()
+    last = SimpleNamespace(number=3, batch=3, position="", clock=pipeline.clock)
+    recovered: Any = SimpleNamespace(last=last)
+    report = BatchReport(counts=RowCounts(), results=SOME)
+
+    def start() -> None:
+        ledger = Ledger(registry=Registry(), recovered=recovered, deliveries=[behind])
+        done.append("started")
+        ledger.commit(pipeline, report)
+        done.append("changed")
+        ledger.commit(pipeline, report, batch=4)
+        done.append("batch")
+
+    thread = threading.Thread(target=start, daemon=True)
+    thread.start()
+    thread.join(0.5)
+    assert (thread.is_alive(), done, behind.status.behind) == (True, ["started", "changed"], 5)
+    behind.close()
+    thread.join(20)
+    assert done[-1] == "batch"

@@ -6,7 +6,18 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from weft.sinks import ConsoleSink, ForeachSink, MemorySink, Sink, keys_of, with_keys
+from weft.cli.run import _Pace, _Places, _sinks
+from weft.sinks import (
+    ConsoleSink,
+    Delivery,
+    ForeachSink,
+    MemorySink,
+    PostgresSink,
+    Sink,
+    SinkError,
+    keys_of,
+    with_keys,
+)
 
 
 def result(*values: int) -> pa.Table:
@@ -97,3 +108,56 @@ def test_keys_are_noted_in_the_schema_and_survive_a_file() -> None:
     assert keys_of(pa.ipc.open_stream(written.getvalue()).read_all().schema) == ("x",)
     assert keys_of(with_keys(table.schema, [])) == ()
     assert keys_of(result(1).schema) is None
+
+
+def test_another_delivery_to_a_sink_begins_with_its_own_first_commit() -> None:
+    """Its commits are others, though they are counted by the same numbers."""
+    seen: list[int] = []
+    memory = MemorySink()
+    foreach = ForeachSink(lambda name, table, key: seen.extend(table["x"].to_pylist()))
+    for commits in (range(3), range(2)):
+        for sink in (memory, foreach):
+            delivery = Delivery(sink)
+            for commit in commits:
+                delivery.offer(commit, {"a": result(commit)})
+            assert delivery.drain(20)
+            delivery.close()
+    kept = memory.results("a")
+    assert kept is not None
+    assert kept["x"].to_pylist() == seen == [0, 1, 2, 0, 1]
+
+
+def test_a_call_that_was_made_is_not_taken_for_one_of_another_delivery() -> None:
+    calls: list[str] = []
+
+    def call(name: str, table: pa.Table, key: str) -> None:
+        calls.append(name)
+        if calls == ["a", "b"]:
+            raise RuntimeError("not today")
+
+    sink = ForeachSink(call)
+    sink.resume(-1)
+    with pytest.raises(RuntimeError):
+        sink.deliver(0, {"a": result(1), "b": result(2)})
+    sink.close()
+    sink.resume(-1)
+    sink.deliver(0, {"a": result(3), "b": result(4)})
+    assert calls == ["a", "b", "a", "b"]
+
+
+@pytest.mark.parametrize("postgres", [None, "postgresql://me:secret@host/db"])
+def test_a_run_makes_sinks_for_each_stream_and_shows_no_password(postgres: str | None) -> None:
+    places = _Places(out=None, checkpoint=None, postgres=postgres, quarantine=None, late=None)
+    pace = _Pace(follow=True, flush=False, interval="1 second", idle=None)
+    (make,) = _sinks(Console(file=io.StringIO()), places, pace)
+    one, other = make(), make()
+    assert type(one) is type(other) is (ConsoleSink if postgres is None else PostgresSink)
+    assert one is not other
+    assert "secret" not in repr((make, one))
+
+
+def test_a_run_tells_at_once_that_a_connection_string_cannot_be_read() -> None:
+    places = _Places(out=None, checkpoint=None, postgres="host=a pasword=x", quarantine=None, late=None)
+    pace = _Pace(follow=True, flush=False, interval="1 second", idle=None)
+    with pytest.raises(SinkError, match="cannot be read"):
+        _sinks(Console(file=io.StringIO()), places, pace)

@@ -111,6 +111,48 @@ def test_all_commits_stand_in_for_a_damaged_snapshot(folder: LocalFolder) -> Non
     assert starts(folder) == [[0], [10]]
 
 
+class KnowingFolder(LocalFolder):
+    """A folder that knows itself when bytes are not those that were written, as Hadoop does."""
+
+    def folder(self, name: str) -> "KnowingFolder":
+        """Return a folder inside."""
+        return KnowingFolder(self.path / name)
+
+    def read(self, name: str) -> bytes:
+        """Return a file's bytes."""
+        data = super().read(name)
+        if data.endswith(b"damaged"):
+            raise DamagedFile(f"{self.uri}/{name} is damaged")
+        return data
+
+
+def _spoil(folder: LocalFolder, name: str) -> None:
+    folder.write(name, folder.read(name) + b"damaged", replace=True)
+
+
+def test_what_the_storage_knows_to_be_damaged_is_done_without(tmp_path: Path) -> None:
+    folder = KnowingFolder(tmp_path)
+    checkpoint = Checkpoint(folder)
+    wrote(checkpoint, *map(one_row, (0, 10, 20)))
+    fold(checkpoint, 0, 0)
+    fold(checkpoint, 1, 0, 10)
+    checkpoint.prune(0)
+    checkpoint.set_delivered("parquet", 2)
+    _spoil(folder.folder("snapshots"), "000000001")
+    _spoil(folder.folder("delivered"), "parquet")
+    assert starts(folder) == [[0], [10], [20]]
+    assert checkpoint.delivered("parquet") == 0
+    checkpoint.deliver_to({"parquet": 0})
+    assert Checkpoint(folder).delivered("parquet") == 0
+    checkpoint.set_delivered("parquet", 2)
+    assert Checkpoint(folder).delivered("parquet") == 2
+    _spoil(folder.folder("commits"), "000000002")
+    with pytest.raises(DamagedFile, match=r"000000002 is damaged; its results are not delivered until it is"):
+        checkpoint.results(2)
+    with pytest.raises(DamagedFile, match="000000002 is damaged"):
+        recovered(folder)
+
+
 def _damage(folder: LocalFolder, name: str) -> None:
     path = folder.path / "snapshots" / name
     data = bytearray(path.read_bytes())

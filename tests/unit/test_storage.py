@@ -128,11 +128,45 @@ def test_a_write_that_fails_leaves_nothing(
     assert folder.read("x") == b"after"
 
 
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return a list that what is synced from now on will be in, in order."""
+    found: list[Path] = []
+    real = os.fsync
+
+    def sync(descriptor: int) -> None:
+        found.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    return found
+
+
+def test_a_name_whose_folder_cannot_be_synced_is_free_again(
+    folder: LocalFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write("other", b"1")
+    real = os.fsync
+
+    def broken(descriptor: int) -> None:
+        if Path(os.readlink(f"/proc/self/fd/{descriptor}")) == folder.path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken)
+        with pytest.raises(OSError, match="Input/output error"):
+            folder.write("x", b"failed")
+    assert sorted(os.listdir(folder.path)) == ["other"]
+    folder.write("x", b"again")
+    assert folder.read("x") == b"again"
+
+
 @pytest.mark.parametrize("replace", [True, False])
 def test_a_file_is_on_the_disk_before_it_has_its_name(
     folder: LocalFolder, monkeypatch: pytest.MonkeyPatch, replace: bool
 ) -> None:
     steps: list[str] = []
+    folder.path.mkdir(parents=True)
     real = {name: getattr(os, name) for name in ("fsync", "link", "replace")}
 
     def sync(descriptor: int) -> None:
@@ -154,6 +188,41 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(
     rename("replace")
     folder.write("x", b"data", replace=replace)
     assert steps == ["file is safe", "it is named x", "folder is safe"]
+
+
+def test_a_new_folder_is_on_the_disk_before_what_is_in_it(
+    folder: LocalFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = synced(monkeypatch)
+    folder.write("x", b"1")
+    assert found[:2] == [tmp_path, tmp_path / "deep"]
+    assert found[2].name.startswith(".x.")
+    assert found[3:] == [folder.path]
+    del found[:]
+    folder.write("y", b"2")
+    assert len(found) == 2
+
+
+def test_a_file_is_no_folder(folder: LocalFolder) -> None:
+    folder.write("x", b"1")
+    with pytest.raises(NotADirectoryError, match="folder/x is a file, and no folder"):
+        folder.folder("x").folder("y").write("z", b"2")
+
+
+def test_what_others_wrote_is_brought_to_the_disk(
+    folder: LocalFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("batch/a", "batch/.a.crc", "batch/inner/b", "other"):
+        path = folder.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"1")
+    found = synced(monkeypatch)
+    folder.sync("batch")
+    places = [str(path.relative_to(folder.path)) for path in found]
+    assert sorted(places) == [".", "batch", "batch/.a.crc", "batch/a", "batch/inner", "batch/inner/b"]
+    assert places[-1] == "."
+    # A folder is synced after its files.
+    assert places.index("batch") > places.index("batch/a")
 
 
 def test_unfinished_files_are_not_seen_and_can_be_removed(folder: LocalFolder) -> None:

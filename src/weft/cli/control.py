@@ -14,6 +14,7 @@ from weft.cli.asking import Caller, open_checkpoint
 from weft.cli.listing import print_list, print_query, read_listed
 from weft.cli.workload import read_text
 from weft.errors import EngineError, SyntaxMistake, UnknownName, suggestion
+from weft.limits import NAMES, Limits
 from weft.query import CreateQuery, parse, parse_select
 from weft.runtime.info import read_registry
 from weft.storage.mailbox import Reply
@@ -23,6 +24,8 @@ Name = Annotated[str, typer.Argument(help="The query's name.")]
 Names = Annotated[list[str], typer.Argument(help="Names of queries.")]
 Wait = Annotated[float, typer.Option(help="Seconds to wait for the engine's answer; 0 does not wait.", min=0)]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer for programs, one JSON object a line.")]
+_LIMITS = Limits(**{**dict.fromkeys(NAMES, sys.maxsize), "expression_nodes": 10_000_000})
+"""As good as none: the engine has its own. So many nodes are looked at in seconds."""
 
 
 def add(
@@ -180,7 +183,7 @@ def _named(names: Iterable[str]) -> list[dict[str, object]]:
 
 def _one(text: str, name: str) -> list[CreateQuery]:
     try:
-        return [parse_select(text, name=name)]
+        return [parse_select(text, name=name, limits=_LIMITS)]
     except SyntaxMistake as error:
         if name or "no name" not in error.problem:
             raise
@@ -189,7 +192,7 @@ def _one(text: str, name: str) -> list[CreateQuery]:
 
 def _statements(path: Path) -> list[CreateQuery]:
     text = sys.stdin.read() if str(path) == "-" else read_text(path)
-    written = parse(text)
+    written = parse(text, limits=_LIMITS)
     queries = [one for one in written if isinstance(one, CreateQuery)]
     if len(queries) < len(written):
         raise EngineError(

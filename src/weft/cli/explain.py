@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.run import Limit
 from weft.cli.workload import load
+from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 
@@ -17,9 +19,11 @@ def explain(
     ] = None,
     sharing: Annotated[Sharing, typer.Option(help="How predicates share.")] = Sharing.AUTO,
     slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.PAIRED,
+    limit: Limit = None,
 ) -> None:
     """Show the shared plan of a workload, its cost, and what is shared with whom.
 
     Example: weft explain workload.sql --rate 375
     """
-    print(load(workload, slicing=slicing, sharing=sharing).explain(rows_per_second=rate))
+    engine = load(workload, slicing=slicing, sharing=sharing, limits=Limits.parse(limit or ()))
+    print(engine.explain(rows_per_second=rate))

@@ -19,8 +19,8 @@ class Listed(QueryInfo):
 
     @property
     def first(self) -> str:
-        """The first window that it answers."""
-        return "from the beginning" if self.first_window is None else window(*self.first_window)
+        """The first window that it answers, where that is known."""
+        return NONE if self.first_window is None else window(*self.first_window)
 
     @property
     def note(self) -> str:

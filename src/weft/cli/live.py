@@ -1,5 +1,6 @@
 """A live view of a running engine: a screen on a terminal, lines elsewhere."""
 
+import re
 from collections.abc import Callable, Iterator
 from threading import Lock
 from time import monotonic, time
@@ -12,12 +13,15 @@ from weft.cli.figures import Figures
 from weft.cli.screen import draw, states
 from weft.cli.status import EngineStatus
 from weft.cli.wording import NONE, moment, one_line, span
+from weft.runtime.ledger import kind_of
 from weft.runtime.report import BatchReport
 
 _LINE_SECONDS = 10.0
 """How often a line is printed where there is no terminal."""
 _STATUS_SECONDS = 0.5
 """How often the engine is asked at most."""
+_FAILED = re.compile(r"(query [^:]+ failed): (.*)", re.DOTALL)
+"""A notice that a query failed, with its error: that may hold values of rows."""
 
 Observe = Callable[[str, BatchReport], None]
 """Told a stream's name and what a batch did."""
@@ -121,7 +125,20 @@ def _stream_lines(figures: Figures, status: EngineStatus, *, now: float, began: 
 
 def _said(status: EngineStatus) -> Iterator[str]:
     for name, one in status.streams.items():
-        yield from (f"{name}: {one_line(notice)}" for notice in one.notices)
+        yield from (f"{name}: {one_line(_without_values(notice))}" for notice in one.notices)
     for sink in status.sinks:
         if sink.error is not None:
             yield f"sink {sink.sink} fails: {one_line(sink.error)}"
+
+
+def _without_values(notice: str) -> str:
+    """Return a notice as lines tell it, which a service's log keeps: of a query's error only the kind.
+
+    >>> _without_values("query big failed: ValueError: 13")
+    'query big failed (ValueError); weft show tells why, and so does the screen of a terminal'
+    """
+    found = _FAILED.fullmatch(notice)
+    if found is None:
+        return notice
+    what, error = found.groups()
+    return f"{what} ({kind_of(error)}); weft show tells why, and so does the screen of a terminal"

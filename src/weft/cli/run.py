@@ -22,7 +22,8 @@ from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.runtime.results import result_schema
-from weft.sinks import ConsoleSink, DeliveryStatus, ParquetSink, PostgresSink, Sink, as_table
+from weft.runtime.run import MakeSink
+from weft.sinks import ConsoleSink, DeliveryStatus, ParquetSink, PostgresSink, as_table
 from weft.storage import open_folder
 
 _SHOWN_QUERIES = 5
@@ -194,14 +195,16 @@ def check_delivered(sinks: Sequence[DeliveryStatus], *, durable: bool) -> None:
             )
 
 
-def _sinks(console: Console, places: _Places, pace: _Pace) -> list[Sink]:
-    sinks: list[Sink] = []
-    if places.postgres is not None:
-        sinks.append(PostgresSink(places.postgres))
+def _sinks(console: Console, places: _Places, pace: _Pace) -> list[MakeSink]:
+    sinks: list[MakeSink] = []
+    if (dsn := places.postgres) is not None:
+        PostgresSink(dsn)  # A string that cannot be read is told now.
+        # Not a partial function, which would show the string.
+        sinks.append(lambda: PostgresSink(dsn))
     # On a terminal the live view shows the newest results.
     shown = console.is_terminal and sys.stdout.isatty()
     if pace.follow and places.out is None and not sinks and not shown:
-        sinks.append(ConsoleSink())
+        sinks.append(ConsoleSink)
     return sinks
 
 

@@ -4,21 +4,30 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from weft.errors import TooLarge
-from weft.limits import Limits
+from weft.limits import Limits, over_limit
 from weft.optimizer.plan import Answer, Grouping
+from weft.predicates import Formula
 from weft.runtime.answers import by_query, select
+from weft.runtime.blame import reason
 from weft.runtime.clock import Clock
-from weft.runtime.due import Advance
+from weft.runtime.due import Advance, shapes
 from weft.runtime.finals import finals
-from weft.runtime.lives import LiveQuery, due
+from weft.runtime.lives import LiveQuery, due, kept_since
 from weft.runtime.programs import Program
 from weft.runtime.state import RelationState
 from weft.spark.columns import Udf
-from weft.spark.damaged import SPARK_ERRORS, in_a_line
+from weft.spark.damaged import SPARK_ERRORS
+from weft.window import Window
+
+_US = 1000
+_NOBODYS = (Py4JError, OSError, EOFError, MemoryError)
+"""What tells that Spark is gone or the machine at its end, unless it is what a failed job raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +56,13 @@ class Answered:
         """Return each query's results as one table."""
         return {name: pa.concat_tables(parts) for name, parts in self.tables.items()}
 
+    def add(self, other: "Answered") -> None:
+        """Take in what other queries were answered."""
+        self.tables |= other.tables
+        self.final_ops += other.final_ops
+        self.failures += other.failures
+        self.broken |= other.broken
+
 
 def answer_due(
     spark: SparkSession, programs: Mapping[Program, Sequence[Answer]], advance: Advance, asked: Asked
@@ -54,33 +70,41 @@ def answer_due(
     """Return the results of all windows that are due."""
     found = Answered()
     for program, answers in programs.items():
-        try:
-            _answer(spark, program, answers, advance, asked, found)
-        except SPARK_ERRORS as error:
-            _break(found, answers, in_a_line(error))
-        except TooLarge as error:
-            _break(found, answers, error.problem)
+        fitting, too_large = _within_limit(answers, advance, asked)
+        found.broken |= too_large
+        found.add(_answered(spark, program, fitting, advance, asked))
     for name in list(found.tables):
         rows = sum(table.num_rows for table in found.tables[name])
-        try:
-            asked.limits.enforce("result_rows", rows, query=name)
-        except TooLarge as error:
+        if rows > asked.limits.result_rows:
             del found.tables[name]
-            found.broken[name] = error.problem
+            found.broken[name] = over_limit("result_rows", rows, asked.limits)
+    return found
+
+
+def _answered(
+    spark: SparkSession, program: Program, answers: Sequence[Answer], advance: Advance, asked: Asked
+) -> Answered:
+    """Answer a program's queries; those that make it fail are found by halves, the others are answered."""
+    try:
+        return _answer(spark, program, answers, advance, asked)
+    except Exception as error:
+        if isinstance(error, _NOBODYS) and not isinstance(error, SPARK_ERRORS):
+            raise
+        if len(answers) == 1:
+            return Answered(broken={answers[0].query.name: reason(error)})
+    half = len(answers) // 2
+    found = _answered(spark, program, answers[:half], advance, asked)
+    found.add(_answered(spark, program, answers[half:], advance, asked))
     return found
 
 
 def _answer(
-    spark: SparkSession,
-    program: Program,
-    answers: Sequence[Answer],
-    advance: Advance,
-    asked: Asked,
-    found: Answered,
-) -> None:
+    spark: SparkSession, program: Program, answers: Sequence[Answer], advance: Advance, asked: Asked
+) -> Answered:
+    found = Answered()
+    if not answers:
+        return found
     state = asked.states[answers[0].grouping]
-    state.settle()
-    asked.limits.enforce("groups_per_query", len(state.groups))
     windows, predicates = due(answers, asked.queries, asked.waiting, advance, asked.clock, state.starts())
     for piece in finals(state, program, windows, predicates) if len(windows) else ():
         found.final_ops += piece.operations
@@ -88,10 +112,45 @@ def _answer(
         found.failures.update(answers[number].query.name for number in (*piece.overflows, *broken))
         for name, table in by_query(shown, answers):
             found.tables.setdefault(name, []).append(table)
+    return found
 
 
-def _break(found: Answered, answers: Sequence[Answer], reason: str) -> None:
-    """Give up a program's queries: some of their results may be missing."""
+def _within_limit(
+    answers: Sequence[Answer], advance: Advance, asked: Asked
+) -> tuple[Sequence[Answer], dict[str, str]]:
+    """Return the answers that do not hold too many groups, and what to say of each of the other queries."""
+    state, limit = asked.states[answers[0].grouping], asked.limits.groups_per_query
+    state.settle()
+    if len(state.groups) <= limit:
+        return answers, {}
+    # All queries together are over the limit; each is judged by what it holds itself.
+    size = len(state.fragments)
+    shards = sum((np.bincount(run.fragment, minlength=size) for run in state.runs()), np.zeros(size))
+    known: dict[tuple[Formula, Window, int], int] = {}
+    fitting, broken = [], {}
     for one in answers:
-        found.broken[one.query.name] = reason
-        found.tables.pop(one.query.name, None)
+        name, window = one.query.name, one.query.window
+        since = kept_since(asked.queries[name], None if name in asked.waiting else advance.before)
+        key = one.predicate, window, since
+        if key not in known:
+            satisfied = state.fragments.bits([one.predicate], np.arange(size))[0]
+            # Every group has a shard: where these are few, groups need not be counted.
+            many = shards[satisfied].sum() > limit
+            known[key] = _groups(state, satisfied, window, since) if many else 0
+        if known[key] > limit:
+            broken[name] = over_limit("groups_per_query", known[key], asked.limits)
+        else:
+            fitting.append(one)
+    return fitting, broken
+
+
+def _groups(state: RelationState, counting: npt.NDArray[np.bool_], window: Window, since: int) -> int:
+    """Return how many keys are in windows that begin at a time or later, and in fragments that count."""
+    range_us, slide_us, offset_us = shapes([window])[0] * _US
+    held = np.zeros(len(state.groups), dtype=bool)
+    for run in state.runs():
+        rows = slice(int(np.searchsorted(run.start, since)), None)
+        # What lies between two windows is in neither.
+        inside = (run.start[rows] - offset_us) % slide_us >= slide_us - range_us
+        held[run.key[rows][inside & counting[run.fragment[rows]]]] = True
+    return int(held.sum())

@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from weft.runtime.clock import RowCounts
-from weft.spark.quarantine import Kept, batch_of, stream_folder, write_set_aside
-from weft.storage import Folder
+from weft.spark.quarantine import Kept, batch_folder, batch_of, stream_folder, write_set_aside
+from weft.storage import Folder, LocalFolder
+from weft.storage.local import make_folder
 
 Rows = Callable[[], DataFrame]
 """Finds the rows of a batch that were not aggregated, in a second pass over it."""
+
+
+def part_of(folder: Folder, origin: str) -> Folder:
+    """Return the part of a shared folder that runs of one origin write to, and remove things from."""
+    return folder.folder(f"origin={origin}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +38,13 @@ class Aside:
             return
         found = rows()
         for folder, kind in wanted:
+            own = folder.folder(stream_folder(self.stream))
+            # Spark does not wait for the disk; the commit that counts the rows does.
+            if isinstance(own, LocalFolder):
+                make_folder(own.path)
             write_set_aside(found, folder.uri, stream=self.stream, batch=batch, kind=kind)
+            if isinstance(own, LocalFolder):
+                own.sync(batch_folder(batch))
 
     def forget_after(self, batch: int) -> None:
         """Remove what was written for batches that were never committed: they will be judged anew."""

@@ -1,49 +1,81 @@
-"""Find the queries that make a batch fail, so that the others can go on."""
+"""Find the queries that make something fail, so that the others can go on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from weft.optimizer.rules import leaves
+from weft.errors import UserError
 from weft.query.logical import LogicalQuery
-from weft.runtime.pipeline import Pipeline
 from weft.spark.damaged import SPARK_ERRORS, in_a_line
-from weft.spark.job import BatchJob
 from weft.spark.session import utc
 
+if TYPE_CHECKING:
+    from weft.runtime.pipeline import Pipeline
 
-def find_culprits(pipeline: Pipeline, batch: DataFrame, error: Exception) -> dict[str, str]:
-    """Return the queries that fail on a batch, each with its error; none if it is not the queries' fault.
+Trial = Callable[[Sequence[LogicalQuery]], object]
+"""Does with some queries what failed with all of them."""
 
-    Halves of the queries are tried until each culprit stands alone: a few dozen small plans, not thousands.
-    """
-    queries = [live.query for live in pipeline.queries.values()]
-    if not queries or _error(pipeline, batch, ()) is not None:
+
+def find_culprits(pipeline: "Pipeline", batch: DataFrame, error: Exception) -> dict[str, str]:
+    """Return the queries that fail on a batch, each with its error; none if it is not the queries' fault."""
+
+    def run(queries: Sequence[LogicalQuery]) -> None:
+        with utc(batch.sparkSession):
+            # What is known of groups is known of another plan.
+            pipeline.job_of(queries).run(batch, replace(pipeline.bounds(), groups=()))
+
+    if isinstance(error, UserError):
         return {}
-    found = _among(pipeline, batch, queries)
-    if not found and len(queries) == 1:
-        return {queries[0].name: in_a_line(error)}
+    queries = [live.query for live in pipeline.queries.values()]
+    found = culprits(queries, run)
+    if not found and len(queries) == 1 and isinstance(error, SPARK_ERRORS) and _error(run, ()) is None:
+        return {queries[0].name: reason(error)}
     return found
 
 
-def _among(pipeline: Pipeline, batch: DataFrame, queries: Sequence[LogicalQuery]) -> dict[str, str]:
-    error = _error(pipeline, batch, queries)
+def culprits(queries: Sequence[LogicalQuery], trial: Trial) -> dict[str, str]:
+    """Return the queries that a trial fails with, each with its error; none if it fails without them, too.
+
+    Halves of the queries are tried until each culprit stands alone: a few dozen small plans, not thousands.
+    """
+    if not queries or _error(trial, ()) is not None:
+        return {}
+    found = _among(queries, trial)
+    # Should Spark be gone by now, nothing that failed was a query's fault.
+    return found if not found or _error(trial, ()) is None else {}
+
+
+def reason(error: Exception) -> str:
+    """Return what a query failed with in a line: with its kind, if it is Python's, as that may say the most.
+
+    >>> reason(KeyError("NYSE")), reason(ValueError())
+    ("KeyError: 'NYSE'", 'ValueError')
+    """
+    line = in_a_line(error)
+    if isinstance(error, SPARK_ERRORS) or not str(error).strip():
+        return line
+    return f"{type(error).__name__}: {line}"
+
+
+def _among(queries: Sequence[LogicalQuery], trial: Trial) -> dict[str, str]:
+    error = _error(trial, queries)
     if error is None:
         return {}
     if len(queries) == 1:
-        return {queries[0].name: in_a_line(error)}
+        return {queries[0].name: reason(error)}
     half = len(queries) // 2
-    return _among(pipeline, batch, queries[:half]) | _among(pipeline, batch, queries[half:])
+    return _among(queries[:half], trial) | _among(queries[half:], trial)
 
 
-def _error(pipeline: Pipeline, batch: DataFrame, queries: Sequence[LogicalQuery]) -> Exception | None:
-    plan = leaves(queries, pipeline.planner.slicing)
+def _error(trial: Trial, queries: Sequence[LogicalQuery]) -> Exception | None:
     try:
-        with utc(batch.sparkSession):
-            job = BatchJob(plan, pipeline.stream, pipeline.tables, pipeline.functions)
-            # What is known of groups is known of another plan.
-            job.run(batch, replace(pipeline.bounds(), groups=()))
-    except SPARK_ERRORS as error:
+        trial(queries)
+    except UserError:
+        # A table that cannot be read, for example: that is told as it is.
+        raise
+    except Exception as error:
+        # A registered function that is given columns may raise anything.
         return error
     return None

@@ -39,6 +39,7 @@ from weft.runtime.blocks import (
 from weft.runtime.clock import Clock, RowCounts
 from weft.runtime.delivered import Note, Notes
 from weft.runtime.fragments import Signatures
+from weft.runtime.position import position, settle
 from weft.runtime.registry import Registry
 from weft.runtime.state import Block
 from weft.runtime.warm import Derivation
@@ -69,6 +70,8 @@ class Commit:
     stream: str
     """The stream's columns and time, as declared then."""
     clock: Clock
+    position: str = ""
+    """What the batch was made of, by Spark's notes; empty if that is not known."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,6 +135,15 @@ class Checkpoint:
         """Where Spark keeps its offsets."""
         return self.folder.folder("spark").uri
 
+    def position(self, batch: int) -> str:
+        """Return what one of Spark's batches is made of."""
+        return position(self.folder.folder("spark"), batch)
+
+    def settled(self, batch: int) -> str:
+        """Return the same, once Spark's notes of it are on the disk."""
+        settle(self.folder.folder("spark"), batch)
+        return self.position(batch)
+
     def recover(self) -> Recovered | None:
         """Return what was committed, or None if nothing was; raise DamagedFile if it cannot be told."""
         commits = self._commits.names()
@@ -159,6 +171,14 @@ class Checkpoint:
         return DamagedFile(
             f"checkpoint {self.folder.uri}: commit {_named(number)} is missing{also}; restore it, "
             "or start a new checkpoint"
+        )
+
+    def replanned(self, offered: int, last: int) -> DamagedFile:
+        """Return the error for a batch that has the number of one that was committed, and is another."""
+        return DamagedFile(
+            f"checkpoint {self.folder.uri}: batches up to {last} are committed, but Spark's notes in "
+            f"{self.spark_uri} are not those of then: it has made up a new batch {offered}, whose rows would "
+            "be lost; restore that folder as it was, or start a new checkpoint"
         )
 
     def _newest_snapshot(self) -> Recovered | None:
@@ -242,10 +262,9 @@ class Checkpoint:
         found: dict[str, pa.Table] = {}
         try:
             data = self._commits.read(_named(number))
+            sections = unpack(data, name=f"{self._commits.uri}/{_named(number)}")
         except FileNotFoundError:
             raise self.missing(number, also=", and its results are not delivered") from None
-        try:
-            sections = unpack(data, name=f"{self._commits.uri}/{_named(number)}")
         except DamagedFile as error:
             raise DamagedFile(f"{error}; its results are not delivered until it is restored") from None
         for name, stored in sections.items():

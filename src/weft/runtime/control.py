@@ -25,6 +25,10 @@ class Controlled(Protocol):
     def queries(self) -> Mapping[str, Described]:
         """Its queries by name."""
 
+    @property
+    def unbound(self) -> Mapping[str, QueryInfo]:
+        """Those that cannot be bound any more; they can be removed."""
+
     def add(self, query: str, *, name: str = "") -> Described:
         """Add a query."""
 
@@ -69,9 +73,13 @@ class Control:
             raise EngineError(f'"{request.do}" cannot be asked for{suggestion(request.do, self._known)}')
         return self._known[request.do](request)
 
-    def _state(self, name: str) -> str:
+    def _info(self, name: str) -> QueryInfo | None:
         known = self._engine.queries.get(name)
-        return "" if known is None else known.info.state
+        return self._engine.unbound.get(name) if known is None else known.info
+
+    def _state(self, name: str) -> str:
+        info = self._info(name)
+        return "" if info is None else info.state
 
     def _add(self, request: Request) -> Reply:
         name, text = str(request.given["name"]), str(request.given["text"]).strip()
@@ -104,14 +112,16 @@ class Control:
         return _told("resumed", self._engine.resume(name).info)
 
     def _list(self, request: Request) -> Reply:
-        queries = [asdict(one.info) for one in list(self._engine.queries.values())]
+        known = [one.info for one in list(self._engine.queries.values())]
+        queries = [asdict(one) for one in (*known, *list(self._engine.unbound.values()))]
         return Reply(ok=True, said=f"{len(queries):,} queries", found={"queries": queries})
 
     def _show(self, request: Request) -> Reply:
         name = str(request.given["name"])
-        if name not in self._engine.queries:
+        info = self._info(name)
+        if info is None:
             raise EngineError(f'unknown query "{name}"{suggestion(name, self._engine.queries)}')
-        return _told("is known", self._engine.queries[name].info)
+        return _told("is known", info)
 
     def _stop(self, request: Request) -> Reply:
         self._engine.stop_later()

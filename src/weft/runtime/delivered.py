@@ -5,6 +5,7 @@ import logging
 from dataclasses import asdict, dataclass
 from zlib import crc32
 
+from weft.errors import DamagedFile
 from weft.storage import Folder
 
 _log = logging.getLogger("weft.checkpoint")
@@ -48,7 +49,7 @@ class Notes:
                 return note
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, DamagedFile):
             pass
         _log.warning(
             "the note of how far sink %s has come is damaged: all results that are at hand go to it again",
@@ -63,7 +64,7 @@ class Notes:
         try:
             if self._folder.read(sink) == written:
                 return
-        except FileNotFoundError:
+        except (FileNotFoundError, DamagedFile):
             pass
         self._folder.write(sink, written, replace=True)
 

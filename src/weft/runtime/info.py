@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from weft.errors import EngineError
 from weft.query.logical import LogicalQuery
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.clock import Clock
@@ -22,7 +23,7 @@ class QueryInfo:
     stream: str
     state: str
     first_window: tuple[int, int] | None
-    """The first window that it answers, in microseconds; None if the first row will decide."""
+    """The first window that it answers, in microseconds; None before the first row, and while it rests."""
     error: str | None
     failures: int
     """How many rows or results failed and became NULL."""
@@ -49,18 +50,35 @@ def query_info(
     )
 
 
+def stored_info(entry: Registered, stream: str) -> QueryInfo:
+    """Return what the registry alone knows of a query: its windows are known when it runs."""
+    return QueryInfo(
+        name=entry.name,
+        text=entry.text,
+        stream=stream,
+        state=str(entry.state),
+        first_window=None,
+        error=entry.error,
+        failures=entry.failures,
+        added_commit=entry.commit,
+        expires=entry.until,
+    )
+
+
+def cannot_run(query: QueryInfo) -> EngineError:
+    """Return why nothing can be done with a query that cannot be bound any more but to remove it."""
+    return EngineError(
+        f"query {query.name} does not fit its stream, its tables or the limits any more; start the engine "
+        f"with what it needs and resume it, or drop it\n{query.error}"
+    )
+
+
 def read_registry(checkpoint: str | Path) -> list[QueryInfo]:
-    """Return the queries of a checkpoint that no engine runs on; their windows are known when they run."""
+    """Return the queries of a checkpoint that no engine runs on."""
     root = open_folder(checkpoint, local_session)
     found = []
     for folder in root.names():
         recovered = Checkpoint(root.folder(folder)).recover()
-        for entry in () if recovered is None else recovered.registry:
-            found.append(
-                QueryInfo(
-                    name=entry.name, text=entry.text, stream=unquote(folder).strip(), state=str(entry.state),
-                    first_window=None, error=entry.error, failures=entry.failures,
-                    added_commit=entry.commit, expires=entry.until,
-                )
-            )  # fmt: skip
+        stream = unquote(folder).strip()
+        found += [stored_info(entry, stream) for entry in (recovered.registry if recovered else ())]
     return found

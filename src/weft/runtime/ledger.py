@@ -47,6 +47,7 @@ class Ledger:
         """The last commit."""
         self.batch = -1 if recovered is None else recovered.last.batch
         """The last of Spark's batches that is committed."""
+        self._position = "" if recovered is None else recovered.last.position
         self._watermark = None if recovered is None else recovered.last.clock.watermark
         self._windows: Times | None = None
         """The windows of all queries at the last commit of this run."""
@@ -57,36 +58,53 @@ class Ledger:
             if checkpoint is not None and delivery.status.done > self.number:
                 raise checkpoint.missing(self.number + 1)
             for number in range(delivery.status.done + 1, self.number + 1):
-                delivery.offer(number, None)
+                delivery.offer(number, None, wait=False)
 
     @property
     def is_durable(self) -> bool:
         """Whether commits outlive the process."""
         return self._checkpoint is not None
 
-    def expect(self, batch: int) -> None:
-        """Refuse a batch that does not follow the last one committed: Spark was done with one in between."""
-        if self._checkpoint is not None and batch > self.batch + 1:
-            raise self._checkpoint.missing(self.number + 1)
+    def has(self, batch: int) -> bool:
+        """Say whether a batch is committed already; refuse one that is neither that nor the next.
+
+        Spark offers the last batch again, if it does not know that it was done with it, and no other.
+        """
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            return batch <= self.batch
+        if batch > self.batch + 1:
+            # Spark was done with one in between.
+            raise checkpoint.missing(self.number + 1)
+        if batch > self.batch:
+            return False
+        if batch < self.batch or self._position not in ("", checkpoint.position(batch)):
+            raise checkpoint.replanned(batch, self.batch)
+        return True
 
     def commit(self, pipeline: Pipeline, report: BatchReport, *, batch: int | None = None) -> None:
         """Make what a report tells durable, then let sinks have it."""
         reach("commit.before")
         self._take_note(pipeline, report)
+        position = self._position
+        if batch is not None and self._checkpoint is not None:
+            position = self._checkpoint.settled(batch)
         commit = Commit(
             number=self.number + 1,
             batch=self.batch if batch is None else batch,
             stream=described(pipeline.stream),
             clock=pipeline.clock,
+            position=position,
         )
         if self._checkpoint is not None:
             self._checkpoint.write(commit, self.registry.changes(), report.blocks, report.results)
         self.registry.committed()
-        self.number, self.batch = commit.number, commit.batch
+        self.number, self.batch, self._position = commit.number, commit.batch, commit.position
         for sink in self._inline:
             sink.deliver(commit.number, report.results)
         for delivery in self.deliveries:
-            delivery.offer(commit.number, report.results)
+            # Only the input is held back by a slow sink: changes of queries and a stop's windows are not.
+            delivery.offer(commit.number, report.results, wait=batch is not None)
         if self._checkpoint is not None and self._checkpoint.wants_snapshot:
             self._snapshot(self._checkpoint, commit, pipeline)
 

@@ -22,7 +22,6 @@ from weft.runtime.lives import LiveQuery, ending_after
 from weft.runtime.pipeline import Pipeline
 from weft.runtime.registry import QueryState, Registered
 from weft.runtime.report import BatchReport
-from weft.spark.damaged import SPARK_ERRORS
 
 _STOP_SECONDS = 30.0
 """How long a stop waits for Spark to finish with a batch that Weft has committed, and for sinks."""
@@ -66,6 +65,10 @@ class Loop:
         self._query: StreamingQuery | None = None
         self._scratch: TemporaryDirectory[str] | None = None
         self._error: BaseException | None = None
+        self._told = False
+        """Whether the error was raised where someone waits."""
+        self._untold: list[BatchReport] = []
+        """Answers to queries that joined: they are told of with the next batch."""
         self.batches = 0
         """How many batches this run has processed."""
 
@@ -84,6 +87,7 @@ class Loop:
     def add(self, query: LogicalQuery) -> LiveQuery:
         """Let a query join at the next batch boundary; it is durable when this returns."""
         with self._lock:
+            self._check_sound(f"query {query.name} cannot be added")
             registry, clock = self._ledger.registry, self._pipeline.clock
             known, left = registry.get(query.name), registry.left(query.name)
             joined = self._pipeline.add(query)
@@ -96,10 +100,14 @@ class Loop:
             registry.put(registered(joined, commit=self._ledger.number + 1, added_live=live))
             try:
                 report = self._pipeline.answer_warm(self.spark)
+                if query.name in report.broken:
+                    raise EngineError(f"query {query.name} cannot be added: {report.broken[query.name]}")
                 self._commit_change(f"query {query.name} cannot be added", report)
             except BaseException:
                 self._undo(query.name, known, left)
                 raise
+            if report.results:
+                self._untold.append(report)
             return joined
 
     def _undo(self, name: str, known: Registered | None, left: int | None) -> None:
@@ -114,6 +122,7 @@ class Loop:
     def leave(self, name: str, state: QueryState | None) -> None:
         """Let a query leave at the next batch boundary; None for the state has it forgotten."""
         with self._lock:
+            self._check_sound(f"query {name} cannot leave")
             registry = self._ledger.registry
             known = registry.get(name)
             if state is None:
@@ -128,6 +137,13 @@ class Loop:
                 raise
             if name in self._pipeline.queries:
                 self._pipeline.remove(name)
+
+    def _check_sound(self, problem: str) -> None:
+        """Refuse a change after an error: what a batch did that is not committed must not become durable."""
+        if self._error is not None:
+            raise EngineError(
+                f"{problem}: the stream has stopped ({_first_line(self._error)}); start it again"
+            )
 
     def _commit_change(self, problem: str, report: BatchReport | None = None) -> None:
         """Make a change of queries durable; raise an EngineError with the problem if the disk is at fault."""
@@ -172,9 +188,12 @@ class Loop:
                 else self._query.awaitTermination(max(seconds, 0.001))  # type: ignore[arg-type]
             )
         except StreamingQueryException as error:
-            self._raise(error)
+            self._raise(None if self._stopping.is_set() else error)
             return True
-        if ended is not False:
+        if ended is False and self._error is not None:
+            # An error outside a batch does not end Spark's query.
+            self._query.stop()
+        if ended is not False or self._error is not None:
             self._raise(None)
         return ended is not False
 
@@ -185,15 +204,17 @@ class Loop:
         try:
             self._query.processAllAvailable()
         except StreamingQueryException as error:
-            self._raise(error)
+            self._raise(None if self._stopping.is_set() else error)
 
     def stop(self, *, flush: bool = False) -> bool:
         """Stop between batches: the one under way is finished, committed and delivered.
 
-        `flush` closes every window: the input has ended. Return whether all sinks have all results.
+        `flush` closes every window: the input has ended. Return whether all sinks have all results. An error
+        that nobody was told of is raised.
         """
-        self._stopping.set()
         query = self._query
+        died = None if query is None or query.isActive or self._stopping.is_set() else query.exception()
+        self._stopping.set()
         if query is not None and query.isActive:
             with self._lock:
                 batch = self._ledger.batch
@@ -201,14 +222,17 @@ class Loop:
             query.stop()
         # After an error the last batch will come again: nothing may be closed before it.
         try:
-            if flush and self._error is None:
-                with self._lock:
+            with self._lock:
+                if flush and self._error is None:
                     self._commit(self._pipeline.finish(self.spark))
+                self._tell_untold()
         finally:
             delivered = self._ledger.drain(_STOP_SECONDS)
             self._ledger.close()
             if self._scratch is not None:
                 self._scratch.cleanup()
+        if not self._told:
+            self._raise(died)
         return delivered
 
     def _await_spark_commit(self, query: StreamingQuery, batch: int) -> None:
@@ -227,11 +251,10 @@ class Loop:
         with self._lock:
             if self._stopping.is_set():
                 raise _StopRequested
-            if number <= self._ledger.batch:
-                return  # A replay: the commit is there, and so are its results.
             try:
+                if self._ledger.has(number):
+                    return  # A replay: the commit is there, and so are its results.
                 reach("batch.begin")
-                self._ledger.expect(number)
                 report = self._process(batch, number)
                 reach("batch.aggregated")
                 if self._aside is not None:
@@ -249,7 +272,7 @@ class Loop:
         before = self._pipeline.clock
         try:
             return self._pipeline.process(batch)
-        except SPARK_ERRORS as error:
+        except Exception as error:
             # What is aggregated already must not be aggregated again; a restart begins with the last commit.
             if self._pipeline.clock is not before:
                 raise
@@ -265,12 +288,20 @@ class Loop:
         began = perf_counter()
         self._ledger.commit(self._pipeline, report, batch=batch)
         seconds = {**report.seconds, "commit": perf_counter() - began}
+        self._tell_untold()
         self._on_batch(replace(report, seconds=seconds))
+
+    def _tell_untold(self) -> None:
+        untold, self._untold = self._untold, []
+        for report in untold:
+            self._on_batch(report)
 
     def _watch_idle(self) -> None:
         assert self._idle_seconds is not None
         while self.active and not self._stopping.wait(self._idle_seconds / 4):
             with self._lock:
+                if self._error is not None:
+                    return
                 silent = monotonic() - self._last_batch_at >= self._idle_seconds
                 if silent and self._pipeline.clock.idle() != self._pipeline.clock:
                     try:
@@ -286,10 +317,11 @@ class Loop:
 
     def _raise(self, error: StreamingQueryException | None) -> None:
         cause = self._error
+        if cause is None and error is None:
+            return
+        self._told = True
         if isinstance(cause, WeftError):
             raise cause
-        if cause is None and (error is None or self._stopping.is_set()):
-            return
         raise EngineError(f"the stream stopped: {_first_line(cause or error)}") from (cause or error)
 
 

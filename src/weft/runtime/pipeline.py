@@ -11,11 +11,10 @@ from time import perf_counter, time
 from types import EllipsisType
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.aggregates import arrow_type
-from weft.errors import EngineError, InternalError
+from weft.errors import EngineError, UserError
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.cost import Fragmentation
 from weft.optimizer.plan import Grouping, Relation, SharedPlan, leaf
@@ -26,6 +25,7 @@ from weft.predicates import Formula
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.runtime import decode
 from weft.runtime.answering import Answered, Asked, answer_due
+from weft.runtime.blame import culprits, reason
 from weft.runtime.clock import Clock, RowCounts, Seen
 from weft.runtime.due import Advance, oldest_needed, shapes
 from weft.runtime.lives import LiveQuery, after_all, expected_span, kept_since, until_of
@@ -133,14 +133,20 @@ class Pipeline:
 
     def try_out(self, query: LogicalQuery, spark: SparkSession) -> None:
         """Have Spark look at a query before it joins others: what it refuses must not stop them."""
-        plan = leaves([query], self.planner.slicing)
-        if self._tried.issuperset(computed(plan)):
+        if self._tried.issuperset(computed(leaves([query], self.planner.slicing))):
             return
         try:
-            job = BatchJob(plan, self.stream, self.tables, self.functions)
-            job.run(spark.createDataFrame([], ddl(self.stream.columns)), Bounds(watermark=None, future=None))
-        except (PySparkException, TypeError, InternalError) as error:
-            raise EngineError(f"query {query.name} cannot be run: {str(error).splitlines()[0]}") from error
+            nothing = spark.createDataFrame([], ddl(self.stream.columns))
+            self.job_of([query]).run(nothing, Bounds(watermark=None, future=None))
+        except UserError:
+            raise
+        except Exception as error:
+            raise EngineError(f"query {query.name} cannot be run: {reason(error)}") from error
+
+    def job_of(self, queries: Sequence[LogicalQuery]) -> BatchJob:
+        """Return a job of some queries that share nothing."""
+        plan = leaves(queries, self.planner.slicing)
+        return BatchJob(plan, self.stream, self.tables, self.functions)
 
     def remove(self, name: str) -> None:
         """Let a query leave before the next batch.
@@ -208,15 +214,12 @@ class Pipeline:
             # What has failed must not be tried again as it is, should the query at fault have left.
             self._stale = True
             raise
-        self._ran()
-        return running, planned, result
-
-    def _ran(self) -> None:
-        """Take note of a batch that Spark had no objections to."""
+        # Spark had no objections.
         if not self._tried:
             self._tried = frozenset(computed(self.plan))
         if self._loose_for is not None:
             self._loose_for += 1
+        return running, planned, result
 
     def _note(self, job: BatchJob, result: pa.Table, seen: Seen, blocks: Sequence[Block]) -> None:
         """Remember what the batch tells of the plan."""
@@ -232,7 +235,7 @@ class Pipeline:
 
     def finish(self, spark: SparkSession) -> BatchReport:
         """Close every window: the input has ended."""
-        self._compiled(None)
+        self._plan_ahead()
         with utc(spark):
             report = self._answer(spark, Advance(before=self.clock.watermark, now=None))
         self.clock = self.clock.ended(
@@ -242,7 +245,7 @@ class Pipeline:
 
     def idle(self, spark: SparkSession) -> BatchReport:
         """Close the windows that only the delay holds open: the stream has fallen silent."""
-        self._compiled(None)
+        self._plan_ahead()
         before, self.clock = self.clock, self.clock.idle()
         with utc(spark):
             return self._answer(spark, self.clock.advance_from(before))
@@ -278,6 +281,19 @@ class Pipeline:
             self._loose_for = None
         return running
 
+    def _plan_ahead(self) -> None:
+        """Plan without a batch for the queries whose job can be made; the others fail with the next batch."""
+        everyone = self.queries
+        try:
+            self._compiled(None)
+        except Exception:
+            unfit = culprits([live.query for live in everyone.values()], self.job_of)
+            if not unfit:
+                raise
+            self.queries = {name: live for name, live in everyone.items() if name not in unfit}
+            self._compiled(None)
+            self.queries, self._stale = everyone, True
+
     def _sample(self, batch: DataFrame, apart: SharedPlan) -> Sample:
         return take_sample(batch, apart, self.stream, self.tables, self.functions)
 
@@ -308,19 +324,16 @@ class Pipeline:
         """Return what the next batch's rows are judged by."""
         skew = self.stream.skew_ms
         future = None if skew is None else int(time() * 1_000_000) + skew * _US
-        return Bounds(
-            watermark=self.clock.watermark,
-            future=future,
-            span=self._span,
-            groups=self.planner.groups_per_slice(self.plan),
-        )
+        groups = self.planner.groups_per_slice(self.plan)
+        return Bounds(watermark=self.clock.watermark, future=future, span=self._span, groups=groups)
 
     def _blocks(self, running: RunningPlan, result: pa.Table) -> dict[tuple[Grouping, int], Block]:
-        added: dict[tuple[Grouping, int], Block] = {}
-        for index, relation in enumerate(running.plan.relations):
-            block = decode.block(running.job, index, result, running.signatures[index])
-            self.states[relation.grouping].add(block)
-            added[relation.grouping, index] = block
+        added = {
+            (relation.grouping, index): decode.block(running.job, index, result, running.signatures[index])
+            for index, relation in enumerate(running.plan.relations)
+        }
+        for (grouping, _), block in added.items():
+            self.states[grouping].add(block)
         return added
 
     def _answer(self, spark: SparkSession, advance: Advance) -> BatchReport:
@@ -328,13 +341,9 @@ class Pipeline:
         moved = advance.now is None or advance.now != advance.before
         if moved or self._waiting:
             asked = Asked(
-                states=self.states,
-                queries=self.queries,
-                waiting=self._waiting,
-                clock=self.clock,
-                functions=self.functions,
-                limits=self._limits,
-            )
+                states=self.states, queries=self.queries, waiting=self._waiting, clock=self.clock,
+                functions=self.functions, limits=self._limits,
+            )  # fmt: skip
             if self._running is not None:
                 programs = self._running.programs if moved else self._running.programs_of(self._waiting)
                 found = answer_due(spark, programs, advance, asked)
@@ -344,13 +353,9 @@ class Pipeline:
         for name in found.broken:
             self.remove(name)
         return BatchReport(
-            counts=RowCounts(),
-            results=found.results(),
-            final_ops=found.final_ops,
-            failures=found.failures,
-            broken=found.broken,
-            ended=self._end(),
-        )
+            counts=RowCounts(), results=found.results(), final_ops=found.final_ops,
+            failures=found.failures, broken=found.broken, ended=self._end(),
+        )  # fmt: skip
 
     def _evict(self, oldest: int) -> None:
         """Forget slices that no open window holds."""
@@ -387,9 +392,8 @@ class Pipeline:
             )
         own = {name: leaf(live.query) for name, live in known.items() if name in self.queries}
         for name, one in own.items():
-            derivation = known[name].derivation
-            if derivation is not None:
+            if (derivation := known[name].derivation) is not None:
                 self._derivations[one.grouping, one.predicates[0]] = derivation
         self._history.recall((one, kept_since(known[name], clock.watermark)) for name, one in own.items())
         self._stale = True
-        self._compiled(None)
+        self._plan_ahead()

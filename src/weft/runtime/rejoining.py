@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.errors import EngineError, UserError
 from weft.query.logical import LogicalQuery, StreamDef
@@ -25,6 +25,8 @@ class Rejoined:
     """Those of them that the registry does not know."""
     resting: Mapping[str, LogicalQuery]
     """Those that are known and do not run."""
+    unbound: Sequence[Registered]
+    """Those that are known and cannot be bound any more."""
     notices: list[str]
     """What the user should know."""
 
@@ -32,41 +34,42 @@ class Rejoined:
 def rejoin(
     queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, watermark: int | None
 ) -> Rejoined:
-    """Bring a workload and a registry together; the registry forgets what no workload names any more."""
+    """Bring a workload and a registry together.
+
+    The registry forgets what no workload names any more, and what was added while a run was under way and
+    has ended.
+    """
     named = {query.name: query for query in queries}
     running: dict[str, LogicalQuery] = {}
     resting: dict[str, LogicalQuery] = {}
+    unbound: list[Registered] = []
     notices: list[str] = []
     for entry in list(registry):
         query = named.get(entry.name)
-        if query is None and not entry.live:
+        over = entry.state in (QueryState.ENDED, QueryState.DROPPED)
+        if query is None and (over or not entry.live):
             registry.forget(entry.name, left=watermark)
-            if entry.state is not QueryState.DROPPED:
+            if not over:
                 notices.append(f"query {entry.name} is not in the workload any more: dropped")
             continue
-        query = query or _brought_back(entry, registry, bind, notices)
-        if query is not None and entry.state is QueryState.RUNNING:
+        try:
+            query = query or bind(entry.name, entry.text)
+        except UserError as error:
+            failed = replace(entry, state=QueryState.FAILED, error=str(error))
+            registry.put(failed)
+            unbound.append(failed)
+            notices.append(f"query {entry.name} cannot run on: {error}")
+            continue
+        if entry.state is QueryState.RUNNING:
             running[entry.name] = query
-        elif query is not None:
+        else:
             resting[entry.name] = query
             notices.append(f"query {entry.name} stays {entry.state}; weft resume brings it back")
     new = [query for query in queries if query.name not in registry]
     running |= {query.name: query for query in new}
     for notice in notices:
         _log.info("notice", extra={"notice": notice})
-    return Rejoined(running=running, new=new, resting=resting, notices=notices)
-
-
-def _brought_back(
-    entry: Registered, registry: Registry, bind: Bind, notices: list[str]
-) -> LogicalQuery | None:
-    """Return a query that was added while an earlier run was under way."""
-    try:
-        return bind(entry.name, entry.text)
-    except UserError as error:
-        registry.change(entry.name, state=QueryState.FAILED, error=str(error))
-        notices.append(f"query {entry.name} cannot run on: {error}")
-        return None
+    return Rejoined(running=running, new=new, resting=resting, unbound=unbound, notices=notices)
 
 
 def check(stream: StreamDef, recovered: Recovered, queries: Sequence[LogicalQuery], place: str) -> None:

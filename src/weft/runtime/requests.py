@@ -45,22 +45,30 @@ class Requests:
 
     def _run(self) -> None:
         while not self._ending.wait(_LOOK_SECONDS):
+            self.look()
+
+    def look(self) -> list[tuple[Request, Reply]]:
+        """Carry out what waits now; return what was asked for, and what was answered."""
+        try:
+            waiting = self._mailbox.waiting()
+            self._mailbox.forget_old()
+        except OSError as error:
+            _log.warning("requests cannot be read", extra={"error": str(error)})
+            return []
+        answered: list[tuple[Request, Reply]] = []
+        for request in waiting:
+            if self._ending.is_set():
+                break
             try:
-                waiting = self._mailbox.waiting()
-                self._mailbox.forget_old()
+                reply = self._reply(self._noted(request))
+                self._mailbox.answer(request, reply)
+                answered.append((request, reply))
+                reach("request.answered")
             except OSError as error:
-                _log.warning("requests cannot be read", extra={"error": str(error)})
-                continue
-            for request in waiting:
-                if self._ending.is_set():
-                    break
-                try:
-                    self._mailbox.answer(request, self._reply(self._noted(request)))
-                    reach("request.answered")
-                except OSError as error:
-                    # It waits; those after it need not.
-                    fields = {"do": request.do, "error": str(error)}
-                    _log.warning("a request cannot be answered", extra=fields)
+                # It waits; those after it need not.
+                fields = {"do": request.do, "error": str(error)}
+                _log.warning("a request cannot be answered", extra=fields)
+        return answered
 
     def _noted(self, request: Request) -> Request:
         """Note how things are before a change: should it come again, that shows whether it was made."""

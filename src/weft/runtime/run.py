@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from time import monotonic
-from urllib.parse import quote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,19 +17,22 @@ from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.query.logical import LogicalQuery
-from weft.runtime.aside import Aside
+from weft.runtime.aside import Aside, part_of
 from weft.runtime.checkpoint import Checkpoint, Recovered
+from weft.runtime.info import QueryInfo, stored_info
 from weft.runtime.ledger import Ledger, registered, restore
 from weft.runtime.lives import LiveQuery
 from weft.runtime.loop import Loop, Trigger
+from weft.runtime.outlets import deliveries, make_sinks, refusals
 from weft.runtime.pipeline import Pipeline
+from weft.runtime.places import QUARANTINE, folder_of, identity
 from weft.runtime.registry import QueryState, Registry
 from weft.runtime.rejoining import Bind, check, rejoin
 from weft.runtime.report import BatchReport
 from weft.runtime.requests import Carrier, Requests
 from weft.runtime.results import result_schema
 from weft.runtime.status import EngineStatus, StreamStatus
-from weft.sinks import REFUSED, Delivery, MemorySink, ParquetSink, Sink
+from weft.sinks import MemorySink, ParquetSink, Sink
 from weft.spark.declarations import Declarations
 from weft.storage import Folder, open_folder
 from weft.storage.lock import Holder, Lock
@@ -42,9 +44,6 @@ Tell = Callable[[str, pa.Table], None]
 """Told a query's name and its new results."""
 MakeSink = Callable[[], Sink]
 """Makes a sink; each stream has its own."""
-_QUARANTINE = "quarantine"
-_RESERVED = frozenset({_QUARANTINE, "requests", "answers"})
-"""Folders of a checkpoint that are no stream's."""
 _LOOK_SECONDS = 0.5
 """How often who waits looks whether a stop was asked for."""
 _log = logging.getLogger("weft.runtime")
@@ -98,20 +97,24 @@ class Run:
         self._bind, self._tell, self._on_batch = bind, tell, on_batch
         self.streams: dict[str, Live] = {}
         self._known: dict[str, LogicalQuery] = {}
+        self.unbound: dict[str, QueryInfo] = {}
+        """Queries that the checkpoint knows and that cannot be bound any more."""
         self.active = True
+        self._begun = False
+        self._failure: EngineError | None = None
         self.stop_asked = threading.Event()
         """Set when another terminal has asked for a stop."""
         self._stopping = threading.Event()
         self._lock: Lock | None = None
         self._requests: Requests | None = None
         self._root: Folder | None = None
-        self.origin = ""
-        """What the checkpoint's commits are counted in."""
+        self.origin = uuid4().hex
+        """What commits are counted in: the checkpoint's own name, or else this run's."""
         if options.checkpoint is not None:
             self._root = open_folder(options.checkpoint, lambda: declared.session)
             try:
                 self._lock = Lock(self._root, on_loss=self._lost)
-                self.origin = _identity(self._root)
+                self.origin = identity(self._root)
                 mailbox = Mailbox(self._root)
                 mailbox.discard("stop", "list", "show")
                 self._requests = Requests(mailbox, control)
@@ -127,7 +130,7 @@ class Run:
         if self._root is None:
             return []
         there = set(self._root.names())
-        return [name for name in self._declared.streams if _folder_of(name) in there]
+        return [name for name in self._declared.streams if folder_of(name) in there]
 
     def known(self) -> list[LogicalQuery]:
         """Return the queries of all streams, whether they run or not."""
@@ -145,7 +148,7 @@ class Run:
 
     def _start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool) -> None:
         frame = self._declared.rows(name)
-        checkpoint = None if self._root is None else Checkpoint(self._root.folder(_folder_of(name)))
+        checkpoint = None if self._root is None else Checkpoint(self._root.folder(folder_of(name)))
         recovered = None
         if checkpoint is not None:
             checkpoint.tidy()
@@ -167,12 +170,30 @@ class Run:
         made = self._live(name, frame, pipeline, registry, checkpoint, recovered, found.notices)
         self.streams[name] = made
         self._known |= {**found.resting, **found.running}
-        made.loop.start(self._options.trigger)
+        self.unbound |= {one.name: stored_info(one, name) for one in found.unbound}
+        if self._begun:
+            made.loop.start(self._options.trigger)
 
-    def accept_requests(self) -> None:
-        """Begin to carry out what other terminals ask for."""
+    def begin(self) -> None:
+        """Take batches, once all that other terminals asked for meanwhile is carried out."""
+        if self._requests is not None:
+            for request, reply in self._requests.look():
+                if not reply.ok:
+                    self._tell_refusal(f"{request.do} {request.given.get('name', '')}".strip(), reply.said)
+        self._begun = True
+        for name, live in self.streams.items():
+            try:
+                live.loop.start(self._options.trigger)
+            except OSError as error:
+                raise _out_of_reach(f"stream {name} cannot start", error) from error
         if self._requests is not None:
             self._requests.start()
+
+    def _tell_refusal(self, asked: str, said: str) -> None:
+        """Tell of a request whose answer nobody waits for any more."""
+        _log.warning("a request that waited was refused", extra={"request": asked})
+        for live in self.streams.values():
+            live.notices.append(f"{asked} was refused: {said}")
 
     def _live(
         self,
@@ -186,12 +207,18 @@ class Run:
     ) -> Live:
         memory = MemorySink() if self._options.keep else None
         out = self._parquet(pipeline)
-        made = [one if isinstance(one, Sink) else one() for one in self._options.sinks]
+        taken = [one.sink for live in self.streams.values() for one in live.ledger.deliveries]
+        made = make_sinks(self._options.sinks, taken=taken)
         ledger = Ledger(
             registry=registry,
             checkpoint=checkpoint,
             recovered=recovered,
-            deliveries=self._deliveries([*([out] if out else []), *made], name, checkpoint),
+            deliveries=deliveries(
+                [*([out] if out else []), *made],
+                checkpoint=checkpoint,
+                origin=f"{self.origin} {name}",
+                stop=self._stopping,
+            ),
             inline=[memory] if memory else [],
         )
         loop = Loop(
@@ -232,6 +259,12 @@ class Run:
         """Let a query leave at the next batch boundary."""
         self.streams[query.stream].loop.leave(query.name, state)
 
+    def forget(self, name: str) -> bool:
+        """Let a query leave that cannot be bound; False if it is none."""
+        if name in self.unbound:
+            self.streams[self.unbound[name].stream].loop.leave(name, None)
+        return self.unbound.pop(name, None) is not None
+
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""
         deadline = inf if seconds is None else monotonic() + seconds
@@ -239,10 +272,15 @@ class Run:
             # Streams may start meanwhile, and a stop may be asked for.
             streams, left = list(self.streams.values()), max(0.0, deadline - monotonic())
             ended = [live.loop.wait(min(left, _LOOK_SECONDS)) for live in streams]
-            if all(ended):
+            if not streams and self._options.trigger.follow:
+                # One may start with a query that joins.
+                self.stop_asked.wait(min(left, _LOOK_SECONDS))
+            elif all(ended):
                 return True
             if monotonic() >= deadline:
                 return False
+        if self._failure is not None:
+            raise self._failure
         return True
 
     def process_available(self) -> None:
@@ -252,11 +290,12 @@ class Run:
 
     def stop(self, *, flush: bool) -> None:
         """Stop all streams between batches; their state can still be looked at."""
+        # First: a request under way may wait for a batch that waits for a sink.
+        self._stopping.set()
         if self._requests is not None:
             self._requests.close()
         # Who asks for a stop does not say that the input has ended.
         flush = flush and not self.stop_asked.is_set()
-        self._stopping.set()
         errors: list[Exception] = []
         try:
             for name, live in self.streams.items():
@@ -289,7 +328,7 @@ class Run:
                 clock=live.pipeline.clock,
                 batches=live.loop.batches,
                 queries=Counter(str(one.state) for one in list(live.ledger.registry)),
-                notices=(*live.notices, *self._declared.tables.notices(), *_refusals(live.ledger)),
+                notices=(*live.notices, *self._declared.tables.notices(), *refusals(live.ledger.deliveries)),
             )
             for name, live in list(self.streams.items())
         }
@@ -298,6 +337,7 @@ class Run:
 
     def _lost(self, other: Holder) -> None:
         _log.error("another engine has taken the checkpoint over", extra={"holder": str(other)})
+        self._failure = EngineError(f"the engine stops: {other} has taken its checkpoint over")
         self.stop_asked.set()
 
     def _pipeline(self, name: str) -> Pipeline:
@@ -312,12 +352,13 @@ class Run:
 
     def _aside(self, stream: str) -> Aside:
         options, root = self._options, self._root
-        quarantine = None if root is None else root.folder(_QUARANTINE)
+        quarantine = None if root is None else root.folder(QUARANTINE)
         if options.quarantine is not None:
-            quarantine = open_folder(options.quarantine, lambda: self._declared.session)
+            kept = open_folder(options.quarantine, lambda: self._declared.session)
+            quarantine = part_of(kept, self.origin)
         late = None
         if options.late is not None:
-            late = open_folder(options.late, lambda: self._declared.session)
+            late = part_of(open_folder(options.late, lambda: self._declared.session), self.origin)
         return Aside(stream=stream, quarantine=quarantine, late=late)
 
     def _parquet(self, pipeline: Pipeline) -> ParquetSink | None:
@@ -325,26 +366,6 @@ class Run:
             return None
         schemas = {name: result_schema(live.query) for name, live in pipeline.queries.items()}
         return ParquetSink(open_folder(self._options.out, lambda: self._declared.session), queries=schemas)
-
-    def _deliveries(
-        self, sinks: Sequence[Sink], stream: str, checkpoint: Checkpoint | None
-    ) -> list[Delivery]:
-        if checkpoint is None:
-            return [Delivery(sink) for sink in sinks]
-        done = {sink.name: checkpoint.delivered(sink.name) for sink in sinks}
-        # Before they begin: a delivery notes its own progress.
-        checkpoint.deliver_to(done)
-        return [
-            Delivery(
-                sink,
-                after=done[sink.name],
-                origin=f"{self.origin} {stream}",
-                outbox=checkpoint.results,
-                on_done=checkpoint.set_delivered,
-                stop=self._stopping,
-            )
-            for sink in sinks
-        ]
 
     def _observer(self, stream: str) -> Callable[[BatchReport], None]:
         def observe(report: BatchReport) -> None:
@@ -367,27 +388,3 @@ def _out_of_reach(problem: str, error: OSError) -> EngineError:
         f"{problem}: a file cannot be read or written ({error}); free space, or mend what is wrong there, "
         "and try again"
     )
-
-
-def _refusals(ledger: Ledger) -> list[str]:
-    """Return what to tell of rows that sinks have set aside."""
-    return [
-        f"sink {one.sink}: {one.refused:,} rows are set aside in its table {REFUSED}, for it cannot take them"
-        for one in (delivery.status for delivery in ledger.deliveries)
-        if one.refused
-    ]
-
-
-def _folder_of(stream: str) -> str:
-    """Return the name of a stream's folder in a checkpoint."""
-    quoted = quote(stream, safe="")
-    return f"{quoted}%20" if quoted in _RESERVED else quoted
-
-
-def _identity(root: Folder) -> str:
-    """Return the checkpoint's own name, given to it once."""
-    try:
-        return root.read("id").decode()
-    except FileNotFoundError:
-        root.write("id", uuid4().hex.encode())
-        return root.read("id").decode()

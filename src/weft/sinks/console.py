@@ -19,7 +19,7 @@ class ConsoleSink:
 
     def resume(self, after: int, *, origin: str = "") -> None:
         """Count on from a commit."""
-        self.done = max(self.done, after)
+        self.done = after
 
     def deliver(self, commit: int, results: Results) -> None:
         """Print a few rows of each query."""

@@ -81,7 +81,7 @@ class Delivery:
         # All below is guarded by the condition; the sink itself is touched by the thread only.
         self._changed = threading.Condition()
         self._offered = self._done = self._delivered = self._flushed = after
-        self._resumed = self._draining = self._closing = False
+        self._begun = self._resumed = self._draining = self._closing = False
         self._blocked = self._attempts = 0
         # How many commits are flushed together: fewer after each error, so that a flaky sink still gets on.
         self._piece = self._limits.commits
@@ -112,17 +112,17 @@ class Delivery:
                 refused=self._sink.refused if isinstance(self._sink, Refusing) else 0,
             )
 
-    def offer(self, commit: int, results: Results | None) -> None:
+    def offer(self, commit: int, results: Results | None, *, wait: bool = True) -> None:
         """Let a durable commit wait for delivery; None for results that are in the outbox only.
 
-        Waits while too much waits already, until the sink has caught up, or a stop.
+        If `wait` is set, waits while too much waits already, until the sink has caught up, or a stop.
         """
         with self._changed:
             if commit <= self._offered:
                 return
             self._blocked += 1
             try:
-                while self._backlog.is_full(results) and not (self._stop.is_set() or self._closing):
+                while wait and self._backlog.is_full(results) and not (self._stop.is_set() or self._closing):
                     self._changed.notify_all()
                     self._changed.wait(_POLL_SECONDS)
             finally:
@@ -206,10 +206,12 @@ class Delivery:
             self._flush()
 
     def _resume(self) -> None:
-        self._sink.resume(max(self._done, self._sink.done), origin=self._origin)
+        # What a sink was done with before it was given to this delivery was counted in another history.
+        done = max(self._done, self._sink.done) if self._begun else self._done
+        self._sink.resume(done, origin=self._origin)
         with self._changed:
             self._delivered = self._flushed = self._sink.done
-            self._resumed = True
+            self._begun = self._resumed = True
 
     def _deliver_waiting(self) -> None:
         with self._changed:

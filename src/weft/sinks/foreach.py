@@ -26,7 +26,7 @@ class ForeachSink:
 
     def resume(self, after: int, *, origin: str = "") -> None:
         """Count on from a commit."""
-        self.done = max(self.done, after)
+        self.done = after
 
     def deliver(self, commit: int, results: Results) -> None:
         """Call the function once for each query with results."""
@@ -45,4 +45,5 @@ class ForeachSink:
         """Do nothing: calls are made at once."""
 
     def close(self) -> None:
-        """Do nothing: the function is not the sink's own."""
+        """Forget which calls were made; the function is not the sink's own."""
+        self._called.clear()

@@ -18,7 +18,7 @@ class MemorySink:
 
     def resume(self, after: int, *, origin: str = "") -> None:
         """Count on from a commit; what is kept stays."""
-        self.done = max(self.done, after)
+        self.done = after
 
     def deliver(self, commit: int, results: Results) -> None:
         """Keep the results."""

@@ -2,16 +2,18 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 
 from weft.errors import UserError
 from weft.faultpoints import reach
-from weft.sinks.postgres_refused import Refused, count, insert, keep
+from weft.sinks.postgres_refused import REFUSED, Refused, count, fault_of_table, insert, keep, refuse
 from weft.sinks.postgres_tables import TableShape, identifier, quoted, table_shape
-from weft.sinks.sink import Results, SinkError
+from weft.sinks.sink import Results, SinkError, keys_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -31,11 +33,17 @@ _DEFAULTS = {
 }
 _DATA_ERRORS = ("22", "23")
 """Classes of errors whose text repeats values of rows."""
-_DELIVERED = """
-    CREATE TABLE IF NOT EXISTS weft_delivered (
+_DELIVERED = "weft_delivered"
+"""The table of how far each history has come."""
+_CREATE = f"""
+    CREATE TABLE IF NOT EXISTS {_DELIVERED} (
         sink text PRIMARY KEY, "commit" bigint NOT NULL, at timestamp with time zone NOT NULL DEFAULT now()
     )
 """
+_FORGET_OLD = f"""
+    DELETE FROM {_DELIVERED} WHERE sink ~ ' run [0-9a-f]{{32}}$' AND at < now() - interval '30 days'
+"""
+"""Forgets histories that a crash ended. One that is not over after all is counted on by who has it."""
 _COLUMNS = """
     SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
@@ -49,19 +57,19 @@ class PostgresSink:
     A row is known by its window and its group, NULL or not, and takes the place of an earlier one; a query
     that does not select all it groups by only adds rows. All that is delivered together is one transaction,
     in which the table `weft_delivered` is told, too, through which commit it goes. Rows that the server
-    refuses for their values are kept in the table `weft_refused`, in the same transaction.
+    refuses for their values, and those of a query whose table cannot take any, are kept in the table
+    `weft_refused`, in the same transaction.
     """
 
     def __init__(self, dsn: str, *, name: str = "postgres") -> None:
         self.name = name
         self.done = -1
         self.refused = 0
-        """How many rows the server has refused."""
+        """How many rows the server has refused in this history."""
         self._dsn = _parsed(dsn)
         self._connection: psycopg.Connection[Any] | None = None
-        self._counted_as = name
+        self._own = self._counted_as = self._new_history()
         self._last = -1
-        self._resumed = False
         self._parts: dict[str, list[pa.Table]] = {}
         self._ready: dict[str, TableShape] = {}
 
@@ -70,16 +78,16 @@ class PostgresSink:
 
     def resume(self, after: int, *, origin: str = "") -> None:
         """Connect, and find out through which commit results are there."""
-        self.close()
-        self._counted_as = f"{self.name} {origin}" if origin else self.name
+        self._disconnect()
+        self._counted_as = f"{self.name} {origin}" if origin else self._own
         with self._errors("count commits"):
             self._connection = self._connect()
             with self._connection.transaction():
-                self._connection.execute(_DELIVERED)
-                known = bool(origin) or self._resumed or after >= 0
-                self.done = self._last = self._count_on(self._connection, after, known=known)
+                self._connection.execute(_CREATE.encode())
+                if not origin:
+                    self._connection.execute(_FORGET_OLD.encode())
+                self.done = self._last = self._count_on(self._connection, after)
                 self.refused = count(self._connection, self._counted_as)
-        self._resumed = True
 
     def deliver(self, commit: int, results: Results) -> None:
         """Keep results until `flush`."""
@@ -100,12 +108,14 @@ class PostgresSink:
         try:
             with self._errors("note the commit"), self._connection.transaction():
                 self._claim(self._connection)
+                # What would be refused at the end of the transaction is refused with the rows at fault.
+                self._connection.execute(b"SET CONSTRAINTS ALL IMMEDIATE")
                 for query, parts in self._parts.items():
                     with self._errors(f"write results of query {query}"):
                         refused[query] = self._write(self._connection, query, parts)
                     reach("deliver.partly")
         except BaseException:
-            self.close()
+            self._disconnect()
             raise
         self._parts, self.done = {}, self._last
         for query, several in refused.items():
@@ -120,7 +130,20 @@ class PostgresSink:
             _log.warning("PostgreSQL refuses rows, which are set aside", extra=fields)
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection, and a history that nothing outlives."""
+        if self._connection is not None and self._counted_as == self._own:
+            with suppress(_psycopg().Error):
+                forget = f"DELETE FROM {_DELIVERED} WHERE sink = %s"
+                self._connection.execute(forget.encode(), (self._own,))
+        self._own = self._new_history()
+        self._disconnect()
+
+    def _new_history(self) -> str:
+        """Return a name for commits that no checkpoint counts: no other engine or stream counts by it."""
+        return f"{self.name} run {uuid4().hex}"
+
+    def _disconnect(self) -> None:
+        """End the connection, and forget what is kept back."""
         self._parts, self._ready, self._last = {}, {}, self.done
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -139,12 +162,11 @@ class PostgresSink:
             )
         return connection
 
-    def _count_on(self, connection: "psycopg.Connection[Any]", after: int, *, known: bool) -> int:
+    def _count_on(self, connection: "psycopg.Connection[Any]", after: int) -> int:
         """Return the commit to go on after: a count of this history may be ahead of what the engine noted."""
-        # Without a checkpoint nothing tells this run's first commits from those of an earlier one.
-        ahead = "GREATEST(weft_delivered.commit, EXCLUDED.commit)" if known else "EXCLUDED.commit"
+        ahead = f"GREATEST({_DELIVERED}.commit, EXCLUDED.commit)"
         row = connection.execute(
-            'INSERT INTO weft_delivered (sink, "commit") VALUES (%s, %s) '
+            f'INSERT INTO {_DELIVERED} (sink, "commit") VALUES (%s, %s) '
             f'ON CONFLICT (sink) DO UPDATE SET "commit" = {ahead} RETURNING "commit"'.encode(),
             (self._counted_as, after),
         ).fetchone()
@@ -154,7 +176,7 @@ class PostgresSink:
     def _claim(self, connection: "psycopg.Connection[Any]") -> None:
         """Note the commit first: whoever else delivers under this name waits, and then finds it taken."""
         claimed = connection.execute(
-            'UPDATE weft_delivered SET "commit" = %s, at = now() WHERE sink = %s AND "commit" = %s',
+            f'UPDATE {_DELIVERED} SET "commit" = %s, at = now() WHERE sink = %s AND "commit" = %s'.encode(),
             (self._last, self._counted_as, self.done),
         )
         if claimed.rowcount != 1:
@@ -166,21 +188,40 @@ class PostgresSink:
     def _write(
         self, connection: "psycopg.Connection[Any]", query: str, parts: list[pa.Table]
     ) -> list[Refused]:
-        """Write a query's results; return the rows that the server refuses, once they are kept elsewhere."""
-        rows = pa.concat_tables(parts)
-        shape = table_shape(query, parts[0].schema)
-        if self._ready.get(query) != shape:
-            self._make_ready(connection, shape)
-            self._ready[query] = shape
-        statement, refused = shape.insert.encode(), list[Refused]()
-        for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
-            refused += insert(connection, statement, rows.slice(begin, _ROWS_AT_ONCE))
+        """Write a query's results; return the rows that are refused, once they are kept elsewhere."""
+        refused: list[Refused] = []
+        # Columns change when a name is given to another query.
+        for _, alike in groupby(parts, key=lambda part: (part.schema, keys_of(part.schema))):
+            rows = pa.concat_tables(alike)
+            for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
+                refused += self._insert(connection, query, rows.slice(begin, _ROWS_AT_ONCE))
         if refused:
             keep(connection, self._counted_as, query, refused)
         return refused
 
+    def _insert(self, connection: "psycopg.Connection[Any]", query: str, rows: pa.Table) -> list[Refused]:
+        """Insert rows; return those that are refused, which are all if the query's table cannot be used."""
+        known = self._ready.pop(query, None)
+        try:
+            shape = table_shape(query, rows.schema)
+            if shape != known:
+                with connection.transaction():
+                    self._make_ready(connection, shape)
+            refused = insert(connection, shape.insert.encode(), rows)
+        except Exception as error:
+            reason = fault_of_table(error)
+            if reason is None:
+                raise
+        else:
+            self._ready[query] = shape
+            return refused
+        # A table that was ready may have been dropped or changed since.
+        return refuse(reason, rows) if known is None else self._insert(connection, query, rows)
+
     def _make_ready(self, connection: "psycopg.Connection[Any]", shape: TableShape) -> None:
         find = quoted(shape.name).replace("%%", "%")
+        if shape.name in (_DELIVERED, REFUSED):
+            raise SinkError(f"table {find} is the sink's own; give query {shape.name} another name")
         found = dict(connection.execute(_COLUMNS, (find,)).fetchall())
         if not found:
             connection.execute(shape.create.replace("%%", "%").encode())
@@ -188,7 +229,7 @@ class PostgresSink:
             f"{name} {type}" for name, type in shape.columns if found.get(identifier(name)) != type
         ]:
             raise SinkError(
-                f"sink {self.name}: table {find} is not that of query {shape.name}: it has no column "
+                f"table {find} is not that of query {shape.name}: it has no column "
                 f"{', '.join(wrong)}; rename or drop the table, or give the query another name"
             )
         if shape.keys:

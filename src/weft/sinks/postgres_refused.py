@@ -1,12 +1,13 @@
 """Rows that PostgreSQL refuses: kept in a table of their own, while all others go on."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from weft.sinks.postgres_tables import Unwritable, as_arrays, times_fit
+from weft.sinks.sink import SinkError
 
 if TYPE_CHECKING:
     import psycopg
@@ -15,8 +16,12 @@ REFUSED = "weft_refused"
 """The table of rows that could not be taken."""
 Refused = tuple[str, str]
 """Why a row was refused, and the row as JSON."""
-_ABOUT_VALUES = ("22", "23", "54000")
-"""Errors that a row brings with it wherever it goes: of data, of constraints, of size."""
+_ABOUT_VALUES = ("22", "23", "44", "54000", "P0")
+"""Errors that a row brings with it: of data, of constraints and views, of size, raised by triggers."""
+_ABOUT_A_TABLE = ("0A", "42", "54", "55000")
+"""Errors of one table that stay until it is mended: of names, types, rights, and what cannot be done."""
+_MADE_MEANWHILE = "42P07"
+"""Another engine was faster to make the table."""
 _CREATE = f"""
     CREATE TABLE IF NOT EXISTS {REFUSED} (
         at timestamp with time zone NOT NULL DEFAULT now(),
@@ -29,8 +34,8 @@ _KEEP = f"""
 """
 
 
-def insert(connection: "psycopg.Connection[Any]", statement: bytes, rows: pa.Table) -> Iterator[Refused]:
-    """Insert rows, inside a transaction; yield those that the server refuses.
+def insert(connection: "psycopg.Connection[Any]", statement: bytes, rows: pa.Table) -> list[Refused]:
+    """Insert rows, inside a transaction; return those that the server refuses, or raise and insert none.
 
     Rows that are refused together are halved until each of those at fault is known.
     """
@@ -39,20 +44,35 @@ def insert(connection: "psycopg.Connection[Any]", statement: bytes, rows: pa.Tab
         with connection.transaction():
             connection.execute(statement, arrays)
     except Exception as error:
-        reason = refusal(error)
+        reason = _fault_of_row(error)
         if reason is None:
             raise
-        if rows.num_rows == 1:
-            yield reason, as_json(rows)
-            return
     else:
-        return
+        return []
+    if rows.num_rows == 1:
+        return [(reason, as_json(rows))]
     middle = rows.num_rows // 2
-    yield from insert(connection, statement, rows.slice(0, middle))
-    yield from insert(connection, statement, rows.slice(middle))
+    with connection.transaction():
+        first = insert(connection, statement, rows.slice(0, middle))
+        return first + insert(connection, statement, rows.slice(middle))
 
 
-def refusal(error: Exception) -> str | None:
+def refuse(reason: str, rows: pa.Table) -> list[Refused]:
+    """Return rows that are refused all together."""
+    return [(reason, as_json(rows.slice(number, 1))) for number in range(rows.num_rows)]
+
+
+def fault_of_table(error: Exception) -> str | None:
+    """Return why a table can take no rows as it is; None if the error is not about one table."""
+    if isinstance(error, SinkError):
+        return str(error)
+    state = getattr(error, "sqlstate", None) or ""
+    if state.startswith(_ABOUT_A_TABLE) and state != _MADE_MEANWHILE:
+        return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return None
+
+
+def _fault_of_row(error: Exception) -> str | None:
     """Return why a row was refused, without its values; None if the error is not about values."""
     if isinstance(error, Unwritable):
         return str(error)
@@ -91,6 +111,8 @@ def as_json(row: pa.Table) -> str:
 def _shown(column: pa.ChunkedArray) -> str | None:
     if not times_fit(column):
         return str(column[0].value)
+    if pa.types.is_nested(column.type):
+        return str(column[0])
     binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
     raw = column.cast(pa.large_binary() if binary else pa.large_string())[0].as_buffer()
     return None if raw is None else raw.to_pybytes().decode(errors="backslashreplace")

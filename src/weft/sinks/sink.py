@@ -35,7 +35,7 @@ class Sink(Protocol):
         `after` is the last commit known to be delivered. What is kept back is forgotten, and what was made
         visible beyond `after` must not end up twice; `done` may come out larger. `origin` names the history
         that commits are counted in: the same after a restart from a checkpoint, another for another
-        checkpoint, empty without one.
+        checkpoint or stream, and empty for one that nothing outlives: it ends with `close`.
         """
 
     def deliver(self, commit: int, results: Results) -> None:

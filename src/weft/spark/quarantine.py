@@ -5,7 +5,8 @@ judges each row as the job did, by the same bounds. They are kept by batch, in P
 
     <folder>/stream=trades/batch=000000012/…      reason, event_time, source, position, row
 
-A batch that is processed again replaces its own files and no others.
+A batch that is processed again replaces its own files and no others. In a folder that several checkpoints may
+share, each has its own below origin=….
 """
 
 import json
@@ -106,7 +107,7 @@ def _whole_files(spark: SparkSession, files: Sequence[SetAsideFile]) -> DataFram
 def write_set_aside(rows: DataFrame, folder_uri: str, *, stream: str, batch: int, kind: Kept) -> None:
     """Keep the rows that `set_aside` found, in one file; what the batch had written before is replaced."""
     late = F.col("reason") == REASONS[LATE]
-    place = f"{folder_uri.rstrip('/')}/{stream_folder(stream)}/{_batch_folder(batch)}"
+    place = f"{folder_uri.rstrip('/')}/{stream_folder(stream)}/{batch_folder(batch)}"
     # Times far ahead do not fit Spark's usual type.
     micros = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
     with utc(rows.sparkSession), _set(rows.sparkSession, micros):
@@ -124,7 +125,8 @@ def _escaped(character: str) -> str:
     return f"%{ord(character):02X}" if ord(character) < 128 else character
 
 
-def _batch_folder(batch: int) -> str:
+def batch_folder(batch: int) -> str:
+    """Return the name of the folder inside a stream's folder that holds what a batch has set aside."""
     return f"batch={batch:09d}"
 
 

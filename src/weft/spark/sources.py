@@ -28,6 +28,13 @@ _BATCH_BYTES = 256 << 20
 """How much of a folder one batch reads unless the stream says otherwise: bounds memory, shows progress."""
 
 
+def frame_or_files(source: DataFrame | str | Path, format: str) -> tuple[DataFrame | None, Source | None]:
+    """Return what a source is: a DataFrame, or files of a format."""
+    if isinstance(source, DataFrame):
+        return source, None
+    return None, Source(format=format, options=(("path", str(source)),))
+
+
 def open_stream(
     spark: SparkSession, stream: StreamDef, base: Path | None = None
 ) -> tuple[StreamDef, DataFrame]:

@@ -17,7 +17,10 @@ class Folder(Protocol):
         """Return the files and folders inside, in order, without unfinished ones."""
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes; raise FileNotFoundError if there is none."""
+        """Return a file's bytes; raise FileNotFoundError if there is none.
+
+        Raise DamagedFile if the place knows that they are not those that were written.
+        """
 
     def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
         """Write a file; raise FileExistsError if there is one already and it is not to be replaced."""

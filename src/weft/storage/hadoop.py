@@ -1,18 +1,24 @@
 """Folders on any file system that Hadoop has a client for, through Spark's JVM."""
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from weft.errors import DamagedFile
 from weft.faultpoints import reach
+from weft.storage.local import make_folder, sync
 
 _MANAGERS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager",
     "org.apache.spark.sql.execution.streaming.CheckpointFileManager",
 )
 """Spark's own writer of checkpoints; it moved in 4.1."""
+_KEEPING = "FileSystemBasedCheckpointFileManager"
+"""Where Hadoop has no FileContext it is this; if a rename replaces nothing, this keeps the old file."""
 
 
 class HadoopFolder:
@@ -43,25 +49,35 @@ class HadoopFolder:
             finally:
                 stream.close()
         except Py4JJavaError as error:
-            raise _as_os_error(error, f"{self.uri}/{name}") from error
+            raise _told(error, f"{self.uri}/{name}") from error
 
     def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
-        """Write a file whole."""
+        """Write a file whole; it is on the disk if the file system can say so."""
         path = self._path(name)
         try:
+            if replace and self._manager.getClass().getSimpleName() == _KEEPING:
+                unfinished = f".{name}.{uuid4()}.tmp"
+                self.write(unfinished, data)
+                self.rename(unfinished, name)
+                return
+            if self._local is not None:
+                make_folder(self._local)
             self._files.mkdirs(self._path(""))
             if not replace and self._files.exists(path):
                 raise FileExistsError(f"{self.uri}/{name}")
             stream = self._manager.createAtomic(path, replace)
             try:
                 stream.write(bytearray(data))
+                if stream.hasCapability("hsync"):
+                    stream.hsync()
             except Py4JJavaError:
                 stream.cancel()
                 raise
             reach("hadoop.rename")
             stream.close()
         except Py4JJavaError as error:
-            raise _as_os_error(error, f"{self.uri}/{name}") from error
+            raise _told(error, f"{self.uri}/{name}") from error
+        self._sync(name)
 
     def rename(self, name: str, to: str) -> None:
         """Give a file another name."""
@@ -72,9 +88,10 @@ class HadoopFolder:
             self._files.delete(self._path(to), True)
             renamed = self._files.rename(self._path(name), self._path(to))
         except Py4JJavaError as error:
-            raise _as_os_error(error, f"{self.uri}/{name}") from error
+            raise _told(error, f"{self.uri}/{name}") from error
         if not renamed:
             raise OSError(f"{self.uri}/{name} cannot be renamed to {to}")
+        self._sync(to)
 
     def tidy(self) -> None:
         """Remove unfinished files: Spark hides them by a dot too."""
@@ -87,7 +104,7 @@ class HadoopFolder:
         try:
             self._files.delete(self._path(name), True)
         except Py4JJavaError as error:
-            raise _as_os_error(error, f"{self.uri}/{name}") from error
+            raise _told(error, f"{self.uri}/{name}") from error
 
     def _listed(self) -> list[str]:
         try:
@@ -95,10 +112,23 @@ class HadoopFolder:
         except Py4JJavaError as error:
             if _is(error, "FileNotFoundException"):
                 return []
-            raise _as_os_error(error, self.uri) from error
+            raise _told(error, self.uri) from error
+
+    def _sync(self, name: str) -> None:
+        """Wait until a file of this machine is on the disk: Hadoop's client for these cannot sync."""
+        if self._local is not None:
+            for path in (self._local / name, self._local / f".{name}.crc", self._local):
+                if path.exists():
+                    sync(path)
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{name}" if name else self.uri)
+
+    @cached_property
+    def _local(self) -> Path | None:
+        """The folder's path, if it is on this machine."""
+        place = self._path("").toUri()
+        return Path(place.getPath()) if place.getScheme() == "file" else None
 
     @property
     def _jvm(self) -> Any:
@@ -126,8 +156,11 @@ def _is(error: Py4JJavaError, name: str) -> bool:
     return str(error.java_exception.getClass().getSimpleName()).endswith(name)
 
 
-def _as_os_error(error: Py4JJavaError, path: str) -> OSError:
+def _told(error: Py4JJavaError, path: str) -> OSError | DamagedFile:
+    """Return what Hadoop says of a file as one of Python's errors."""
     said = str(error.java_exception.getMessage())
+    if _is(error, "ChecksumException"):
+        return DamagedFile(f"{path} is damaged: it is not as it was written ({said})")
     if _is(error, "FileNotFoundException"):
         return FileNotFoundError(f"{path}: {said}")
     return FileExistsError(path) if _is(error, "FileAlreadyExistsException") else OSError(f"{path}: {said}")

@@ -39,7 +39,7 @@ class LocalFolder:
 
     def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
         """Write a file and wait until it is on the disk."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         with self._unfinished(name) as unfinished:
             with open(unfinished, "xb") as file:
                 file.write(data)
@@ -50,12 +50,18 @@ class LocalFolder:
             else:
                 # A link fails where the name is taken; a rename would not.
                 os.link(unfinished, self.path / name)
-        self._sync()
+        try:
+            sync(self.path)
+        except OSError:
+            if not replace:
+                # Whoever is told that it failed may write it again.
+                (self.path / name).unlink(missing_ok=True)
+            raise
 
     def rename(self, name: str, to: str) -> None:
         """Give a file another name, at once, and wait until that is on the disk."""
         os.replace(self.path / name, self.path / to)
-        self._sync()
+        sync(self.path)
 
     def tidy(self) -> None:
         """Remove unfinished files."""
@@ -71,6 +77,14 @@ class LocalFolder:
         else:
             path.unlink(missing_ok=True)
 
+    def sync(self, name: str) -> None:
+        """Wait until a folder that was written by others is on the disk, with all that is in it."""
+        for place, _, files in os.walk(self.path / name):
+            for file in files:
+                sync(Path(place, file))
+            sync(Path(place))
+        sync(self.path)
+
     @contextmanager
     def _unfinished(self, name: str) -> Iterator[Path]:
         path = self.path / f"{_UNFINISHED}{name}.{uuid4().hex[:8]}"
@@ -79,10 +93,22 @@ class LocalFolder:
         finally:
             path.unlink(missing_ok=True)
 
-    def _sync(self) -> None:
-        """Wait until the folder's list of files is on the disk."""
-        descriptor = os.open(self.path, os.O_RDONLY)
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, as far as they are not there, each on the disk before the next."""
+    if not path.is_dir():
+        make_folder(path.parent)
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            path.mkdir(exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(f"{path} is a file, and no folder") from None
+        sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's bytes, or a folder's list of files, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

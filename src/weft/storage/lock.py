@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-from weft.errors import InUse
+from weft.errors import DamagedFile, InUse
 from weft.storage.folder import Folder
-from weft.storage.local import LocalFolder
+from weft.storage.local import LocalFolder, make_folder
 
 _NAME = "lock.json"
 RENEWED_SECONDS = 10.0
@@ -90,14 +90,16 @@ class Lock:
     def _renew(self) -> None:
         while not self._released.wait(RENEWED_SECONDS):
             try:
-                if not _held_by(self._folder, self._holder):
+                held = _held_by(self._folder, self._holder)
+                # A file that is gone is nobody's: a renewal may have removed it, and failed then.
+                if not held and _NAME in self._folder.names():
                     other = holder(self._folder)
                     if other is not None and self._on_loss is not None:
                         self._on_loss(other)
                     return
                 renewed = replace(self._holder, renewed=time.time())
-                self._folder.write(_NAME, _written(renewed), replace=True)
-            except OSError as error:
+                self._folder.write(_NAME, _written(renewed), replace=held)
+            except (OSError, DamagedFile) as error:
                 # There is time for several more tries.
                 _log.warning("the lock cannot be renewed", extra={"error": str(error)})
 
@@ -108,13 +110,15 @@ def holder(folder: Folder) -> Holder | None:
         found = Holder(**json.loads(folder.read(_NAME)))
     except (FileNotFoundError, ValueError, TypeError):
         return None
+    except DamagedFile as error:
+        raise DamagedFile(f"{error}; remove it if no engine runs on {folder.uri}") from error
     if isinstance(folder, LocalFolder):
         return found if _is_locked(folder.path) else None
     return found if time.time() - found.renewed < _STALE_SECONDS else None
 
 
 def _locked(path: Path, own: Holder) -> int:
-    path.mkdir(parents=True, exist_ok=True)
+    make_folder(path)
     descriptor = os.open(path / _NAME, os.O_RDWR | os.O_CREAT, 0o644)
     deadline = time.monotonic() + _LOOKING_SECONDS
     while not _try_lock(descriptor):

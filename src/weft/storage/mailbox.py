@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from weft.errors import DamagedFile
 from weft.storage.folder import Folder
 
 _KEPT_SECONDS = 3_600.0
@@ -86,7 +87,7 @@ class Mailbox:
                 found.append(Request(id=id, do=str(read["do"]), given=dict(read["given"]), before=before))
             except FileNotFoundError:
                 continue
-            except (ValueError, TypeError, KeyError, AttributeError):
+            except (ValueError, TypeError, KeyError, AttributeError, DamagedFile):
                 self._requests.delete(name)
                 self._write_answer(id, Reply(ok=False, said="the request cannot be read; ask again"))
         return found
@@ -116,7 +117,7 @@ class Mailbox:
                 answered = float(json.loads(self._answers.read(name))["found"]["answered_at"])
             except FileNotFoundError:
                 continue
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, DamagedFile):
                 answered = 0.0
             if time.time() - answered > _KEPT_SECONDS:
                 self._answers.delete(name)

@@ -1,0 +1,227 @@
+"""Queries whose job cannot be made, or fails: they are found, and the others go on."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from tests.unit.pipeline_samples import MS, Batch, PlainJob, Row, asked, plain_pipeline, process, results
+
+from weft.errors import EngineError, SourceError
+from weft.optimizer.plan import SharedPlan
+from weft.query.logical import LogicalQuery
+from weft.runtime import answering, blame
+from weft.runtime import pipeline as pipeline_module
+from weft.runtime.answers import select
+from weft.runtime.blame import culprits, find_culprits
+from weft.runtime.checkpoint import Checkpoint
+from weft.runtime.ledger import Ledger, registered, restore
+from weft.runtime.pipeline import BatchReport, Pipeline
+from weft.runtime.registry import Registry
+from weft.storage import LocalFolder
+
+GOOD = asked("good", ("vol > 0", lambda row: True), (20, 5))
+KEYED = asked("keyed", ("vol > 1", lambda row: True), (10, 5), keyed=True)
+BAD = asked("bad", ("n > 7", lambda row: False), (20, 5))
+WORSE = asked("worse", ("n > 9", lambda row: False), (30, 5), keyed=True)
+EVERYONE = (GOOD, BAD, KEYED, WORSE)
+
+
+class OwnError(Exception):
+    """What a registered function may raise."""
+
+
+class Picky(PlainJob):
+    """A job that cannot be made if any predicate reads n."""
+
+    def __init__(self, plan: SharedPlan, *others: Any) -> None:
+        for relation in plan.relations:
+            for predicate in relation.predicates:
+                if "'n'" in repr(predicate):
+                    raise OwnError("no columns, please")
+        super().__init__(plan, *others)
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pipeline]:
+    """Return what makes a pipeline of some queries; two of them have no job."""
+
+    def made(*queries: Any, **options: Any) -> Pipeline:
+        pipeline = plain_pipeline(monkeypatch, **options)
+        monkeypatch.setattr(pipeline_module, "BatchJob", Picky)
+        monkeypatch.setattr(blame, "utc", lambda session: nullcontext())
+        for one in queries:
+            pipeline.add(one.logical())
+        return pipeline
+
+    return made
+
+
+def batch(*times: int) -> list[Row]:
+    return [Row(time * MS, symbol, 2, 1) for time in times for symbol in ("a", "b")]
+
+
+# Finding them
+
+
+def test_whatever_a_function_raises_its_queries_are_found(make: Callable[..., Pipeline]) -> None:
+    pipeline, rows = make(*EVERYONE), Batch(batch(1))
+    with pytest.raises(OwnError) as caught:
+        process(pipeline, rows.rows)
+    assert pipeline.clock.newest is None
+    found = find_culprits(pipeline, rows, caught.value)  # type: ignore[arg-type]
+    assert found == dict.fromkeys(("bad", "worse"), "OwnError: no columns, please")
+    for name in found:
+        pipeline.remove(name)
+    reports = [process(pipeline, batch(1)), process(pipeline, batch(12))]
+    assert results(reports, "good") == [((5 * MS, None), 4), ((10 * MS, None), 4)]
+    assert [key for key, _ in results(reports, "keyed")] == [
+        (end * MS, symbol) for end in (5, 10) for symbol in ("a", "b")
+    ]
+
+
+def test_what_fails_without_queries_is_nobodys_fault() -> None:
+    queries = [one.logical() for one in EVERYONE]
+
+    def gone(some: Sequence[LogicalQuery]) -> None:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    assert culprits(queries, gone) == {}
+    tried: list[int] = []
+
+    def going(some: Sequence[LogicalQuery]) -> None:
+        tried.append(len(some))
+        if len(tried) > 1:
+            gone(some)
+
+    # Spark was there at first, and at the end it was not.
+    assert culprits(queries, going) == {}
+    assert tried == [0, 4, 2, 1, 1, 2, 1, 1, 0]
+
+
+def test_a_table_that_cannot_be_read_is_told_as_it_is(make: Callable[..., Pipeline]) -> None:
+    def unreadable(some: Sequence[LogicalQuery]) -> None:
+        if some:
+            raise SourceError("table close cannot be read")
+
+    with pytest.raises(SourceError, match="table close"):
+        culprits([GOOD.logical()], unreadable)
+    assert find_culprits(make(BAD), Batch([]), SourceError("table close cannot be read")) == {}  # type: ignore[arg-type]
+
+
+def test_only_sparks_word_is_enough_to_blame_a_query_that_stands_alone(make: Callable[..., Pipeline]) -> None:
+    rows: Any = Batch(batch(1))
+    assert find_culprits(make(GOOD), rows, ValueError("somewhere else")) == {}
+
+
+def test_a_live_query_is_refused_whatever_its_function_raises(make: Callable[..., Pipeline]) -> None:
+    class Session:
+        def createDataFrame(self, rows: list[object], schema: str) -> Batch:
+            return Batch([])
+
+    session: Any = Session()
+    pipeline = make(GOOD)
+    with pytest.raises(EngineError) as caught:
+        pipeline.try_out(BAD.logical(), session)
+    assert str(caught.value) == "query bad cannot be run: OwnError: no columns, please"
+    pipeline.try_out(KEYED.logical(), session)
+
+
+# Without a batch
+
+
+@pytest.mark.parametrize("queries", [EVERYONE, (BAD,)], ids=["some", "all"])
+def test_an_end_without_any_batch_is_no_error(make: Callable[..., Pipeline], queries: Sequence[Any]) -> None:
+    spark: Any = None
+    report = make(*queries).finish(spark)
+    assert (report.results, report.broken) == ({}, {})
+
+
+def test_after_a_restart_only_the_query_at_fault_is_lost(
+    make: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """BAD ran before, when its function still took columns; WORSE is new."""
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+    checkpoint = Checkpoint(LocalFolder(tmp_path))
+    pipeline = make(GOOD, BAD, KEYED)
+    monkeypatch.setattr(pipeline_module, "BatchJob", PlainJob)
+    registry = Registry()
+    for live in pipeline.queries.values():
+        registry.put(registered(live, commit=0, added_live=False))
+    ledger = Ledger(registry=registry, checkpoint=checkpoint)
+    first = process(pipeline, batch(1, 12))
+    ledger.commit(pipeline, first, batch=0)
+
+    recovered = checkpoint.recover()
+    assert recovered is not None
+    again = make(*EVERYONE)
+    running = {name: live.query for name, live in again.queries.items()}
+    restore(again, running, recovered)
+    # They are there until a batch tells what is wrong with them.
+    assert list(again.queries) == ["good", "bad", "keyed", "worse"]
+    assert {one.query.name for one in again.plan.answers} == {"good", "keyed"}
+    with pytest.raises(OwnError) as caught:
+        process(again, batch(23))
+    rows: Any = Batch(batch(23))
+    for name in find_culprits(again, rows, caught.value):
+        again.remove(name)
+    assert list(again.queries) == ["good", "keyed"]
+    reports = [process(again, batch(23)), again.finish(rows.sparkSession)]
+
+    alone = make(GOOD, KEYED)
+    wanted = [process(alone, batch(1, 12)), process(alone, batch(23)), alone.finish(rows.sparkSession)]
+    for name in ("good", "keyed"):
+        assert results([first, *reports], name) == results(wanted, name)
+        assert results(reports, name)
+
+
+def test_windows_of_a_silent_stream_close_though_a_query_has_no_job(make: Callable[..., Pipeline]) -> None:
+    spark: Any = None
+    pipeline = make(GOOD, delay_ms=100)
+    process(pipeline, batch(1, 12))
+    # As after a restart.
+    pipeline.add(BAD.logical())
+    report = pipeline.idle(spark)
+    assert [end // MS for (end, _), _ in results([report], "good")] == [5, 10]
+    assert list(pipeline.queries) == ["good", "bad"]
+
+
+# In answers
+
+
+def test_one_querys_results_that_cannot_be_computed_are_not_anothers(
+    make: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = [asked(f"q{most}", (f"vol < {most}", lambda row: True), (20, 5)) for most in (2, 3, 4, 5)]
+    pipeline = make(*queries)
+
+    def picky(spark: Any, program: Any, rows: Any, functions: Any) -> Any:
+        if 30 in rows["aggregate0"].to_pylist():
+            raise OwnError("not this one")
+        return select(spark, program, rows, functions)
+
+    monkeypatch.setattr(answering, "select", picky)
+    rows = [Row(MS, "a", 1, 1), *[Row(MS, "a", 4, 1)] * 2, *[Row(MS, "a", 3, 1)] * 7, Row(12 * MS, "a", 9, 1)]
+    report = process(pipeline, rows)
+    assert report.broken == {"q5": "OwnError: not this one"}
+    assert {name: [value for _, value in results([report], name)] for name in ("q2", "q3", "q4")} == {
+        "q2": [1, 1], "q3": [1, 1], "q4": [22, 22],
+    }  # fmt: skip
+    assert list(pipeline.queries) == ["q2", "q3", "q4"]
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError("gone"), OSError("disk full"), MemoryError()])
+def test_no_query_fails_when_spark_or_the_machine_does(
+    make: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    pipeline = make(GOOD)
+
+    def gone(*_: object) -> BatchReport:
+        raise error
+
+    monkeypatch.setattr(answering, "select", gone)
+    with pytest.raises(type(error)):
+        process(pipeline, batch(1, 12))
+    assert list(pipeline.queries) == ["good"]
