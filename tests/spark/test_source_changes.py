@@ -277,8 +277,8 @@ def test_fields_of_json_that_come_or_go_are_told(spark: SparkSession, tmp_path: 
     assert first.notices == []
     assert second.notices == [
         f"stream trades: file file://{path} has a field VOL, not declared: it is not read",
-        f"stream trades: file file://{path} has no field vol, declared BIGINT, in the records looked at (100): "
-        "it is NULL there",
+        f"stream trades: file file://{path} has no field vol, declared BIGINT, in the records looked at "
+        "(100): it is NULL there",
     ]
     assert (second.good, spark.read.schema(COLUMNS).json(str(path)).first()) == ([2] * 1000, (2, ANY, None))
 

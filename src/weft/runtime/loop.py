@@ -226,6 +226,7 @@ class Loop:
                 if flush and self._error is None:
                     self._commit(self._pipeline.finish(self.spark))
                 self._tell_untold()
+                self._tell_rest()
         finally:
             delivered = self._ledger.drain(_STOP_SECONDS)
             self._ledger.close()
@@ -295,6 +296,13 @@ class Loop:
         untold, self._untold = self._untold, []
         for report in untold:
             self._on_batch(report)
+
+    def _tell_rest(self) -> None:
+        """Tell what files that there was no time to look at say of their columns."""
+        looked = self.batches > 0 and self._error is None
+        notices = self._pipeline.watch.rest(self.spark) if looked else []
+        if notices:
+            self._on_batch(BatchReport(counts=RowCounts(), results={}, notices=tuple(notices)))
 
     def _watch_idle(self) -> None:
         assert self._idle_seconds is not None

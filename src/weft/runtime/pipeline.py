@@ -85,7 +85,7 @@ class Pipeline:
         self._history = History(slicing)
         self._derivations: dict[tuple[Grouping, Formula], Derivation] = {}
         self._waiting: dict[str, None] = {}
-        self._watch = SchemaWatch(stream)
+        self.watch = SchemaWatch(stream)
 
     @property
     def plan(self) -> SharedPlan:
@@ -200,7 +200,7 @@ class Pipeline:
             partial_ops=sum(block.rows for block in blocks.values()),
             unshared_ops=decode.unshared_operations(plan, running.job, result),
             set_aside=aside if counts.quarantined or counts.late else None,
-            notices=(*(file.notice(self.stream) for file in files), *self._watch.look(batch)),
+            notices=(*(file.notice(self.stream) for file in files), *self.watch.look(batch)),
         )
 
     def _aggregate(self, batch: DataFrame, bounds: Bounds) -> tuple[RunningPlan, float, pa.Table]:

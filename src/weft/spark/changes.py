@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -93,8 +93,8 @@ class SchemaWatch:
             found = self._differences(spark, path)
         except AnalysisException:
             found = {"unknown": "has a column of a type that Spark does not know: none are compared"}
-        except (PySparkException, Py4JJavaError):
-            return []  # Gone already: the batch was read before it went.
+        except (PySparkException, Py4JError):
+            return []  # Gone already: the batch was read before it went. A notice is no reason to fail.
         return [one for key, text in found.items() for one in self._once(key, f"file {path} {text}")]
 
     def _once(self, key: str, text: str) -> list[str]:

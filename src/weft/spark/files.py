@@ -15,7 +15,9 @@ from weft.spark.schemas import column_defs
 HEAD_BYTES = 1 << 14
 """How much of a text file is looked at."""
 _PIECE_BYTES = 1 << 12
-"""What the JVM hands over in one packet; of more, the rest comes only once the first is confirmed: 40 ms."""
+"""How much is asked for at once: an answer of the JVM that is longer than 8 KiB takes 40 ms."""
+_FILES_TOGETHER = 16
+"""How many files are asked for at once, for the same reason."""
 _FORMATS = "org.apache.spark.sql.execution.datasources"
 _URL = re.compile(r"^path: (\S+), range: ", re.MULTILINE)
 """A file as Spark describes it."""
@@ -47,9 +49,10 @@ def _file_partitions(batch: DataFrame) -> Any:
 
 def _paths(files: Any) -> list[str]:
     """Return the paths of a task's files; asking for each by itself would take ten times as long."""
-    text = java_class("scala.Predef").genericWrapArray(files).mkString("\n")
-    urls = _URL.findall(text)
-    if len(urls) != len(files):
+    all_of_them, count = java_class("scala.Predef").genericWrapArray(files), len(files)
+    some = (all_of_them.slice(at, at + _FILES_TOGETHER) for at in range(0, count, _FILES_TOGETHER))
+    urls = _URL.findall("\n".join(one.mkString("\n") for one in some))
+    if len(urls) != count:
         # Values of partitions, which stand in the text, too, read like files.
         urls = [str(file.filePath().urlEncoded()) for file in files]
     return [unquote(url) for url in urls]
