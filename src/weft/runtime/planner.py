@@ -19,7 +19,7 @@ _WORTH = 0.8
 """A new plan replaces the current one when it costs less than this part of it…"""
 _WORTH_MICROSECONDS = 50_000.0
 """…and saves at least so much in a batch: making a plan is not free."""
-_REMEMBERED = 256
+_REMEMBERED = 64
 _MORE_ROOTS = 3
 """A plan may grow by so many roots until it is made anew."""
 _RIPE = 8
@@ -164,7 +164,8 @@ class Planner:
         measured = {
             measured_key(one): float(count) for one, count in zip(plan.relations, groups, strict=False)
         }
-        self._groups = dict(list({**self._groups, **measured}.items())[-_REMEMBERED:])
+        former = {key: count for key, count in self._groups.items() if key not in measured}
+        self._groups = {**dict(list(former.items())[-_REMEMBERED:]), **measured}
 
     @property
     def statistics(self) -> Statistics | None:

@@ -14,7 +14,7 @@ own, or as one that follows from them.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import lcm
 from typing import Any
 
@@ -131,7 +131,17 @@ class Held:
 
     def serves(self, own: Relation, edges: Iterable[EdgeClass]) -> bool:
         """Say whether the primitives and the edges that a query needs are kept."""
-        return self.primitives.issuperset(own.primitives) and all(cut_at(self.edges, one) for one in edges)
+        return self.primitives.issuperset(own.primitives) and all(self._cut_at(one) for one in edges)
+
+    def _cut_at(self, wanted: EdgeClass) -> bool:
+        if wanted not in self._cut:
+            self._cut[wanted] = cut_at(self.edges, wanted)
+        return self._cut[wanted]
+
+    @cached_property
+    def _cut(self) -> dict[EdgeClass, bool]:
+        """For each class that was asked for, whether time is cut at all of its edges."""
+        return {}
 
     def derive(self, predicate: Formula) -> Derived | None:
         """Return how a predicate follows from those kept here, if it does."""
@@ -270,7 +280,6 @@ class History:
             yield epoch, found
 
 
-@lru_cache(maxsize=1024)
 def cut_at(edges: frozenset[EdgeClass], wanted: EdgeClass) -> bool:
     """Say whether time is cut at all edges of a class.
 
