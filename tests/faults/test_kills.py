@@ -12,7 +12,6 @@ from weft.faultpoints import Fault, What
 
 ENDS = (
     End(fault=Fault(point="request.carried_out", nth=2, what=What.KILL)),
-    End(victim=Victim.JVM, after_seconds=0.3),
     End(fault=Fault(point="commit.visible", nth=2, what=What.KILL)),
     End(fault=Fault(point="spark.returning", nth=3, what=What.KILL_JVM)),
     End(victim=Victim.ASKED, after_seconds=0.2),
