@@ -39,7 +39,7 @@ from weft.runtime.blocks import (
 from weft.runtime.clock import Clock, RowCounts
 from weft.runtime.delivered import Note, Notes
 from weft.runtime.fragments import Signatures
-from weft.runtime.position import position, settle
+from weft.runtime.position import position
 from weft.runtime.registry import Registry
 from weft.runtime.state import Block
 from weft.runtime.warm import Derivation
@@ -135,14 +135,9 @@ class Checkpoint:
         """Where Spark keeps its offsets."""
         return self.folder.folder("spark").uri
 
-    def position(self, batch: int) -> str:
-        """Return what one of Spark's batches is made of."""
-        return position(self.folder.folder("spark"), batch)
-
-    def settled(self, batch: int) -> str:
-        """Return the same, once Spark's notes of it are on the disk."""
-        settle(self.folder.folder("spark"), batch)
-        return self.position(batch)
+    def position(self, batch: int, *, settled: bool = False) -> str:
+        """Return what one of Spark's batches is made of; wait, if told, until its notes are on the disk."""
+        return position(self.folder.folder("spark"), batch, settled=settled)
 
     def recover(self) -> Recovered | None:
         """Return what was committed, or None if nothing was; raise DamagedFile if it cannot be told."""

@@ -88,7 +88,7 @@ class Ledger:
         self._take_note(pipeline, report)
         position = self._position
         if batch is not None and self._checkpoint is not None:
-            position = self._checkpoint.settled(batch)
+            position = self._checkpoint.position(batch, settled=True)
         commit = Commit(
             number=self.number + 1,
             batch=self.batch if batch is None else batch,

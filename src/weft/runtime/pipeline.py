@@ -291,8 +291,10 @@ class Pipeline:
             if not unfit:
                 raise
             self.queries = {name: live for name, live in everyone.items() if name not in unfit}
-            self._compiled(None)
-            self.queries, self._stale = everyone, True
+            try:
+                self._compiled(None)
+            finally:
+                self.queries, self._stale = everyone, True
 
     def _sample(self, batch: DataFrame, apart: SharedPlan) -> Sample:
         return take_sample(batch, apart, self.stream, self.tables, self.functions)
@@ -371,10 +373,6 @@ class Pipeline:
         for name in over:
             self.remove(name)
         return tuple(over)
-
-    def answers(self, queries: Sequence[LogicalQuery]) -> bool:
-        """Say whether the current plan is that of exactly these queries."""
-        return {answer.query.name for answer in self.plan.answers} == {query.name for query in queries}
 
     def oldest_needed(self) -> int:
         """Return the start of the oldest window still open: what lies before it can be forgotten."""

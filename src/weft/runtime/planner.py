@@ -20,6 +20,7 @@ _WORTH = 0.8
 _WORTH_MICROSECONDS = 50_000.0
 """…and saves at least so much in a batch: making a plan is not free."""
 _REMEMBERED = 64
+"""Of so many relations that are in the plan no more, it is known how many groups they had."""
 _MORE_ROOTS = 3
 """A plan may grow by so many roots until it is made anew."""
 _RIPE = 8

@@ -17,28 +17,32 @@ _HEADER = 2
 """The first lines of a note: its version, and when and with which settings the batch was planned."""
 
 
-def position(spark: Folder, batch: int) -> str:
-    """Return a digest of what a batch reads; empty if Spark has no notes of it."""
+def position(spark: Folder, batch: int, *, settled: bool = False) -> str:
+    """Return a digest of what a batch reads; empty if Spark has no notes of it.
+
+    `settled` waits until those are on the disk; on a URI, they are as safe as that makes them.
+    """
+    ends = _ends(spark, batch)
+    notes = [(spark.folder("offsets"), str(batch))] if ends else []
     digest = sha256()
-    for number, (begin, end) in enumerate(_ends(spark, batch)):
+    for number, (begin, end) in enumerate(ends):
         digest.update(begin + b"\n" + end + b"\n")
         for listed, name in _lists(spark, number, begin, end):
             digest.update(listed.read(name))
-    return digest.hexdigest()[:32] if digest.digest() != sha256().digest() else ""
+            notes.append((listed, name))
+    if settled:
+        for folder, name in notes:
+            _settle(folder, name)
+    return digest.hexdigest()[:32] if ends else ""
 
 
-def settle(spark: Folder, batch: int) -> None:
-    """Wait until Spark's notes of a batch are on the disk; on a URI, they are as safe as that makes them."""
-    notes = [(spark.folder("offsets"), str(batch))]
-    for number, (begin, end) in enumerate(_ends(spark, batch)):
-        notes += _lists(spark, number, begin, end)
-    for folder, name in notes:
-        if isinstance(folder, LocalFolder):
-            for path in (folder.path / name, folder.path / f".{name}.crc"):
-                if path.exists():
-                    sync(path)
-            if folder.path.exists():
-                sync(folder.path)
+def _settle(folder: Folder, name: str) -> None:
+    if isinstance(folder, LocalFolder):
+        sync(folder.path / name)
+        # Spark's file systems keep checksums beside files.
+        if (checksum := folder.path / f".{name}.crc").exists():
+            sync(checksum)
+        sync(folder.path)
 
 
 def _ends(spark: Folder, batch: int) -> list[tuple[bytes, bytes]]:
