@@ -2,6 +2,8 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -69,6 +71,26 @@ def test_a_file_gets_another_name(folder: HadoopFolder) -> None:
     assert folder.names() == ["b"]
 
 
+def test_whoever_looks_while_a_file_is_replaced_finds_it_whole(folder: HadoopFolder) -> None:
+    written = [str(number).encode() * 1000 for number in range(60)]
+    folder.write("x", written[0])
+
+    def replace() -> None:
+        for data in written:
+            folder.write("x", data, replace=True)
+
+    with ThreadPoolExecutor(1) as pool:
+        replaced, seen = pool.submit(replace), set()
+        while not replaced.done():
+            # Between the old one and the new one there may be none.
+            with suppress(FileNotFoundError):
+                seen.add(folder.read("x"))
+        replaced.result()
+    assert seen <= set(written)
+    assert len(seen) > 1
+    assert folder.read("x") == written[-1]
+
+
 def test_what_is_not_there(folder: HadoopFolder) -> None:
     with pytest.raises(FileNotFoundError, match="deep/folder/x"):
         folder.read("x")
@@ -77,9 +99,15 @@ def test_what_is_not_there(folder: HadoopFolder) -> None:
     assert folder.names() == []
 
 
-def test_a_file_whose_bytes_changed_is_told(folder: HadoopFolder, tmp_path: Path) -> None:
-    # Hadoop keeps checksums of local files, and finds out.
-    folder.write("x", b"0123456789")
+def test_a_file_whose_bytes_changed_is_told(
+    spark: SparkSession, folder: HadoopFolder, tmp_path: Path
+) -> None:
+    # A file system that keeps checksums finds out.
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    folder._files = spark._jvm.org.apache.hadoop.fs.FileSystem.getLocal(conf)
+    stream = folder._files.create(folder._path("x"))
+    stream.write(bytearray(b"0123456789"))
+    stream.close()
     (tmp_path / "deep" / "folder" / "x").write_bytes(b"0123456780")
     with pytest.raises(DamagedFile, match="deep/folder/x is damaged: it is not as it was written"):
         folder.read("x")
@@ -92,8 +120,7 @@ def test_a_file_and_its_folder_are_on_the_disk(
     monkeypatch.setattr(os, "fsync", lambda one: found.append(os.readlink(f"/proc/self/fd/{one}")))
     folder.write("x", b"1")
     deep = tmp_path / "deep"
-    within = [str(deep / "folder" / name) for name in ("x", ".x.crc", "")]
-    assert found == [str(tmp_path), str(deep), *within[:2], str(deep / "folder")]
+    assert found == [str(tmp_path), str(deep), str(deep / "folder" / "x"), str(deep / "folder")]
 
 
 def _flip(path: Path) -> None:

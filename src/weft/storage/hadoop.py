@@ -20,6 +20,16 @@ _MANAGERS = (
 _KEEPING = "FileSystemBasedCheckpointFileManager"
 """Where Hadoop has no FileContext it is this; if a rename replaces nothing, this keeps the old file."""
 
+_UNCHECKED = {
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+    "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
+"""No checksums in files of their own on this machine.
+
+Such a file is replaced after the one it is of: who looks, or is killed, between the two finds a damaged one.
+"""
+
 
 class HadoopFolder:
     """A folder on a Hadoop file system.
@@ -117,9 +127,8 @@ class HadoopFolder:
     def _sync(self, name: str) -> None:
         """Wait until a file of this machine is on the disk: Hadoop's client for these cannot sync."""
         if self._local is not None:
-            for path in (self._local / name, self._local / f".{name}.crc", self._local):
-                if path.exists():
-                    sync(path)
+            sync(self._local / name)
+            sync(self._local)
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{name}" if name else self.uri)
@@ -149,7 +158,10 @@ class HadoopFolder:
 
     @cached_property
     def _conf(self) -> Any:
-        return self._spark._jsparkSession.sessionState().newHadoopConf()
+        conf = self._spark._jsparkSession.sessionState().newHadoopConf()
+        for name, value in _UNCHECKED.items():
+            conf.set(name, value)
+        return conf
 
 
 def _is(error: Py4JJavaError, name: str) -> bool:
