@@ -19,10 +19,11 @@ from weft.runtime.control import Control
 from weft.runtime.explaining import explain_stream
 from weft.runtime.info import QueryInfo, cannot_run
 from weft.runtime.loop import Trigger
+from weft.runtime.options import MakeSink, RunOptions
 from weft.runtime.pipeline import Pipeline
 from weft.runtime.registry import QueryState, Registered
 from weft.runtime.results import result_schema
-from weft.runtime.run import MakeSink, OnBatch, Run, RunOptions
+from weft.runtime.run import OnBatch, Run
 from weft.runtime.status import EngineStatus
 from weft.runtime.subscribers import Subscribers
 from weft.sinks import Sink
@@ -61,8 +62,6 @@ class Engine:
         self._declared = Declarations(lambda: self.spark)
         self._queries: dict[str, Query] = {}
         self._subscribers = Subscribers()
-        self._retired: set[str] = set()
-        """The queries removed in this run: their names stay theirs, for results are kept by name."""
         self._run: Run | None = None
         """The run under way, or the last one."""
 
@@ -164,7 +163,7 @@ class Engine:
             entry = query.entry
             forgotten = entry is None or entry.live
             self._running.leave(query.logical, None if forgotten else QueryState.DROPPED)
-            self._retired.add(name)
+        query.take_leave()
         self._subscribers.forget(name)
         del self._queries[name]
 
@@ -263,7 +262,6 @@ class Engine:
             trigger=Trigger(follow=follow, interval_ms=parse_duration(interval)),
             idle_seconds=None if idle is None else parse_duration(idle) / 1000,
         )
-        self._retired = set()
         self._run = Run(
             self._declared,
             options,
@@ -311,12 +309,14 @@ class Engine:
         return self._known(name).results()
 
     def kept(self, query: LogicalQuery) -> pa.Table:
-        """Return all results of a query so far, also of one that was removed."""
+        """Return all results of a query so far."""
         live = None if self._run is None else self._run.streams.get(query.stream)
-        if live is not None and live.memory is None:
-            raise EngineError("results are not kept in memory; start the engine with keep=True")
-        found = None if live is None or live.memory is None else live.memory.results(query.name)
-        return result_schema(query).empty_table() if found is None else found
+        return result_schema(query).empty_table() if live is None else live.kept(query)
+
+    def release(self, query: LogicalQuery) -> pa.Table | None:
+        """Return all results of a query, and keep them no longer; None if they were not kept."""
+        live = None if self._run is None else self._run.streams.get(query.stream)
+        return None if live is None else live.release(query)
 
     def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results of a query; what it raises is logged."""
@@ -363,8 +363,6 @@ class Engine:
         name = written.name
         if name in self._queries or name in self.unbound:
             raise EngineError(f'there is a query "{name}" already; remove it first or choose another name')
-        if self._running is not None and name in self._retired:
-            raise EngineError(f'there was a query "{name}" in this run; choose another name, or start anew')
         logical = self._bound(written)
         self._check_room(logical)
         query = Query(self, logical)

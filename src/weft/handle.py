@@ -28,6 +28,9 @@ class Owner(Protocol):
     def kept(self, query: LogicalQuery) -> pa.Table:
         """Return all results of a query so far."""
 
+    def release(self, query: LogicalQuery) -> pa.Table | None:
+        """Return all results of a query, and keep them no longer; None if they were not kept."""
+
     def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results of a query."""
 
@@ -38,6 +41,8 @@ class Query:
     def __init__(self, engine: Owner, logical: LogicalQuery) -> None:
         self._engine = engine
         self.logical = logical
+        self._left = False
+        self._given: pa.Table | None = None
 
     @property
     def name(self) -> str:
@@ -46,7 +51,11 @@ class Query:
 
     def results(self) -> pa.Table:
         """Return all results so far, also after the query was removed."""
-        return self._engine.kept(self.logical)
+        return self._engine.kept(self.logical) if self._given is None else self._given
+
+    def take_leave(self) -> None:
+        """Keep what it has given: it is removed, and its name may be another's soon."""
+        self._given, self._left = self._engine.release(self.logical), True
 
     def subscribe(self, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results."""
@@ -54,12 +63,14 @@ class Query:
 
     @property
     def entry(self) -> Registered | None:
-        """What the registry of the run knows of it."""
-        return self._engine.entry(self.logical)
+        """What the registry of the run knows of it; nothing once it was removed."""
+        return None if self._left else self._engine.entry(self.logical)
 
     @property
     def state(self) -> QueryState:
         """Whether it is running, paused, failed or over."""
+        if self._left:
+            return QueryState.DROPPED
         return QueryState.RUNNING if self.entry is None else self.entry.state
 
     @property
@@ -78,7 +89,7 @@ class Query:
         """All there is to say of it, as plain values."""
         live = self._engine.pipeline(self.logical.stream)
         clock = self._engine.clock(self.logical.stream)
-        own = None if live is None else live.queries.get(self.name)
+        own = None if live is None or self._left else live.queries.get(self.name)
         return query_info(self.logical, self.entry, own, clock)
 
     @property

@@ -219,10 +219,8 @@ def test_a_live_query_that_spark_refuses_harms_nobody(spark: SparkSession, feed:
     feed((12, "a", 1.0, 1))
     engine.process_available()
     engine.remove("good")
-    with pytest.raises(weft.EngineError, match='there was a query "good" in this run'):
-        engine.add("SELECT sum(vol) AS s FROM trades [RANGE '10 s']", name="good")
     engine.stop()
-    assert good.results()["n"].to_pylist() == [1]
+    assert (good.state, good.results()["n"].to_pylist()) == ("dropped", [1])
 
 
 def test_a_checkpoint_refuses_a_stream_whose_columns_changed(

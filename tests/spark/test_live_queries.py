@@ -321,3 +321,25 @@ def test_a_second_engine_is_refused(spark: SparkSession, feed: Feed, tmp_path: P
     with running(spark, feed, TUMBLING, checkpoint=checkpoint) as engine:
         assert engine.status().streams["trades"].clock.counts.good == 3
     assert ends(pq.read_table(tmp_path / "out" / "q")) == [5, 10]
+
+
+def test_a_name_is_not_taken_by_a_query_of_another_stream(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    engine = weft.Engine(spark)
+    stream(engine, spark, feed((1, "a", 1.0, 1)))
+    engine.stream("others", spark.readStream.schema("time TIMESTAMP").parquet(str(feed.folder)), time="time")
+    for name, source in (("q", "trades"), ("other", "others")):
+        engine.add(f"SELECT count(*) AS n FROM {source} [RANGE '10 s']", name=name)
+    engine.start()
+    engine.remove("q")
+    with pytest.raises(weft.EngineError, match='there was a query "q" of stream trades in this run'):
+        engine.add("SELECT count(*) AS n FROM others [RANGE '10 s']", name="q")
+    assert list(engine.queries) == ["other"]
+    engine.add("SELECT sum(vol) AS n FROM trades [RANGE '10 s']", name="q")
+    engine.stop()
+    # Another start counts anew.
+    engine.remove("q")
+    engine.start()
+    engine.add("SELECT count(*) AS n FROM others [RANGE '10 s']", name="q")
+    engine.stop()

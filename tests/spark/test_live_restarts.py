@@ -183,6 +183,38 @@ def test_a_name_that_is_used_again_repeats_nothing(runs: Restarted) -> None:
     assert runs.written("live") == windows(moments, range=20, slide=5, until=58, since=first[0])
 
 
+def test_a_query_is_changed_by_dropping_it_and_adding_another_of_its_name(runs: Restarted) -> None:
+    workload = {"long": "SELECT count(*) AS n FROM trades [RANGE '60 s' SLIDE '5 s']", "q": SLIDING}
+    with runs.run(workload, 1, 12, 23, 34) as engine:
+        old = engine.queries["q"]
+        engine.remove("q")
+        runs.more(engine, 41)
+        new = engine.add(TUMBLING, name="q")
+        # The long one's partials answer what ended since then, but not what was given before.
+        assert seconds(new.first_window) == (40, 50)
+        runs.more(engine, 47, 58)
+        engine.remove("q")
+        engine.add(SLIDING, name="q")
+        assert (old.state, new.state, engine.queries["q"].state) == ("dropped", "dropped", "running")
+        moments = (1, 12, 23, 34, 41, 47, 58)
+        before = windows(moments, range=20, slide=5, until=34, since=-20)
+        assert counted(old.results()) == before
+        assert counted(new.results()) == {50: 2}
+        assert counted(engine.results("q")) == {}
+        runs.more(engine, 66)
+    after = windows((*moments, 66), range=20, slide=5, until=66, since=40)
+    assert runs.written("q") == {**before, 50: 2, **after}
+    with pytest.raises(weft.EngineError, match="query q is not the one that checkpoint"):
+        runs.run({**workload, "q": TUMBLING}).__enter__()
+    with runs.run(workload, 71) as engine:
+        assert (notices(engine), engine.queries["q"].state) == ((), "running")
+        engine.remove("q")
+    # What was dropped may have another text.
+    with runs.run({**workload, "q": TUMBLING}, 84, 95) as engine:
+        assert notices(engine) == ("query q is another one than that which was dropped: it joins",)
+        assert counted(engine.results("q")) == {90: 1}
+
+
 def test_a_lifetime_goes_on_after_a_restart(runs: Restarted) -> None:
     workload = {"q": TUMBLING, "short": f"{SLIDING} LIFETIME '30 s'"}
     with runs.run(workload, 1, 12) as engine:

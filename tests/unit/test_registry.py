@@ -150,6 +150,16 @@ def test_what_is_over_is_kept_while_a_workload_names_it() -> None:
     assert not registry.changed
 
 
+@pytest.mark.parametrize("state", [QueryState.ENDED, QueryState.DROPPED])
+def test_a_workload_may_give_the_name_of_what_is_over_to_another_query(state: QueryState) -> None:
+    query = bind(parse_select("SELECT count(*) AS n FROM trades [RANGE '10 s']", name="b"), CATALOG)
+    registry = Registry([replace(PAUSED, state=state)])
+    found = rejoin([query], registry, unable, watermark=50)
+    assert (found.running, found.new, found.resting) == ({"b": query}, [query], {})
+    assert found.notices == [f"query b is another one than that which was {state}: it joins"]
+    assert registry.left("b") == 50
+
+
 def test_what_cannot_be_bound_any_more_is_known_as_failed() -> None:
     registry = Registry([replace(PAUSED, error=None)])
     found = rejoin([], registry, unable, watermark=50)

@@ -21,9 +21,10 @@ from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.clock import RowCounts
 from weft.runtime.ledger import Ledger
 from weft.runtime.loop import Trigger
+from weft.runtime.options import RunOptions
 from weft.runtime.registry import Registry
 from weft.runtime.report import BatchReport
-from weft.runtime.run import Live, Run, RunOptions
+from weft.runtime.run import Live, Run
 from weft.sinks import Delivery, ForeachSink, Limits, MemorySink
 from weft.spark.declarations import Declarations
 from weft.storage import LocalFolder

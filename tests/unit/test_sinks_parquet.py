@@ -168,6 +168,44 @@ def test_a_query_without_results_has_a_dataset_without_rows(tmp_path: Path) -> N
     assert len(list((tmp_path / "later").iterdir())) == 1
 
 
+def test_a_name_that_is_given_to_another_query_has_files_with_the_columns_of_each(tmp_path: Path) -> None:
+    sink = started(tmp_path, a=result().schema)
+    sink.deliver(0, {"a": result(1)})
+    sink.deliver(2, {"a": result(2)})
+    sink.expect_no_more("a")
+    other = pa.table({"y": [3.5]})
+    sink.expect("a", other.schema)
+    sink.deliver(5, {"a": other})
+    sink.deliver(7, {"b": result(4)})
+    sink.flush()
+    assert files(tmp_path / "a") == ["weft-000000000-000000002.parquet", "weft-000000003-000000007.parquet"]
+    assert pq.read_table(tmp_path / "a" / files(tmp_path / "a")[0])["x"].to_pylist() == [1, 2]
+    assert pq.read_table(tmp_path / "a" / files(tmp_path / "a")[1])["y"].to_pylist() == [3.5]
+
+
+def test_what_a_query_gave_is_there_when_it_has_left_and_when_its_name_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "late").mkdir()
+    pq.write_table(result(99), tmp_path / "late" / "weft-000000001-000000009.parquet")
+    sink = started(tmp_path, a=result().schema)
+    for commit in range(3):
+        sink.deliver(commit, {"a": result(commit)})
+        sink.flush()
+    # Some of it is still on its way.
+    sink.deliver(3, {"a": result(3)})
+    sink.expect_no_more("a")
+    sink.flush()
+    assert written(tmp_path, "a") == [0, 1, 2, 3]
+    sink.deliver(4, {"b": result(4)})
+    sink.flush()
+    sink.expect("a", result().schema)
+    sink.expect("late", result().schema)
+    sink.deliver(5, {"a": result(5), "late": result(6)})
+    sink.flush()
+    assert written(tmp_path, "a") == [0, 1, 2, 3, 5]
+    # Files of another history are gone.
+    assert written(tmp_path, "late") == [6]
+
+
 def test_small_files_are_merged_a_few_queries_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,8 +21,8 @@ from weft.errors import EngineError
 from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
+from weft.runtime.options import MakeSink
 from weft.runtime.results import result_schema
-from weft.runtime.run import MakeSink
 from weft.sinks import ConsoleSink, DeliveryStatus, ParquetSink, PostgresSink, as_table
 from weft.storage import open_folder
 

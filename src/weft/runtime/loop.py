@@ -95,7 +95,7 @@ class Loop:
             given = left if known is None else clock.watermark
             if given is not None:
                 joined = self._pipeline.queries[query.name] = ending_after(joined, given)
-            # One that a workload names stays one when it is resumed.
+            # One that a workload names stays one when it is resumed, or when another takes its place.
             live = known is None or known.live
             registry.put(registered(joined, commit=self._ledger.number + 1, added_live=live))
             try:

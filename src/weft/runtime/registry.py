@@ -19,6 +19,11 @@ class QueryState(StrEnum):
     DROPPED = "dropped"
     """Was dropped while running, and stays so though the workload names it."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has left for good, unless it is asked for again."""
+        return self in (QueryState.ENDED, QueryState.DROPPED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:

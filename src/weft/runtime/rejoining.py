@@ -46,7 +46,11 @@ def rejoin(
     notices: list[str] = []
     for entry in list(registry):
         query = named.get(entry.name)
-        over = entry.state in (QueryState.ENDED, QueryState.DROPPED)
+        over = entry.state.is_over
+        if query is not None and over and entry.text != query.text:
+            registry.forget(entry.name, left=watermark)
+            notices.append(f"query {entry.name} is another one than that which was {entry.state}: it joins")
+            continue
         if query is None and (over or not entry.live):
             registry.forget(entry.name, left=watermark)
             if not over:
@@ -82,8 +86,9 @@ def check(stream: StreamDef, recovered: Recovered, queries: Sequence[LogicalQuer
         )
     for query in queries:
         known = recovered.registry.get(query.name)
-        if known is not None and known.text != query.text:
+        if known is not None and known.text != query.text and not known.state.is_over:
             raise EngineError(
                 f"query {query.name} is not the one that checkpoint {place} holds; give it another name, or "
-                f"start a new checkpoint\n  there: {known.text}\n  here:  {query.text}"
+                "start with the text that it has there, drop it (weft drop), and then change it"
+                f"\n  there: {known.text}\n  here:  {query.text}"
             )

@@ -6,23 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from pathlib import Path
 from time import monotonic
 from uuid import uuid4
 
 import pyarrow as pa
 
 from weft.errors import EngineError
-from weft.limits import Limits
-from weft.optimizer.rules import Sharing
-from weft.optimizer.slices import Slicing
 from weft.query.logical import LogicalQuery
 from weft.runtime.aside import Aside, part_of
 from weft.runtime.checkpoint import Checkpoint, Recovered
 from weft.runtime.info import QueryInfo, stored_info
 from weft.runtime.ledger import Ledger, registered, restore
 from weft.runtime.lives import LiveQuery
-from weft.runtime.loop import Loop, Trigger
+from weft.runtime.loop import Loop
+from weft.runtime.options import RunOptions
 from weft.runtime.outlets import deliveries, make_sinks, refusals
 from weft.runtime.pipeline import Pipeline
 from weft.runtime.places import QUARANTINE, folder_of, identity
@@ -32,7 +29,7 @@ from weft.runtime.report import BatchReport
 from weft.runtime.requests import Carrier, Requests
 from weft.runtime.results import result_schema
 from weft.runtime.status import EngineStatus, StreamStatus
-from weft.sinks import MemorySink, ParquetSink, Sink
+from weft.sinks import MemorySink, ParquetSink
 from weft.spark.declarations import Declarations
 from weft.storage import Folder, open_folder
 from weft.storage.lock import Holder, Lock
@@ -42,30 +39,9 @@ OnBatch = Callable[[str, BatchReport], None]
 """Told the stream's name and what a batch did."""
 Tell = Callable[[str, pa.Table], None]
 """Told a query's name and its new results."""
-MakeSink = Callable[[], Sink]
-"""Makes a sink; each stream has its own."""
 _LOOK_SECONDS = 0.5
 """How often who waits looks whether a stop was asked for."""
 _log = logging.getLogger("weft.runtime")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """How streams are answered, and where results go."""
-
-    slicing: Slicing
-    sharing: Sharing
-    limits: Limits
-    out: str | Path | None
-    checkpoint: str | Path | None
-    sinks: tuple[Sink | MakeSink, ...]
-    keep: bool
-    """Whether all results are held in memory."""
-    quarantine: str | Path | None = None
-    late: str | Path | None = None
-    """Where rows go that cannot be used, and late ones; quarantined rows go into a checkpoint by default."""
-    trigger: Trigger
-    idle_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +54,21 @@ class Live:
     memory: MemorySink | None
     out: ParquetSink | None
     notices: list[str]
+
+    def kept(self, query: LogicalQuery) -> pa.Table:
+        """Return all results of a query so far."""
+        if self.memory is None:
+            raise EngineError("results are not kept in memory; start the engine with keep=True")
+        found = self.memory.results(query.name)
+        return result_schema(query).empty_table() if found is None else found
+
+    def release(self, query: LogicalQuery) -> pa.Table | None:
+        """Return all results of a query, and keep them no longer; None if they were not kept."""
+        if self.memory is None:
+            return None
+        found = self.kept(query)
+        self.memory.forget(query.name)
+        return found
 
 
 class Run:
@@ -97,6 +88,8 @@ class Run:
         self._bind, self._tell, self._on_batch = bind, tell, on_batch
         self.streams: dict[str, Live] = {}
         self._known: dict[str, LogicalQuery] = {}
+        self._left: dict[str, str] = {}
+        """By the names of queries that were dropped their streams, if there are several."""
         self.unbound: dict[str, QueryInfo] = {}
         """Queries that the checkpoint knows and that cannot be bound any more."""
         self.active = True
@@ -234,7 +227,13 @@ class Run:
 
     def add(self, query: LogicalQuery) -> LiveQuery | None:
         """Let a query join at the next batch boundary, or its stream start with it."""
-        live = self.streams.get(query.stream)
+        live, other = self.streams.get(query.stream), self._left.get(query.name, query.stream)
+        if other != query.stream:
+            # Sinks know results by the query's name, and each stream's commits are counted by themselves.
+            raise EngineError(
+                f'there was a query "{query.name}" of stream {other} in this run; choose another name for '
+                f"one of stream {query.stream}"
+            )
         if live is None:
             return self._start_with(query)
         live.pipeline.try_out(query, live.loop.spark)
@@ -257,7 +256,14 @@ class Run:
 
     def leave(self, query: LogicalQuery, state: QueryState | None) -> None:
         """Let a query leave at the next batch boundary."""
-        self.streams[query.stream].loop.leave(query.name, state)
+        live = self.streams[query.stream]
+        live.loop.leave(query.name, state)
+        if state is not None and not state.is_over:
+            return
+        if live.out is not None:
+            live.out.expect_no_more(query.name)
+        if len(self._declared.streams) > 1:
+            self._left[query.name] = query.stream
 
     def forget(self, name: str) -> bool:
         """Let a query leave that cannot be bound; False if it is none."""

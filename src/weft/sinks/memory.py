@@ -35,6 +35,11 @@ class MemorySink:
     def close(self) -> None:
         """Do nothing: results can still be asked for."""
 
+    def forget(self, name: str) -> None:
+        """Keep a query's results no longer."""
+        with self._lock:
+            self._parts.pop(name, None)
+
     def results(self, name: str) -> pa.Table | None:
         """Return what a query has given so far, or None."""
         with self._lock:

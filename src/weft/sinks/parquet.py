@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from itertools import groupby
 from time import monotonic
 
 import pyarrow as pa
@@ -39,10 +40,16 @@ class ParquetSink:
         self._buffered_at = math.inf
         self._first = self._last = self._after = -1
         self._datasets: dict[str, Dataset] = {}
+        self._cleaned: set[str] = set()
+        """The queries whose folders hold nothing of other histories, or of commits that come again."""
 
     def expect(self, query: str, schema: pa.Schema) -> None:
         """Let a query have a dataset, even if it never gives a row."""
         self._queries = {**self._queries, query: schema}
+
+    def expect_no_more(self, query: str) -> None:
+        """Let go of a query's dataset once all that it gave is written."""
+        self._queries = {name: schema for name, schema in self._queries.items() if name != query}
 
     def resume(self, after: int, *, origin: str = "") -> None:
         """Remove the files of commits after `after`.
@@ -51,7 +58,7 @@ class ParquetSink:
         """
         self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
         self.done = self._first = self._last = self._after = after
-        self._datasets = {}
+        self._datasets, self._cleaned = {}, set()
         for query in self._queries:
             self._dataset(query)
 
@@ -88,6 +95,8 @@ class ParquetSink:
         self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
         self.done = self._last
         self._merge()
+        expected = self._queries
+        self._datasets = {query: one for query, one in self._datasets.items() if query in expected}
 
     def close(self) -> None:
         """Forget what is kept back."""
@@ -96,14 +105,20 @@ class ParquetSink:
     def _write(self, query: str, parts: list[tuple[int, pa.Table]]) -> None:
         dataset = self._dataset(query)
         first = max(self._first, dataset.through + 1)
-        new = [table for commit, table in parts if commit >= first]
-        if new:
-            dataset.write(first, self._last, pa.concat_tables(new))
+        new = [part for part in parts if part[0] >= first]
+        # Columns change when a name is given to another query: a file has those of one.
+        alike = [list(some) for _, some in groupby(new, key=lambda part: part[1].schema)]
+        for number, some in enumerate(alike):
+            last = self._last if number == len(alike) - 1 else some[-1][0]
+            dataset.write(first, last, pa.concat_tables([table for _, table in some]))
+            first = last + 1
 
     def _dataset(self, query: str) -> Dataset:
         """Return a query's files, after those of commits that are delivered again were removed."""
         if query not in self._datasets:
-            self._datasets[query] = Dataset(self._folder.folder(query), after=self._after)
+            after = self.done if query in self._cleaned else self._after
+            self._datasets[query] = Dataset(self._folder.folder(query), after=after)
+            self._cleaned.add(query)
         return self._datasets[query]
 
     def _merge(self) -> None:

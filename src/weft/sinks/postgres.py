@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _OLDEST = 150000
 """PostgreSQL 15 is the first whose unique indexes can take NULL as a value."""
 _ROWS_AT_ONCE = 50_000
+_TABLES_KNOWN = 10_000
+"""Of how many queries it is remembered that their tables can be used."""
 _SHOWN = ("host", "hostaddr", "port", "dbname", "user")
 """What messages may say of a connection."""
 _DEFAULTS = {
@@ -214,6 +216,9 @@ class PostgresSink:
                 raise
         else:
             self._ready[query] = shape
+            if len(self._ready) > _TABLES_KNOWN:
+                # It is looked at again, should its query give more.
+                del self._ready[next(iter(self._ready))]
             return refused
         # A table that was ready may have been dropped or changed since.
         return refuse(reason, rows) if known is None else self._insert(connection, query, rows)
