@@ -32,8 +32,9 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
 
 @pytest.mark.parametrize("short", [SHORT, EMPTY], ids=["plain", "empty"])
 @pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
 def test_a_name_that_is_used_again_repeats_no_window(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, folded: bool, short: Any
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, restarted: bool, folded: bool, short: Any
 ) -> None:
     if folded:
         monkeypatch.setattr(checkpoint_module, "_SNAPSHOT_COMMITS", 1)
@@ -44,7 +45,8 @@ def test_a_name_that_is_used_again_repeats_no_window(
     runs.loop.leave("short", None)
     before = runs.given("short")
     assert before
-    runs.start(LONG)
+    if restarted:
+        runs.start(LONG)
     runs.batch(46)
     runs.loop.add(short.logical())
     runs.batch(55, 67)

@@ -7,8 +7,7 @@ from pyspark.sql import DataFrame
 
 from weft.runtime.clock import RowCounts
 from weft.spark.quarantine import Kept, batch_folder, batch_of, stream_folder, write_set_aside
-from weft.storage import Folder, LocalFolder
-from weft.storage.local import make_folder
+from weft.storage import Folder
 
 Rows = Callable[[], DataFrame]
 """Finds the rows of a batch that were not aggregated, in a second pass over it."""
@@ -40,11 +39,9 @@ class Aside:
         for folder, kind in wanted:
             own = folder.folder(stream_folder(self.stream))
             # Spark does not wait for the disk; the commit that counts the rows does.
-            if isinstance(own, LocalFolder):
-                make_folder(own.path)
+            own.make()
             write_set_aside(found, folder.uri, stream=self.stream, batch=batch, kind=kind)
-            if isinstance(own, LocalFolder):
-                own.sync(batch_folder(batch))
+            own.sync(batch_folder(batch))
 
     def forget_after(self, batch: int) -> None:
         """Remove what was written for batches that were never committed: they will be judged anew."""

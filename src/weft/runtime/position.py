@@ -10,8 +10,7 @@ import json
 from collections.abc import Iterator
 from hashlib import sha256
 
-from weft.storage import Folder, LocalFolder
-from weft.storage.local import sync
+from weft.storage import Folder
 
 _HEADER = 2
 """The first lines of a note: its version, and when and with which settings the batch was planned."""
@@ -32,17 +31,8 @@ def position(spark: Folder, batch: int, *, settled: bool = False) -> str:
             notes.append((listed, name))
     if settled:
         for folder, name in notes:
-            _settle(folder, name)
+            folder.sync(name)
     return digest.hexdigest()[:32] if ends else ""
-
-
-def _settle(folder: Folder, name: str) -> None:
-    if isinstance(folder, LocalFolder):
-        sync(folder.path / name)
-        # Spark's file systems keep checksums beside files.
-        if (checksum := folder.path / f".{name}.crc").exists():
-            sync(checksum)
-        sync(folder.path)
 
 
 def _ends(spark: Folder, batch: int) -> list[tuple[bytes, bytes]]:

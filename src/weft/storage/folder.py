@@ -33,3 +33,12 @@ class Folder(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove a file, or a folder with all that is in it; it need not be there."""
+
+    def make(self) -> None:
+        """Make the folder, and those above it, if it is not there: for others to write into."""
+
+    def sync(self, name: str) -> None:
+        """Wait until what others wrote is on the disk: a file, or a folder with all that is in it.
+
+        A place that is not this machine's disk makes it as safe as it can by itself.
+        """

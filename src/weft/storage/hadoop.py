@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from weft.errors import DamagedFile
 from weft.faultpoints import reach
-from weft.storage.local import make_folder, sync
+from weft.storage.local import LocalFolder
 
 _MANAGERS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager",
@@ -70,9 +70,7 @@ class HadoopFolder:
                 self.write(unfinished, data)
                 self.rename(unfinished, name)
                 return
-            if self._local is not None:
-                make_folder(self._local)
-            self._files.mkdirs(self._path(""))
+            self.make()
             if not replace and self._files.exists(path):
                 raise FileExistsError(f"{self.uri}/{name}")
             stream = self._manager.createAtomic(path, replace)
@@ -87,7 +85,7 @@ class HadoopFolder:
             stream.close()
         except Py4JJavaError as error:
             raise _told(error, f"{self.uri}/{name}") from error
-        self._sync(name)
+        self.sync(name)
 
     def rename(self, name: str, to: str) -> None:
         """Give a file another name."""
@@ -101,7 +99,7 @@ class HadoopFolder:
             raise _told(error, f"{self.uri}/{name}") from error
         if not renamed:
             raise OSError(f"{self.uri}/{name} cannot be renamed to {to}")
-        self._sync(to)
+        self.sync(to)
 
     def tidy(self) -> None:
         """Remove unfinished files: Spark hides them by a dot too."""
@@ -116,6 +114,20 @@ class HadoopFolder:
         except Py4JJavaError as error:
             raise _told(error, f"{self.uri}/{name}") from error
 
+    def make(self) -> None:
+        """Make the folder, and those above it."""
+        if self._local is not None:
+            self._local.make()
+        try:
+            self._files.mkdirs(self._path(""))
+        except Py4JJavaError as error:
+            raise _told(error, self.uri) from error
+
+    def sync(self, name: str) -> None:
+        """Wait until what others wrote is on the disk, if that is this machine's."""
+        if self._local is not None:
+            self._local.sync(name)
+
     def _listed(self) -> list[str]:
         try:
             return [str(one.getPath().getName()) for one in self._files.listStatus(self._path(""))]
@@ -124,20 +136,14 @@ class HadoopFolder:
                 return []
             raise _told(error, self.uri) from error
 
-    def _sync(self, name: str) -> None:
-        """Wait until a file of this machine is on the disk: Hadoop's client for these cannot sync."""
-        if self._local is not None:
-            sync(self._local / name)
-            sync(self._local)
-
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{name}" if name else self.uri)
 
     @cached_property
-    def _local(self) -> Path | None:
-        """The folder's path, if it is on this machine."""
+    def _local(self) -> LocalFolder | None:
+        """The folder as one of this machine, if it is: Hadoop's client for these does not sync renames."""
         place = self._path("").toUri()
-        return Path(place.getPath()) if place.getScheme() == "file" else None
+        return LocalFolder(Path(place.getPath())) if place.getScheme() == "file" else None
 
     @property
     def _jvm(self) -> Any:

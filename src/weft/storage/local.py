@@ -77,8 +77,15 @@ class LocalFolder:
         else:
             path.unlink(missing_ok=True)
 
+    def make(self) -> None:
+        """Make the folder, and those above it, and wait until they are on the disk."""
+        make_folder(self.path)
+
     def sync(self, name: str) -> None:
-        """Wait until a folder that was written by others is on the disk, with all that is in it."""
+        """Wait until what others wrote is on the disk, with the checksums that Hadoop keeps beside a file."""
+        for path in (self.path / name, self.path / f".{name}.crc"):
+            if path.is_file():
+                sync(path)
         for place, _, files in os.walk(self.path / name):
             for file in files:
                 sync(Path(place, file))
