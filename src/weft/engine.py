@@ -156,16 +156,16 @@ class Engine:
     def remove(self, name: str) -> None:
         """Remove a query; while the stream runs, it ends with the current batch."""
         if self._running is not None and self._running.forget(name):
-            return  # It gave nothing in this run: its name is free.
+            return
         query = self._known(name)
         if self._running is not None:
             # One that a workload names must be remembered, or the next start would bring it back.
             entry = query.entry
             forgotten = entry is None or entry.live
             self._running.leave(query.logical, None if forgotten else QueryState.DROPPED)
-        query.take_leave()
-        self._subscribers.forget(name)
-        del self._queries[name]
+        if self._queries.pop(name, None) is query:
+            query.take_leave()
+            self._subscribers.forget(name)
 
     def pause(self, name: str) -> None:
         """Let a query give no results until it is resumed, and cost nothing."""
@@ -316,7 +316,7 @@ class Engine:
     def release(self, query: LogicalQuery) -> pa.Table | None:
         """Return all results of a query, and keep them no longer; None if they were not kept."""
         live = None if self._run is None else self._run.streams.get(query.stream)
-        return None if live is None else live.release(query)
+        return result_schema(query).empty_table() if live is None else live.release(query)
 
     def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results of a query; what it raises is logged."""
@@ -360,11 +360,14 @@ class Engine:
         return None if live is None else live.pipeline
 
     def _add(self, written: CreateQuery) -> Query:
-        name = written.name
-        if name in self._queries or name in self.unbound:
+        name, known = written.name, self._queries.get(written.name)
+        left = self._running is not None and known is not None and known.state.is_over
+        if name in self.unbound or not (known is None or left):
             raise EngineError(f'there is a query "{name}" already; remove it first or choose another name')
         logical = self._bound(written)
         self._check_room(logical)
+        if left:
+            self.remove(name)
         query = Query(self, logical)
         if self._running is not None:
             self._running.add(logical)

@@ -1,16 +1,19 @@
 """A query in the hands of whoever added it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 import pyarrow as pa
 
+from weft.errors import EngineError
 from weft.query.logical import LogicalQuery
 from weft.runtime.clock import Clock
 from weft.runtime.info import QueryInfo, query_info
 from weft.runtime.pipeline import Pipeline
 from weft.runtime.registry import QueryState, Registered
+from weft.runtime.results import not_kept
 
 
 class Owner(Protocol):
@@ -51,7 +54,11 @@ class Query:
 
     def results(self) -> pa.Table:
         """Return all results so far, also after the query was removed."""
-        return self._engine.kept(self.logical) if self._given is None else self._given
+        if not self._left:
+            return self._engine.kept(self.logical)
+        if self._given is None:
+            raise not_kept()
+        return self._given
 
     def take_leave(self) -> None:
         """Keep what it has given: it is removed, and its name may be another's soon."""
@@ -59,6 +66,8 @@ class Query:
 
     def subscribe(self, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results."""
+        if self._left:
+            raise EngineError(f"query {self.name} was removed: it gives no new results")
         self._engine.subscribe(self.name, call)
 
     @property
@@ -90,7 +99,7 @@ class Query:
         live = self._engine.pipeline(self.logical.stream)
         clock = self._engine.clock(self.logical.stream)
         own = None if live is None or self._left else live.queries.get(self.name)
-        return query_info(self.logical, self.entry, own, clock)
+        return replace(query_info(self.logical, self.entry, own, clock), state=str(self.state))
 
     @property
     def failures(self) -> int:

@@ -167,6 +167,17 @@ def test_many_rows_are_taken_in_parts(dsn: str, monkeypatch: pytest.MonkeyPatch)
     sink.close()
 
 
+def test_few_tables_are_remembered_and_all_are_written_to(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.sinks.postgres._TABLES_KNOWN", 2)
+    sink = started(dsn)
+    for commit in range(2):
+        sink.deliver(commit, {name: result((commit, name, commit)) for name in "abcd"})
+        sink.flush()
+    assert list(sink._ready) == ["c", "d"]
+    assert [rows(dsn, name) for name in "abcd"] == [[(name, 0), (name, 1)] for name in "abcd"]
+    sink.close()
+
+
 def test_a_crash_after_the_transaction_and_before_the_note_repeats_nothing(dsn: str) -> None:
     sink = started(dsn)
     sink.deliver(0, {"a": keyless(result((1, "A", 1)))})

@@ -338,8 +338,23 @@ def test_a_name_is_not_taken_by_a_query_of_another_stream(
     assert list(engine.queries) == ["other"]
     engine.add("SELECT sum(vol) AS n FROM trades [RANGE '10 s']", name="q")
     engine.stop()
-    # Another start counts anew.
+
+
+def test_a_query_that_was_removed_speaks_for_itself_alone(spark: SparkSession, feed: Feed) -> None:
+    engine = weft.Engine(spark)
+    stream(engine, spark, feed((1, "a", 1.0, 1), (12, "a", 1.0, 1)))
+    first = engine.add("SELECT count(*) AS n FROM trades [RANGE '5 s']", name="q")
     engine.remove("q")
-    engine.start()
-    engine.add("SELECT count(*) AS n FROM others [RANGE '10 s']", name="q")
+    second = engine.add("SELECT count(*) AS n FROM trades [RANGE '10 s']", name="q")
+    engine.start(keep=False)
+    engine.process_available()
+    engine.remove("q")
+    third = engine.add("SELECT sum(vol) AS s FROM trades [RANGE '10 s']", name="q")
+    assert [one.info.state for one in (first, second, third)] == ["dropped", "dropped", "running"]
+    assert second.info.first_window is None
+    assert first.results().num_rows == 0
+    with pytest.raises(weft.EngineError, match="not kept in memory"):
+        second.results()
+    with pytest.raises(weft.EngineError, match="query q was removed"):
+        second.subscribe(print)
     engine.stop()

@@ -209,7 +209,11 @@ def test_a_query_is_changed_by_dropping_it_and_adding_another_of_its_name(runs: 
     with runs.run(workload, 71) as engine:
         assert (notices(engine), engine.queries["q"].state) == ((), "running")
         engine.remove("q")
-    # What was dropped may have another text.
+    with runs.run(workload) as engine:
+        assert engine.queries["q"].state == "dropped"
+        engine.add(OTHER, name="q")
+        engine.remove("q")
+    # What was dropped may be another one in the workload.
     with runs.run({**workload, "q": TUMBLING}, 84, 95) as engine:
         assert notices(engine) == ("query q is another one than that which was dropped: it joins",)
         assert counted(engine.results("q")) == {90: 1}

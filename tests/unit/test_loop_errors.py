@@ -129,6 +129,19 @@ def test_answers_to_a_query_that_joins_are_told_with_the_next_batch(runs: Runs) 
     assert [list(report.results) for report in told] == [["long"], ["short"], ["long", "short"]]
 
 
+def test_nobody_is_told_of_answers_to_a_query_that_has_left_meanwhile(runs: Runs) -> None:
+    told: list[BatchReport] = []
+    runs.start(LONG)
+    runs.loop._on_batch = told.append
+    runs.offer(1, 12)
+    runs.loop.add(SHORT.logical())
+    runs.loop.leave("short", None)
+    # Its name is another's now, who has given nothing yet.
+    runs.loop.add(SHORT.logical())
+    runs.offer(13)
+    assert [list(report.results) for report in told] == [["long"], [], []]
+
+
 # Spark's own notes.
 
 

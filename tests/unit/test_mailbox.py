@@ -150,6 +150,25 @@ def said(box: Mailbox, do: str) -> Reply:
     return reply
 
 
+def test_requests_wait_for_an_unanswered_one_of_the_same_query(
+    box: Mailbox, carried_out: CarriedOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [box.ask("drop", name="q"), box.ask("add", name="q"), box.ask("add", name="r"), box.ask("list")]
+    answer, failing = box.answer, ["drop"]
+
+    def fail_once(request: Request, reply: Reply) -> None:
+        if request.do in failing:
+            failing.clear()
+            raise OSError("no room")
+        answer(request, reply)
+
+    monkeypatch.setattr(box, "answer", fail_once)
+    assert [request.id for request, _ in carried_out.requests.look()] == [asked[2].id, asked[3].id]
+    assert carried_out.seen == ["drop", "add", "list"]
+    assert [request.id for request, _ in carried_out.requests.look()] == [asked[0].id, asked[1].id]
+    assert carried_out.seen == ["drop", "add", "list", "drop", "add"]
+
+
 def test_requests_are_carried_out_one_after_the_other(box: Mailbox, carried_out: CarriedOut) -> None:
     before = [box.ask(do) for do in ("add", "pause", "drop")]
     carried_out.requests.start()

@@ -154,6 +154,10 @@ def test_what_is_over_is_kept_while_a_workload_names_it() -> None:
 def test_a_workload_may_give_the_name_of_what_is_over_to_another_query(state: QueryState) -> None:
     query = bind(parse_select("SELECT count(*) AS n FROM trades [RANGE '10 s']", name="b"), CATALOG)
     registry = Registry([replace(PAUSED, state=state)])
+    # However its text is set, the same query stays as it is.
+    spaced = bind(parse_select("SELECT COUNT(*) AS n\nFROM trades [RANGE '10 s']", name="b"), CATALOG)
+    same = rejoin([query], Registry([replace(PAUSED, state=state)]), lambda name, text: spaced, watermark=50)
+    assert (same.new, same.resting) == ([], {"b": query})
     found = rejoin([query], registry, unable, watermark=50)
     assert (found.running, found.new, found.resting) == ({"b": query}, [query], {})
     assert found.notices == [f"query b is another one than that which was {state}: it joins"]

@@ -195,6 +195,8 @@ def test_what_a_query_gave_is_there_when_it_has_left_and_when_its_name_comes_bac
     sink.expect_no_more("a")
     sink.flush()
     assert written(tmp_path, "a") == [0, 1, 2, 3]
+    # Nothing but the name is remembered of it.
+    assert sink._datasets == {}
     sink.deliver(4, {"b": result(4)})
     sink.flush()
     sink.expect("a", result().schema)

@@ -14,6 +14,7 @@ of that boolean itself.
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -32,13 +33,23 @@ _MOST_BRANCHES = 16
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 
 
-@lru_cache(maxsize=16_384)
+_found: WeakValueDictionary[Expression, Formula] = WeakValueDictionary()
+"""What is in use: queries with the same predicate have one formula, and it goes with the last of them."""
+
+
 def canonical(predicate: Expression | None) -> Formula:
     """Return when a predicate is true; no predicate is true always."""
     if predicate is None:
         return TRUE
-    found = _true(predicate)
-    return found if size(found) <= _MOST_TESTS else test(predicate, IS_TRUE)
+    found = _found.get(predicate)
+    if found is None:
+        found = _true(predicate)
+        if size(found) > _MOST_TESTS:
+            found = test(predicate, IS_TRUE)
+        _found[predicate] = found
+        for parts in (_true, _false):
+            parts.cache_clear()
+    return found
 
 
 # Without a memory of answers, each IS NULL in another would double the work.

@@ -17,7 +17,7 @@ from weft.predicates.values import Cut, Values, joined
 from weft.types import Kind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Test:
     """Whether an expression's value is in a set."""
 
@@ -28,7 +28,7 @@ class Test:
         return _told(self.expression, self.values)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class _Parts:
     parts: "tuple[Formula, ...]"
     size: int = field(init=False, compare=False, repr=False)

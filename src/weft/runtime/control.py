@@ -85,7 +85,7 @@ class Control:
         name, text = str(request.given["name"]), str(request.given["text"]).strip()
         known = self._engine.queries.get(name)
         if known is not None and known.info.text.strip() == text:
-            if request.before == "":
+            if request.before == "" and known.info.state != "dropped":
                 return _told("added", known.info)
             if known.info.state == "running":
                 return _told("is there already", known.info)

@@ -137,6 +137,8 @@ class Loop:
                 raise
             if name in self._pipeline.queries:
                 self._pipeline.remove(name)
+            # The name may be another's when they are told of.
+            self._untold = [_without(report, name) for report in self._untold]
 
     def _check_sound(self, problem: str) -> None:
         """Refuse a change after an error: what a batch did that is not committed must not become durable."""
@@ -331,6 +333,11 @@ class Loop:
         if isinstance(cause, WeftError):
             raise cause
         raise EngineError(f"the stream stopped: {_first_line(cause or error)}") from (cause or error)
+
+
+def _without(report: BatchReport, query: str) -> BatchReport:
+    """Return a report without a query's results."""
+    return replace(report, results={name: rows for name, rows in report.results.items() if name != query})
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -47,7 +47,7 @@ def rejoin(
     for entry in list(registry):
         query = named.get(entry.name)
         over = entry.state.is_over
-        if query is not None and over and entry.text != query.text:
+        if query is not None and over and not _is_same(entry, query, bind):
             registry.forget(entry.name, left=watermark)
             notices.append(f"query {entry.name} is another one than that which was {entry.state}: it joins")
             continue
@@ -74,6 +74,14 @@ def rejoin(
     for notice in notices:
         _log.info("notice", extra={"notice": notice})
     return Rejoined(running=running, new=new, resting=resting, unbound=unbound, notices=notices)
+
+
+def _is_same(entry: Registered, query: LogicalQuery, bind: Bind) -> bool:
+    """Say whether a query is that of an entry, however its text is set."""
+    try:
+        return entry.text == query.text or bind(entry.name, entry.text) == query
+    except UserError:
+        return False
 
 
 def check(stream: StreamDef, recovered: Recovered, queries: Sequence[LogicalQuery], place: str) -> None:

@@ -56,16 +56,21 @@ class Requests:
             _log.warning("requests cannot be read", extra={"error": str(error)})
             return []
         answered: list[tuple[Request, Reply]] = []
+        unanswered: set[str] = set()
         for request in waiting:
             if self._ending.is_set():
                 break
+            name = str(request.given.get("name", request.id))
+            if name in unanswered:
+                continue
             try:
                 reply = self._reply(self._noted(request))
                 self._mailbox.answer(request, reply)
                 answered.append((request, reply))
                 reach("request.answered")
             except OSError as error:
-                # It waits; those after it need not.
+                # It waits, and so do others for its query: done again after them, it would undo them.
+                unanswered.add(name)
                 fields = {"do": request.do, "error": str(error)}
                 _log.warning("a request cannot be answered", extra=fields)
         return answered

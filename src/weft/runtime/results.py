@@ -3,9 +3,15 @@
 import pyarrow as pa
 
 from weft.aggregates import arrow_type
+from weft.errors import EngineError
 from weft.expression import Slot, SlotKind
 from weft.query.logical import LogicalQuery
 from weft.sinks import with_keys
+
+
+def not_kept() -> EngineError:
+    """Return why there are no results to be had from an engine."""
+    return EngineError("results are not kept in memory; start the engine with keep=True")
 
 
 def result_schema(query: LogicalQuery) -> pa.Schema:

@@ -27,7 +27,7 @@ from weft.runtime.registry import QueryState, Registry
 from weft.runtime.rejoining import Bind, check, rejoin
 from weft.runtime.report import BatchReport
 from weft.runtime.requests import Carrier, Requests
-from weft.runtime.results import result_schema
+from weft.runtime.results import not_kept, result_schema
 from weft.runtime.status import EngineStatus, StreamStatus
 from weft.sinks import MemorySink, ParquetSink
 from weft.spark.declarations import Declarations
@@ -58,7 +58,7 @@ class Live:
     def kept(self, query: LogicalQuery) -> pa.Table:
         """Return all results of a query so far."""
         if self.memory is None:
-            raise EngineError("results are not kept in memory; start the engine with keep=True")
+            raise not_kept()
         found = self.memory.results(query.name)
         return result_schema(query).empty_table() if found is None else found
 
@@ -89,7 +89,7 @@ class Run:
         self.streams: dict[str, Live] = {}
         self._known: dict[str, LogicalQuery] = {}
         self._left: dict[str, str] = {}
-        """By the names of queries that were dropped their streams, if there are several."""
+        """By the names of queries that were dropped their streams."""
         self.unbound: dict[str, QueryInfo] = {}
         """Queries that the checkpoint knows and that cannot be bound any more."""
         self.active = True
@@ -262,14 +262,17 @@ class Run:
             return
         if live.out is not None:
             live.out.expect_no_more(query.name)
-        if len(self._declared.streams) > 1:
-            self._left[query.name] = query.stream
+        self._left[query.name] = query.stream
 
     def forget(self, name: str) -> bool:
         """Let a query leave that cannot be bound; False if it is none."""
-        if name in self.unbound:
-            self.streams[self.unbound[name].stream].loop.leave(name, None)
-        return self.unbound.pop(name, None) is not None
+        known = self.unbound.get(name)
+        if known is None:
+            return False
+        self.streams[known.stream].loop.leave(name, None)
+        self._left[name] = known.stream
+        del self.unbound[name]
+        return True
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""

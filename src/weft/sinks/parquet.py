@@ -1,6 +1,7 @@
 """Results as Parquet datasets, one for each query."""
 
 import math
+import threading
 from collections.abc import Mapping
 from itertools import groupby
 from time import monotonic
@@ -35,6 +36,7 @@ class ParquetSink:
         self.done = -1
         self._folder = folder
         self._queries = dict(queries or {})
+        self._changing = threading.Lock()
         self._buffer: dict[str, list[tuple[int, pa.Table]]] = {}
         self._buffered_bytes = 0
         self._buffered_at = math.inf
@@ -45,11 +47,13 @@ class ParquetSink:
 
     def expect(self, query: str, schema: pa.Schema) -> None:
         """Let a query have a dataset, even if it never gives a row."""
-        self._queries = {**self._queries, query: schema}
+        with self._changing:
+            self._queries = {**self._queries, query: schema}
 
     def expect_no_more(self, query: str) -> None:
         """Let go of a query's dataset once all that it gave is written."""
-        self._queries = {name: schema for name, schema in self._queries.items() if name != query}
+        with self._changing:
+            self._queries = {name: schema for name, schema in self._queries.items() if name != query}
 
     def resume(self, after: int, *, origin: str = "") -> None:
         """Remove the files of commits after `after`.
