@@ -270,6 +270,9 @@ def test_growth_is_told_from_noise() -> None:
     flat, growing = trend(batches, 500 + noise), trend(batches, 500 + 0.1 * batches + noise)
     assert flat.flat
     assert not growing.flat
+    least = trend(batches, 500 + 0.001 * batches, grain=1.0)
+    assert least.flat
+    assert not replace(least, grain=0.1).flat
     assert growing.per_100_batches == pytest.approx(10, abs=1)
     assert growing.growth == pytest.approx(29, abs=3)
     assert growing.spread == pytest.approx(2, abs=1)

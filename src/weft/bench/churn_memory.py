@@ -22,6 +22,8 @@ _SAMPLES = 50
 _SETTLED = 0.4
 """The part of a run in which windows fill and code is compiled; growth is looked for after it."""
 _SPREADS = 2.0
+_ARENA_MB = 1.0
+"""How much Python takes from the system at a time: what it grows by less than that says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +36,16 @@ class Trend:
     """From the first batch of the settled part to the last."""
     spread: float
     """How far samples are from the line: their standard deviation."""
+    grain: float = 0.0
+    """The least that could be seen to grow."""
 
     @property
     def flat(self) -> bool:
         """Whether the growth is within the noise."""
-        return self.growth <= _SPREADS * self.spread
+        return self.growth <= max(_SPREADS * self.spread, self.grain)
 
 
-def trend(batches: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64]) -> Trend:
+def trend(batches: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64], *, grain: float = 0.0) -> Trend:
     """Return the line of least squares."""
     slope, start = np.polyfit(batches, sizes, 1)
     around = sizes - (slope * batches + start)
@@ -50,6 +54,7 @@ def trend(batches: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64]) -> T
         per_100_batches=float(100 * slope),
         growth=float(slope * (batches[-1] - batches[0])),
         spread=float(around.std(ddof=2)),
+        grain=grain,
     )
 
 
@@ -87,15 +92,16 @@ class MemoryOverTime:
     @property
     def python(self) -> Trend:
         """Python's resident set, in megabytes."""
-        return self._trend([one.python_mb for one in self.settled])
+        return self._trend([one.python_mb for one in self.settled], grain=_ARENA_MB)
 
     @property
     def partials(self) -> Trend:
         """The partials held."""
         return self._trend([one.partials for one in self.settled])
 
-    def _trend(self, sizes: Sequence[float]) -> Trend:
-        return trend(np.array([one.batch for one in self.settled], dtype=float), np.array(sizes, dtype=float))
+    def _trend(self, sizes: Sequence[float], *, grain: float = 0.0) -> Trend:
+        batches = np.array([one.batch for one in self.settled], dtype=float)
+        return trend(batches, np.array(sizes, dtype=float), grain=grain)
 
     def as_json(self) -> dict[str, object]:
         """Return all fields by name."""
