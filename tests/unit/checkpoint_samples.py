@@ -7,7 +7,7 @@ from tests.unit.state_samples import EXACT, Row, block
 
 from weft.expression import Column
 from weft.optimizer.plan import Grouping
-from weft.runtime.checkpoint import Checkpoint, Commit, Recovered, fingerprint
+from weft.runtime.checkpoint import Checkpoint, Commit, Recovered
 from weft.runtime.clock import Clock, RowCounts
 from weft.runtime.registry import QueryState, Registered
 from weft.runtime.state import Block
@@ -19,7 +19,6 @@ from weft.types import BIGINT
 COUNTS = RowCounts(good=3, late=1, no_time=2, future=4)
 GROUPING: Grouping = ((), (Column("symbol", BIGINT),))
 ANOTHER: Grouping = ((), ())
-KNOWN = {fingerprint(GROUPING): GROUPING}
 BIG = Registered(name="big", text="SELECT 'ü'", failures=2)
 PAUSED = Registered(
     name="b", text="", state=QueryState.PAUSED, live=True, first_start=4, until=9, error="no", commit=3,
@@ -59,7 +58,7 @@ def restored(
     folder: Folder, predicates: Iterable[Any] = ("all",), derivations: Sequence[Derivation] = ()
 ) -> list[Block]:
     """Return the blocks of a checkpoint, as a restart takes them in."""
-    found = recovered(folder).blocks(KNOWN, predicates, derivations)
+    found = recovered(folder).blocks({GROUPING: predicates}, derivations)
     return [stored.block(EXACT, signatures) for _, stored, signatures in found]
 
 

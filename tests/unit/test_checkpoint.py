@@ -15,7 +15,6 @@ from tests.unit.checkpoint_samples import (
     ANOTHER,
     BIG,
     GROUPING,
-    KNOWN,
     PAUSED,
     commit,
     one_row,
@@ -154,7 +153,7 @@ def test_a_commit_comes_back_as_it_was(folder: LocalFolder) -> None:
     assert list(found.registry) == [BIG, PAUSED]
     assert not found.registry.changed
     assert Checkpoint(folder).results(0) == results
-    ((grouping, one, signatures),) = found.blocks({**KNOWN, "unknown": ANOTHER}, ALL_ROWS)
+    ((grouping, one, signatures),) = found.blocks({GROUPING: ALL_ROWS, ANOTHER: ALL_ROWS})
     assert grouping == GROUPING
     assert contents(state_of(one.block(EXACT, signatures))) == contents(state_of(written))
     # One file; queries with the same columns share a section.
@@ -212,7 +211,7 @@ def test_blocks_come_oldest_first(folder: LocalFolder) -> None:
 
 def test_blocks_of_relations_that_nobody_needs_are_not_read(folder: LocalFolder) -> None:
     wrote(Checkpoint(folder), one_row())
-    assert list(recovered(folder).blocks({fingerprint(ANOTHER): ANOTHER}, ALL_ROWS)) == []
+    assert list(recovered(folder).blocks({ANOTHER: ALL_ROWS})) == []
 
 
 def test_the_results_of_a_commit_that_is_gone_are_missed(folder: LocalFolder) -> None:

@@ -10,10 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.churn_samples import EVERYTHING, Script, above, between, marked, random_condition
 from tests.unit.language_samples import predicate
-from tests.unit.pipeline_samples import Asked, PlainJob, Row, asked, plain_pipeline, results, satisfies
+from tests.unit.pipeline_samples import (
+    Asked,
+    Matches,
+    PlainJob,
+    Row,
+    asked,
+    plain_pipeline,
+    results,
+    satisfies,
+)
 from tests.unit.window_samples import edges_between, windows
 
-from weft.optimizer.plan import leaf
+from weft.optimizer.plan import Relation, SharedPlan, leaf, union
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
 from weft.predicates import canonical, codebook
@@ -109,6 +118,34 @@ def test_a_derived_bit_is_that_of_the_rows(seed: int) -> None:
         if one in kept:
             assert (fragments.bits([one], before)[0] == bits[:, place]).all()
     assert (fragments.bits([new], before)[0] == wanted).all()
+
+
+def test_what_is_derived_anew_means_one_thing() -> None:
+    several = [canonical(asked("q", above(least), (10, 10)).logical().predicate) for least in (1, 3, 5)]
+    fragments = Fragments()
+    bits = np.array([[0, 0, 1], [1, 0, 1], [1, 1, 0], [0, 1, 0]], dtype=bool)
+    numbers = fragments.ids(Signatures(predicates=tuple(several), bits=bits)).astype(np.intp)
+    fragments.derive(several[2], several[:1], (1,))
+    assert fragments.bits(several[2:], numbers)[0].tolist() == bits[:, 0].tolist()
+    classes = fragments.classes(several[2:])
+    assert (classes.of[numbers] >= 0).tolist() == bits[:, 0].tolist()
+    assert fragments.satisfied(several[2:], numbers[[0, 3]]).tolist() == [False]
+
+
+def test_a_predicate_that_one_relation_tells_is_not_derived_in_another() -> None:
+    def needed(condition: tuple[str, Matches], aggregate: str) -> Relation:
+        return leaf(asked("q", condition, (20, 10), aggregate=aggregate).logical())
+
+    parts = [needed(between(1, 3), "sum(vol)"), needed(above(3), "sum(vol)")]
+    told, shared = needed(above(1), "count(*)"), replace(union(parts), shared=True)
+    joining = needed(above(1), "sum(vol)")
+    history = History(Slicing.PAIRED)
+    history.adopt(SharedPlan(relations=(shared,), answers=(), slicing=Slicing.PAIRED), since=0)
+    assert history.find(joining) is not None
+    # A row would count twice for who asks for what both relations keep.
+    history.adopt(SharedPlan(relations=(shared, told), answers=(), slicing=Slicing.PAIRED), since=1)
+    assert history.find(joining) is None
+    assert history.find(told) is not None
 
 
 def test_predicates_must_have_been_told_together() -> None:

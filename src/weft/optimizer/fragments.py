@@ -20,7 +20,7 @@ from weft.expression import Expression
 from weft.optimizer.cost import WEIGHTS, Fragmentation, Weights
 from weft.optimizer.plan import Relation, SharedPlan, union
 from weft.optimizer.slices import paired
-from weft.optimizer.statistics import Statistics
+from weft.optimizer.statistics import Measured, Statistics
 from weft.predicates import Cut, Formula, tests
 from weft.window import Window
 
@@ -165,7 +165,7 @@ class Root:
         )
 
 
-def measured_key(relation: Relation) -> object:
+def measured_key(relation: Relation) -> Measured:
     """Return what a root's group count is measured under."""
     return relation.grouping, frozenset(relation.predicates), relation.shared
 

@@ -12,6 +12,8 @@ from weft.query.logical import Join
 
 Bits = npt.NDArray[np.bool_]
 Joins = tuple[Join, ...]
+Measured = tuple[object, frozenset[Formula], bool]
+"""What a root's groups are counted by: its grouping, its predicates and whether they share."""
 _ASSUMED_ROWS = 1_024
 
 
@@ -47,8 +49,8 @@ class Statistics:
     rows: float = 500_000.0
     span_ms: float = 600_000.0
     sample: Sample
-    groups: Mapping[object, float] = field(default_factory=dict)
-    """How many groups roots had in the last batch: by grouping, predicates and whether they shared."""
+    groups: Mapping[Measured, float] = field(default_factory=dict)
+    """How many groups roots had in the last batch."""
 
 
 def assumed_positions(

@@ -85,25 +85,33 @@ class Recovered:
 
     def blocks(
         self,
-        groupings: Mapping[str, Grouping],
-        predicates: Iterable[Formula],
+        predicates: Mapping[Grouping, Iterable[Formula]],
         derivations: Sequence[Derivation] = (),
     ) -> Iterator[tuple[Grouping, StoredBlock, Signatures]]:
-        """Yield the stored blocks of the given groupings (by fingerprint), oldest first.
+        """Yield the stored blocks of groupings, oldest first.
 
-        Their fragments mean what they meant, as far as the given predicates go, and those that follow.
+        Their fragments mean what they meant, as far as the given predicates of the grouping go, and those
+        that follow.
         """
-        known = {described(predicate): predicate for predicate in predicates}
-        books: dict[str, Signatures] = {}
+        known = {
+            fingerprint(grouping): (grouping, {described(one): one for one in several})
+            for grouping, several in predicates.items()
+        }
+        books: dict[str, bytes | memoryview] = {}
+        read: dict[tuple[str, str], Signatures] = {}
         for sections in self.files:
             for name, stored in sections.items():
                 if name.startswith(_CODEBOOK):
-                    books.setdefault(name.removeprefix(_CODEBOOK), read_codebook(stored, known, derivations))
+                    books.setdefault(name.removeprefix(_CODEBOOK), stored)
             for name, stored in sections.items():
-                grouping = groupings.get(name.removeprefix(_BLOCK).rpartition("/")[0])
-                if name.startswith(_BLOCK) and grouping is not None:
+                mark = name.removeprefix(_BLOCK).rpartition("/")[0]
+                if name.startswith(_BLOCK) and mark in known:
+                    grouping, asked = known[mark]
                     block = read_block(stored)
-                    yield grouping, block, books[block.codebook]
+                    key = mark, block.codebook
+                    if key not in read:
+                        read[key] = read_codebook(books[block.codebook], asked, derivations)
+                    yield grouping, block, read[key]
 
 
 def fingerprint(grouping: object) -> str:

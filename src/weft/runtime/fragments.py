@@ -157,7 +157,9 @@ class Fragments:
         packed = np.packbits(held)
         self._by_predicate[slot] = 0
         self._by_predicate[slot, : len(packed)] = packed
-        self._by_fragment[: self._size, slot >> 3] |= np.where(held, 128 >> (slot & 7), 0).astype(np.uint8)
+        bit, column = 128 >> (slot & 7), self._by_fragment[: self._size, slot >> 3]
+        column &= np.uint8(255 - bit)
+        column |= np.where(held, bit, 0).astype(np.uint8)
         self._empty = _are_empty(self._by_fragment[: self._size])
         self._recall()
 

@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from weft.faultpoints import reach
+from weft.optimizer.plan import Grouping
+from weft.predicates import Formula
 from weft.query.logical import LogicalQuery, StreamDef
-from weft.runtime.checkpoint import Checkpoint, Commit, Placed, Recovered, fingerprint
+from weft.runtime.checkpoint import Checkpoint, Commit, Placed, Recovered
 from weft.runtime.due import Times, oldest_needed, shapes
 from weft.runtime.fragments import Signatures
 from weft.runtime.lives import LiveQuery
@@ -172,10 +174,11 @@ def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: 
     }
     pipeline.restore(recovered.last.clock, known)
     relations = pipeline.plan.relations
-    groupings = {fingerprint(one.grouping): one.grouping for one in relations}
-    predicates = [predicate for one in relations for predicate in one.predicates]
+    predicates: dict[Grouping, list[Formula]] = {}
+    for one in relations:
+        predicates.setdefault(one.grouping, []).extend(one.predicates)
     derivations = [live.derivation for live in known.values() if live.derivation is not None]
-    for grouping, stored, signatures in recovered.blocks(groupings, predicates, derivations):
+    for grouping, stored, signatures in recovered.blocks(predicates, derivations):
         primitives = {p for one in relations if one.grouping == grouping for p in one.primitives}
         pipeline.states[grouping].add(stored.block(primitives, signatures))
 

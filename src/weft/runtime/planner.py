@@ -9,7 +9,7 @@ from weft.optimizer.fragments import MOST_CELLS, cost, measured_key, roots_of
 from weft.optimizer.plan import Grouping, Relation, SharedPlan, answer, leaf, union
 from weft.optimizer.rules import Sharing, leaves, optimize, share_slices
 from weft.optimizer.slices import Slicing
-from weft.optimizer.statistics import Sample, Statistics
+from weft.optimizer.statistics import Measured, Sample, Statistics
 from weft.predicates import Cut, Formula, tests
 from weft.query.logical import LogicalQuery
 
@@ -20,7 +20,7 @@ _WORTH = 0.8
 _WORTH_MICROSECONDS = 50_000.0
 """…and saves at least so much in a batch: making a plan is not free."""
 _REMEMBERED = 64
-"""Of so many relations that are in the plan no more, it is known how many groups they had."""
+"""Of so many relations that are in the plan no more, but could be, it is known how many groups they had."""
 _MORE_ROOTS = 3
 """A plan may grow by so many roots until it is made anew."""
 _RIPE = 8
@@ -38,7 +38,7 @@ class Planner:
     _sample: Sample | None = None
     _rows: float | None = None
     _span_ms: float | None = None
-    _groups: dict[object, float] = field(default_factory=dict)
+    _groups: dict[Measured, float] = field(default_factory=dict)
     _batches: int = 0
     """Since the last time that the plan was looked at."""
     _patience: int = 1
@@ -47,7 +47,7 @@ class Planner:
     """How many groups a slice of each relation of the current plan is expected to have."""
     _expected: Statistics | None = None
     """What the current plan was chosen by."""
-    _expected_groups: Mapping[object, float] = field(default_factory=dict)
+    _expected_groups: Mapping[Measured, float] = field(default_factory=dict)
     """How many groups each relation of the current plan is expected to have in a batch."""
     _planned: frozenset[tuple[Grouping, Formula]] = frozenset()
     """The predicates that the plan was last made for, rather than grown."""
@@ -162,10 +162,13 @@ class Planner:
         # Batches differ; a mean that favours the latest follows them without jumping.
         self._rows = rows if self._rows is None else (self._rows + rows) / 2
         self._span_ms = span_ms if self._span_ms is None else (self._span_ms + span_ms) / 2
-        measured = {
-            measured_key(one): float(count) for one, count in zip(plan.relations, groups, strict=False)
+        keys = list(map(measured_key, plan.relations))
+        measured = {key: float(count) for key, count in zip(keys, groups, strict=False)}
+        # A plan of these queries could have such roots again.
+        asked = frozenset[Formula]().union(*(predicates for _, predicates, _ in keys))
+        former = {
+            key: count for key, count in self._groups.items() if key not in measured and key[1] <= asked
         }
-        former = {key: count for key, count in self._groups.items() if key not in measured}
         self._groups = {**dict(list(former.items())[-_REMEMBERED:]), **measured}
 
     @property
@@ -184,9 +187,8 @@ class Planner:
 
     def _statistics(self, sample: Sample | None) -> Statistics:
         found = Statistics(sample=sample or Sample(rows=0, attributes={}, positions={}))
-        groups: Mapping[object, float] = self._groups
         if self._rows is not None and self._span_ms is not None:
-            return replace(found, rows=self._rows, span_ms=max(self._span_ms, 1.0), groups=groups)
+            return replace(found, rows=self._rows, span_ms=max(self._span_ms, 1.0), groups=self._groups)
         return found
 
 

@@ -254,12 +254,14 @@ class History:
         if not self._epochs:
             return None
         predicate, edges = own.predicates[0], edge_classes(own.windows)
-        for number, held in self._epochs[-1].held.get(own.grouping, ()):
+        relations = self._epochs[-1].held.get(own.grouping, ())
+        # A row counts for a predicate in one relation of a grouping: where it is told, it is not derived too.
+        telling = [one for one in relations if one[1].tells(predicate)]
+        for number, held in telling or relations:
             if not held.serves(own, edges):
                 continue
-            told = held.tells(predicate)
-            derived = None if told else held.derive(predicate)
-            if told or derived is not None:
+            derived = None if telling else held.derive(predicate)
+            if telling or derived is not None:
                 since = min(epoch.since for epoch, _ in self._served(own, derived))
                 return Found(relation=number, since=max(self._evicted, since), derived=derived)
         return None
