@@ -50,13 +50,21 @@ class Churn:
         self.take_answers()
         settled = [one for one in self.guests.values() if one.request is None and one.state != "dropped"]
         if len(settled) < _MOST and (not settled or self._chance.random() < 0.5):
-            name = f"guest_{len(self.guests)}"
-            guest = self.guests[name] = Guest(random_query(name, self._chance))
-            self._ask(guest, "add", name=name, text=guest.asked.select)
+            guest = self._comer()
+            self._ask(guest, "add", name=guest.asked.name, text=guest.asked.select)
         elif settled:
             guest = self._chance.choice(settled)
             do = "resume" if guest.state == "paused" else self._chance.choice(["drop", "pause"])
             self._ask(guest, do, name=guest.asked.name)
+
+    def _comer(self) -> Guest:
+        """Return a new guest, or one that was dropped and comes again under its name."""
+        gone = [one for one in self.guests.values() if one.request is None and one.state == "dropped"]
+        if gone and self._chance.random() < 0.4:
+            return self._chance.choice(gone)
+        name = f"guest_{len(self.guests)}"
+        self.guests[name] = Guest(random_query(name, self._chance))
+        return self.guests[name]
 
     def take_answers(self, *, flushed: bool = False) -> None:
         """Note what came of requests so far; `flushed` if windows were closed ahead of the watermark."""
