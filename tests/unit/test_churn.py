@@ -96,9 +96,7 @@ def as_stored(signatures: Signatures, pipeline: Pipeline, grouping: Grouping) ->
 
 
 @settings(max_examples=40)
-@example(
-    seed=44578
-)  # A predicate that old partials know, for another grouping asks for it, is derived.
+@example(seed=44578)  # A predicate that old partials know, for another grouping asks for it, is derived.
 @given(seed=st.integers(0, 2**32))
 def test_a_restart_changes_no_window(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
