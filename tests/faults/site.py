@@ -110,9 +110,11 @@ class Site:
     def watermark(self) -> int:
         """Return how far, by the events of committed batches, the watermark has come; 0 if there are none.
 
-        Which files they read is told by Spark's own log of its source. The newest events are in the last.
+        Which files they read is told by Spark's own log of its source, and how far in it a batch came, by
+        Spark's notes of the batch: files that a killed engine had listed, but not read, come in a batch with
+        others. The newest events are in the last.
         """
-        newest, read = self.newest_batch(), set[str]()
+        newest, read = self._listed(self.newest_batch()), set[str]()
         for path in self.checkpoint.glob("*/spark/sources/0/*"):
             if path.name[0] != ".":
                 entries = [json.loads(line) for line in path.read_text().splitlines()[1:]]
@@ -120,6 +122,11 @@ class Site:
         last = sorted(read)[-_LAST_FILES:]
         times = [pc.max(pq.read_table(self.input / name, columns=["time"])["time"]) for name in last]
         return max((time.cast(pa.int64()).as_py() - DELAY_MS * 1000 for time in times), default=0)
+
+    def _listed(self, batch: int) -> int:
+        """Return the last list of files that a batch reads, or −1."""
+        (notes,) = [*self.checkpoint.glob(f"*/spark/offsets/{batch}")] or (None,)
+        return -1 if notes is None else int(json.loads(notes.read_text().splitlines()[-1])["logOffset"])
 
     def events(self) -> pa.Table:
         """Return all events so far."""
