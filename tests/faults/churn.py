@@ -93,6 +93,8 @@ class Churn:
     def _note(self, guest: Guest, do: str, reply: Reply, allowed: int | None) -> None:
         if not reply.ok:
             self.refused.append(f"{do} {guest.asked.name}: {reply.said}")
+            if do == "add":
+                guest.state = "dropped"
         elif do in ("add", "resume"):
             window = reply.found["query"]["first_window"]
             guest.spans.append(Span(first=None if window is None else int(window[0])))

@@ -106,6 +106,26 @@ def test_a_stop_tells_of_an_error_that_nobody_was_told_of(runs: Runs) -> None:
     runs.loop.stop()
 
 
+@pytest.mark.parametrize("point", ["commit.before", "commit.visible"])
+def test_a_change_that_may_be_durable_though_its_commit_failed_stops_the_stream(
+    runs: Runs, point: str
+) -> None:
+    runs.start(LONG)
+    runs.offer(1, 12)
+    faultpoints.arm(f"{point}:1:error")
+    with pytest.raises(EngineError) as raised:
+        runs.loop.add(SHORT.logical())
+    durable = point == "commit.visible"
+    told = "only then it will show whether anything has changed" if durable else "nothing has changed"
+    assert str(raised.value).endswith(told)
+    assert runs.loop.sound is not durable
+    if durable:
+        with pytest.raises(EngineError, match="query long cannot leave: the stream has stopped"):
+            runs.loop.leave("long", None)
+    runs.start(LONG, live=[SHORT])
+    assert ("short" in runs.pipeline.queries) is durable
+
+
 def test_a_query_that_fails_as_it_answers_its_past_is_not_added(runs: Runs) -> None:
     runs.start(LONG, limits=Limits(result_rows=1))
     for time in (1, 7, 12):

@@ -150,6 +150,19 @@ def said(box: Mailbox, do: str) -> Reply:
     return reply
 
 
+def test_what_an_engine_at_its_end_cannot_do_waits_for_the_next(
+    box: Mailbox, carried_out: CarriedOut
+) -> None:
+    able = [False]
+    requests = Requests(box, carried_out, able=lambda: able[0])
+    carried_out.act = lambda request: Reply(ok=request.do == "drop", said="")
+    asked = [box.ask("add", name="q"), box.ask("pause", name="q"), box.ask("drop", name="r")]
+    # What can be done is answered as ever.
+    assert [request.id for request, _ in requests.look()] == [asked[2].id]
+    able[0] = True
+    assert [request.id for request, _ in requests.look()] == [asked[0].id, asked[1].id]
+
+
 def test_requests_wait_for_an_unanswered_one_of_the_same_query(
     box: Mailbox, carried_out: CarriedOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:

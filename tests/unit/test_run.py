@@ -20,11 +20,12 @@ from weft.runtime import run as run_module
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.clock import RowCounts
 from weft.runtime.ledger import Ledger
+from weft.runtime.live_stream import Live
 from weft.runtime.loop import Trigger
 from weft.runtime.options import RunOptions
 from weft.runtime.registry import Registry
 from weft.runtime.report import BatchReport
-from weft.runtime.run import Live, Run
+from weft.runtime.run import Run
 from weft.sinks import Delivery, ForeachSink, Limits, MemorySink
 from weft.spark.declarations import Declarations
 from weft.storage import LocalFolder
@@ -46,7 +47,7 @@ def made(checkpoint: Path | None, *sinks: Any, follow: bool = False, control: An
 def test_a_run_that_cannot_begin_lets_go_of_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
@@ -105,7 +106,9 @@ def test_what_was_asked_for_before_a_start_is_carried_out_before_the_first_batch
     for do, name in (("pause", "slow"), ("add", "bad")):
         mailbox.ask(do, name=name)
     run = made(tmp_path, control=control)
-    begun = SimpleNamespace(notices=[], loop=SimpleNamespace(start=lambda _: control.did.append("start")))
+    begun = SimpleNamespace(
+        sound=True, notices=[], loop=SimpleNamespace(start=lambda _: control.did.append("start"))
+    )
     streams: Any = {"trades": begun}
     run.streams = streams
     run.begin()

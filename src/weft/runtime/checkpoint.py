@@ -204,6 +204,10 @@ class Checkpoint:
             raise damaged
         return None
 
+    def has(self, number: int) -> bool:
+        """Say whether a commit is visible."""
+        return _named(number) in self._commits.names()
+
     def write(
         self,
         commit: Commit,

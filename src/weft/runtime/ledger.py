@@ -84,6 +84,13 @@ class Ledger:
             raise checkpoint.replanned(batch, self.batch)
         return True
 
+    def may_be_ahead(self) -> bool:
+        """Say whether a commit that could not be written may be durable all the same."""
+        try:
+            return self._checkpoint is not None and self._checkpoint.has(self.number + 1)
+        except OSError:
+            return True
+
     def commit(self, pipeline: Pipeline, report: BatchReport, *, batch: int | None = None) -> None:
         """Make what a report tells durable, then let sinks have it."""
         reach("commit.before")

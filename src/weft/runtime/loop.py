@@ -78,6 +78,11 @@ class Loop:
         return self._frame.sparkSession
 
     @property
+    def sound(self) -> bool:
+        """Whether no error has ended it."""
+        return self._error is None
+
+    @property
     def active(self) -> bool:
         """Whether batches may still come."""
         return self._query is not None and self._query.isActive
@@ -154,9 +159,17 @@ class Loop:
             if self._ledger.is_durable or (report is not None and report.results):
                 self._ledger.commit(self._pipeline, report or BatchReport(counts=RowCounts(), results={}))
         except OSError as error:
+            said = f"{problem}: the checkpoint cannot be written ({error.strerror or error}); free space, or "
+            if self._ledger.may_be_ahead():
+                # What is in memory may not be what is durable.
+                self._error = error
+                self._stopping.set()
+                raise EngineError(
+                    f"{said}mend what keeps it from being written, and start the stream again: it stops, for "
+                    "only then it will show whether anything has changed"
+                ) from error
             raise EngineError(
-                f"{problem}: the checkpoint cannot be written ({error.strerror or error}); free space, or "
-                "mend what keeps it from being written, and try again; nothing has changed"
+                f"{said}mend what keeps it from being written, and try again; nothing has changed"
             ) from error
         reach("registry.visible")
 

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from traceback import extract_tb
@@ -28,8 +29,10 @@ class Carrier(Protocol):
 class Requests:
     """A thread that looks for requests and answers them, one after the other."""
 
-    def __init__(self, mailbox: Mailbox, carrier: Carrier) -> None:
-        self._mailbox, self._carrier = mailbox, carrier
+    def __init__(
+        self, mailbox: Mailbox, carrier: Carrier, *, able: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._mailbox, self._carrier, self._able = mailbox, carrier, able
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="weft-requests", daemon=True)
 
@@ -65,6 +68,8 @@ class Requests:
                 continue
             try:
                 reply = self._reply(self._noted(request))
+                if not reply.ok and not self._able():
+                    raise OSError("the engine is at its end; the next one will carry it out")
                 self._mailbox.answer(request, reply)
                 answered.append((request, reply))
                 reach("request.answered")

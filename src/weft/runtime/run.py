@@ -4,7 +4,6 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 from time import monotonic
 from uuid import uuid4
@@ -17,6 +16,7 @@ from weft.runtime.aside import Aside, part_of
 from weft.runtime.checkpoint import Checkpoint, Recovered
 from weft.runtime.info import QueryInfo, stored_info
 from weft.runtime.ledger import Ledger, registered, restore
+from weft.runtime.live_stream import Live
 from weft.runtime.lives import LiveQuery
 from weft.runtime.loop import Loop
 from weft.runtime.options import RunOptions
@@ -27,7 +27,7 @@ from weft.runtime.registry import QueryState, Registry
 from weft.runtime.rejoining import Bind, check, rejoin
 from weft.runtime.report import BatchReport
 from weft.runtime.requests import Carrier, Requests
-from weft.runtime.results import not_kept, result_schema
+from weft.runtime.results import result_schema
 from weft.runtime.status import EngineStatus, StreamStatus
 from weft.sinks import MemorySink, ParquetSink
 from weft.spark.declarations import Declarations
@@ -42,33 +42,6 @@ Tell = Callable[[str, pa.Table], None]
 _LOOK_SECONDS = 0.5
 """How often who waits looks whether a stop was asked for."""
 _log = logging.getLogger("weft.runtime")
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """A stream that is being answered, or was last."""
-
-    pipeline: Pipeline
-    ledger: Ledger
-    loop: Loop
-    memory: MemorySink | None
-    out: ParquetSink | None
-    notices: list[str]
-
-    def kept(self, query: LogicalQuery) -> pa.Table:
-        """Return all results of a query so far."""
-        if self.memory is None:
-            raise not_kept()
-        found = self.memory.results(query.name)
-        return result_schema(query).empty_table() if found is None else found
-
-    def release(self, query: LogicalQuery) -> pa.Table | None:
-        """Return all results of a query, and keep them no longer; None if they were not kept."""
-        if self.memory is None:
-            return None
-        found = self.kept(query)
-        self.memory.forget(query.name)
-        return found
 
 
 class Run:
@@ -110,7 +83,7 @@ class Run:
                 self.origin = identity(self._root)
                 mailbox = Mailbox(self._root)
                 mailbox.discard("stop", "list", "show")
-                self._requests = Requests(mailbox, control)
+                self._requests = Requests(mailbox, control, able=self._able)
             except BaseException as error:
                 if self._lock is not None:
                     self._lock.release()
@@ -181,6 +154,10 @@ class Run:
                 raise _out_of_reach(f"stream {name} cannot start", error) from error
         if self._requests is not None:
             self._requests.start()
+
+    def _able(self) -> bool:
+        """Say whether requests can be carried out; if not, they wait for the next run."""
+        return all(live.sound for live in self.streams.values())
 
     def _tell_refusal(self, asked: str, said: str) -> None:
         """Tell of a request whose answer nobody waits for any more."""

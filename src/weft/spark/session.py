@@ -125,3 +125,11 @@ def utc(session: SparkSession) -> Iterator[None]:
         yield
     finally:
         session.conf.set(_ZONE, str(zone))
+
+
+def is_alive(spark: SparkSession) -> bool:
+    """Say whether a session can be used: it is not stopped, and its Java process is there."""
+    try:
+        return not spark.sparkContext._jsc.sc().isStopped()
+    except Exception:
+        return False
