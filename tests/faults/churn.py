@@ -81,8 +81,8 @@ class Churn:
         return sum(guest.request is not None for guest in self.guests.values())
 
     def promised(self) -> tuple[list[Asked], dict[str, tuple[Span, ...]]]:
-        """Return the queries that were added, and which windows each owes."""
-        there = [guest for guest in self.guests.values() if guest.spans]
+        """Return the queries that were added and wait for no answer, and which windows each owes."""
+        there = [guest for guest in self.guests.values() if guest.spans and guest.request is None]
         return [guest.asked for guest in there], {guest.asked.name: tuple(guest.spans) for guest in there}
 
     def _ask(self, guest: Guest, do: str, **given: str) -> None:
@@ -92,7 +92,9 @@ class Churn:
 
     def _note(self, guest: Guest, do: str, reply: Reply, allowed: int | None) -> None:
         if not reply.ok:
-            self.refused.append(f"{do} {guest.asked.name}: {reply.said}")
+            # A disk that is said to be full is a reason, if nothing was changed by what could not be written.
+            if "(fault " not in reply.said or not reply.said.endswith("nothing has changed"):
+                self.refused.append(f"{do} {guest.asked.name}: {reply.said}")
             if do == "add":
                 guest.state = "dropped"
         elif do in ("add", "resume"):

@@ -154,7 +154,7 @@ def _kill(found: Soak, site: Site, deck: Deck, chance: random.Random, guests: Ch
         forget_spark_commit(site)
         found.replays += 1
     if len(found.lives) % _LOOKED_AT == 0:
-        _look(found, site)
+        _look(found, site, guests)
 
 
 def note_missed(found: Soak) -> None:
@@ -164,10 +164,15 @@ def note_missed(found: Soak) -> None:
         found.problems.append(f"nothing was ever killed at {', '.join(missed)}")
 
 
-def _look(found: Soak, site: Site) -> None:
+def _look(found: Soak, site: Site, guests: Churn | None) -> None:
     """Check that no reader of the results so far is misled."""
     found.looks += 1
-    verdict = site.judged()
+    if guests is None:
+        verdict = site.judged()
+    else:
+        guests.take_answers()
+        asked, spans = guests.promised()
+        verdict = site.judged(spans, *asked)
     if not verdict.sound:
         found.problems.append(f"after {len(found.lives)} lives: {verdict}")
 

@@ -1,9 +1,11 @@
 """The oracle sees every kind of fault in results that are otherwise right."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -11,6 +13,7 @@ from tests.faults.events import DELAY_MS, Events, write_files
 from tests.faults.oracle import Span, expected, judge
 from tests.faults.site import Site
 from tests.faults.workload import STANDING, Asked
+from weft.storage.container import pack
 
 AUDIT = STANDING[0]
 
@@ -181,3 +184,20 @@ def test_disorder_stays_within_the_delay(tmp_path: Path) -> None:
         times = events.next_file()["time"].cast(pa.int64()).to_pylist()
         assert min(times) >= newest - DELAY_MS * 1000
         newest = max(newest, *times)
+
+
+def test_the_watermark_goes_by_the_lists_that_batches_read(site: Site) -> None:
+    stream = site.checkpoint / "events"
+    for folder in ("commits", "spark/offsets", "spark/sources/0"):
+        (stream / folder).mkdir(parents=True)
+    assert site.watermark() == 0
+    files = sorted(path.name for path in site.input.iterdir())
+    # The engine that made list 1 was killed before its batch began: the next reads lists 1 and 2.
+    for number, batch in enumerate((0, 1, 1)):
+        lists = json.dumps({"path": f"file:///{files[number]}", "batchId": number})
+        (stream / f"spark/sources/0/{number}").write_text(f"v1\n{lists}")
+        (stream / f"spark/offsets/{batch}").write_text(f'v1\n{{}}\n{{"logOffset":{number}}}')
+    for batch, newest in ((0, 1), (1, 3)):
+        (stream / f"commits/{batch:09d}").write_bytes(pack({"commit": json.dumps({"batch": batch}).encode()}))
+        times = [pq.read_table(site.input / name)["time"].cast("int64") for name in files[:newest]]
+        assert site.watermark() == max(pc.max(some).as_py() for some in times) - DELAY_MS * 1000
