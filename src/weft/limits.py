@@ -41,7 +41,7 @@ class Limits:
     groups_per_query: int = 10_000_000
     """Groups that a query holds at once."""
     result_rows: int = 10_000_000
-    """Rows that a query answers in one batch."""
+    """Rows that a query answers in one batch; with EMIT EMPTY, the windows that are due, before HAVING."""
     expression_nodes: int = 10_000
     """Columns, constants, operators and calls of one query, with what BETWEEN and the like repeat."""
     query_text: int = 1_048_576

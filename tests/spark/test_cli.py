@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -135,14 +136,21 @@ def test_mistakes_are_messages_not_tracebacks(tmp_path: Path) -> None:
     assert (missing.returncode, missing.stderr) == (1, f"error: no workload file {tmp_path / 'no.sql'}\n")
 
 
-def test_following_stops_cleanly_when_asked(workload: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", ["SIGTERM", "SIGINT", "weft stop"])
+def test_following_stops_cleanly_when_asked(workload: Path, tmp_path: Path, asked: str) -> None:
     out = tmp_path / "out"
     command = weft("run", workload, "--out", out, "--checkpoint", tmp_path / "checkpoint", "--follow")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     commits = tmp_path / "checkpoint" / "trades" / "commits"
     while process.poll() is None and (not commits.exists() or len(list(commits.glob("[0-9]*"))) < 4):
-        os.sched_yield()
-    process.send_signal(signal.SIGTERM)
+        time.sleep(0.05)
+    if asked == "weft stop":
+        said = subprocess.run(
+            weft("stop", tmp_path / "checkpoint", "--wait", 60), capture_output=True, text=True
+        )
+        assert said.returncode == 0, said
+    else:
+        process.send_signal(signal.Signals[asked])
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     # Results that were committed are there, though nothing was flushed before.

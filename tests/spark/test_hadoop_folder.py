@@ -14,11 +14,11 @@ import weft
 from tests.spark.trades import Feed, counted, stream
 from tests.unit.checkpoint_samples import GROUPING, commit, one_row, starts, wrote
 from tests.unit.state_samples import Row, block
-from weft.errors import DamagedFile, InUse
+from weft.errors import DamagedFile, EngineError, InUse
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.info import read_registry
 from weft.runtime.registry import Registry
-from weft.storage import lock, open_folder
+from weft.storage import LocalFolder, lock, open_folder
 from weft.storage.hadoop import HadoopFolder
 from weft.storage.lock import Lock, holder
 from weft.storage.mailbox import Mailbox, Reply
@@ -35,7 +35,9 @@ def folder(spark: SparkSession, tmp_path: Path) -> HadoopFolder:
 def test_a_file_comes_back_as_it_was(folder: HadoopFolder, tmp_path: Path) -> None:
     assert folder.names() == []
     for name, data in (("b", b""), ("a", bytes(range(256)) * 1000)):
+        assert not folder.has(name)
         folder.write(name, data)
+        assert folder.has(name)
         assert folder.read(name) == data
     assert folder.names() == ["a", "b"]
     assert (tmp_path / "deep" / "folder" / "a").read_bytes() == bytes(range(256)) * 1000
@@ -190,17 +192,22 @@ def test_a_lock_is_renewed_where_a_rename_replaces_nothing(
     keeping: HadoopFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "RENEWED_SECONDS", 0.01)
-    own = Lock(keeping)
+    lost: list[str] = []
+    own = Lock(keeping, on_loss=lambda loss: lost.append(str(loss)))
     first = holder(keeping)
     assert first is not None
     deadline = time.monotonic() + 60
     while (later := holder(keeping)) is None or later == first:
         assert time.monotonic() < deadline
     assert later.id == first.id
-    # One that is gone, for a renewal failed halfway, is taken again.
-    keeping.delete("lock.json")
-    while holder(keeping) is None:
+    own.check()
+    # One that is gone was another's meanwhile, perhaps, and is not written again.
+    while not lost:
+        keeping.delete("lock.json")
         assert time.monotonic() < deadline
+    assert "is gone" in lost[0]
+    with pytest.raises(EngineError, match="is gone"):
+        own.check()
     own.release()
     assert holder(keeping) is None
 
@@ -235,6 +242,20 @@ def test_a_lock_and_a_mailbox_work_there(folder: HadoopFolder) -> None:
     assert reply.said == "ü"
     own.release()
     assert holder(folder) is None
+
+
+def test_a_lock_is_the_same_by_path_and_by_uri(folder: HadoopFolder, tmp_path: Path) -> None:
+    by_path = LocalFolder(tmp_path / "deep" / "folder")
+    for first, second in ((by_path, folder), (folder, by_path)):
+        own = Lock(first)
+        assert own.guard is None
+        found = holder(second)
+        assert found is not None
+        assert found == holder(first)
+        with pytest.raises(InUse, match=f"checkpoint {second.uri} is in use by process {os.getpid()} on "):
+            Lock(second)
+        own.release()
+        assert holder(first) is holder(second) is None
 
 
 def test_an_engine_runs_on_uris(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:

@@ -203,6 +203,36 @@ def test_a_query_that_raises_inside_spark_fails_alone(
     assert set(ends(bad.results())) > set(ends(before))
 
 
+@pytest.mark.parametrize("retyped", [False, True], ids=["damaged", "retyped"])
+def test_a_query_that_fails_beside_a_damaged_file_fails_alone(
+    spark: SparkSession, feed: Feed, retyped: bool
+) -> None:
+    feed((1, "a", 1.0, 1), (12, "a", 1.0, 13))
+    feed((2, "a", 1.0, 2), (11, "a", 1.0, 2))
+    spoilt = feed.folder / "0001.parquet"
+    if retyped:
+        rows = pq.read_table(spoilt)
+        pq.write_table(rows.set_column(3, "vol", rows["vol"].cast("string")), spoilt)
+    else:
+        spoilt.write_bytes(spoilt.read_bytes()[:-9])
+    engine = weft.Engine(spark)
+    engine.load(
+        "CREATE STREAM trades (time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT) USING parquet "
+        f"OPTIONS (path '{feed.folder}') EVENT TIME time"
+    )
+    engine.function("checked", unlucky())
+    total = "SELECT sum(vol) AS n FROM trades [RANGE '10 s']"
+    good = [engine.add(one, name=f"good{number}") for number, one in enumerate((TUMBLING, total))]
+    bad = engine.add(total.replace("vol", "checked(vol)"), name="bad")
+    engine.run()
+    assert [one.state for one in good] == ["running"] * 2
+    assert (bad.state, bad.results().num_rows) == ("failed", 0)
+    assert "an unlucky number" in str(bad.error)
+    assert [counted(one.results()) for one in good] == [{10: 1, 20: 1}, {10: 1, 20: 13}]
+    counts = engine.clock("trades").counts
+    assert (counts.good, counts.corrupt) == (2, 2 if retyped else 1)
+
+
 def test_a_query_that_cannot_be_made_durable_was_never_added(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

@@ -55,10 +55,10 @@ class Runs:
         self.ledger: Ledger
         self.loop: Loop
 
-    def start(self, *workload: Any, live: Sequence[Any] = (), **options: Any) -> None:
+    def start(self, *workload: Any, live: Sequence[Any] = (), durable: bool = True, **options: Any) -> None:
         """Begin a run with the queries of a workload; those that were added live are known by name."""
-        checkpoint = Checkpoint(self.folder)
-        recovered = checkpoint.recover()
+        checkpoint = Checkpoint(self.folder) if durable else None
+        recovered = None if checkpoint is None else checkpoint.recover()
         self.pipeline = plain_pipeline(self._patch, **options)
         registry = Registry() if recovered is None else recovered.registry
         known = {one.name: one.logical() for one in live}

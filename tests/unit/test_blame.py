@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 from tests.unit.pipeline_samples import MS, Batch, PlainJob, Row, asked, plain_pipeline, process, results
 
 from weft.errors import EngineError, SourceError
@@ -15,7 +17,7 @@ from weft.query.logical import LogicalQuery
 from weft.runtime import answering, blame
 from weft.runtime import pipeline as pipeline_module
 from weft.runtime.answers import select
-from weft.runtime.blame import culprits, find_culprits
+from weft.runtime.blame import culprits, find_culprits, reason
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.ledger import Ledger, registered, restore
 from weft.runtime.pipeline import BatchReport, Pipeline
@@ -127,6 +129,72 @@ def test_a_live_query_is_refused_whatever_its_function_raises(make: Callable[...
         pipeline.try_out(BAD.logical(), session)
     assert str(caught.value) == "query bad cannot be run: OwnError: no columns, please"
     pipeline.try_out(KEYED.logical(), session)
+
+
+# With files that cannot be read
+
+
+class Damaged(NamedTuple):
+    """Rows of which a file cannot be read: not at all, or not its column vol."""
+
+    rows: Sequence[Row]
+    only_vol: bool
+    sparkSession: None = None
+
+
+@pytest.mark.parametrize("only_vol", [False, True], ids=["damaged", "retyped"])
+@pytest.mark.parametrize("raises", [OwnError, PySparkException])
+def test_who_fails_beside_a_damaged_file_fails_alone(
+    make: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch, only_vol: bool, raises: type[Exception]
+) -> None:
+    looked: list[Any] = []
+
+    class Reading(PlainJob):
+        def run(self, batch: Any, bounds: Any) -> list[Row]:
+            read = "".join(repr(one) for relation in self.relations for one in relation.predicates)
+            if raises is OwnError and "'n'" in read:
+                raise OwnError("not this one")
+            if isinstance(batch, Damaged) and ("'vol'" in read or not batch.only_vol):
+                raise PySparkException("cannot be read")
+            if "'n'" in read:
+                raise raises("not this one")
+            return super().run(batch, bounds)
+
+    def readable(damaged: Any, stream: object) -> tuple[Any, list[Any]]:
+        looked.append(damaged)
+        if not isinstance(damaged, Damaged):
+            return damaged, []
+        return Batch(damaged.rows), [SimpleNamespace(rows=3, notice=lambda stream: "a file is cut")]
+
+    pipeline = make(*EVERYONE)
+    monkeypatch.setattr(pipeline_module, "BatchJob", Reading)
+    for module in (pipeline_module, blame):
+        monkeypatch.setattr(module, "readable", readable)
+    rows: Any = Damaged(batch(1), only_vol)
+    with pytest.raises(raises, match="not this one") as caught:
+        pipeline.process(rows)
+    looked.clear()
+    found = find_culprits(pipeline, rows, caught.value)
+    assert found == {name: reason(raises("not this one")) for name in ("bad", "worse")}
+    assert looked == [rows]
+    for name in found:
+        pipeline.remove(name)
+    # The file is counted and told by whoever processes the batch without them.
+    report = pipeline.process(rows)
+    assert (report.counts.good, report.counts.corrupt, len(report.notices)) == (2, 3, 1)
+    reports = [report, process(pipeline, batch(12))]
+    assert results(reports, "good") == [((5 * MS, None), 4), ((10 * MS, None), 4)]
+
+
+def test_files_are_not_looked_at_where_only_a_function_fails(
+    make: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def readable(*_: object) -> Any:
+        raise AssertionError("a scan for nothing")
+
+    monkeypatch.setattr(blame, "readable", readable)
+    rows: Any = Batch(batch(1))
+    assert list(find_culprits(make(*EVERYONE), rows, OwnError())) == ["bad", "worse"]
 
 
 # Without a batch

@@ -287,3 +287,55 @@ def test_a_fingerprint_is_the_same_in_every_run() -> None:
     assert fingerprint(GROUPING) == fingerprint(((), (Column("symbol", BIGINT, (3, 9)),)))
     assert fingerprint(GROUPING) != fingerprint(((), (Column("Symbol", BIGINT),)))
     assert fingerprint(()) == "2e38e77b22c314a4"
+
+
+# A lock that can be lost.
+
+
+class Held:
+    """A lock that is looked at before a commit, and what was visible then."""
+
+    def __init__(self, folder: LocalFolder) -> None:
+        self._commits = folder.folder("commits")
+        self.seen: list[list[str]] = []
+        self.lost = False
+
+    def __call__(self) -> None:
+        self.seen.append(self._commits.names())
+        if self.lost:
+            raise EngineError("the lock is lost")
+
+
+def test_a_lock_is_looked_at_before_a_commit_is_visible(folder: LocalFolder) -> None:
+    held = Held(folder)
+    checkpoint = Checkpoint(folder, held=held)
+    wrote(checkpoint, one_row(0), one_row(1))
+    assert held.seen == [[], ["000000000"]]
+    # Of which one may be gone, if a snapshot has it.
+    folder.folder("commits").delete("000000001")
+    checkpoint.write(commit(2), (), {}, {})
+    held.lost = True
+    with pytest.raises(EngineError, match="the lock is lost"):
+        checkpoint.write(commit(3), (), {}, {})
+    assert folder.folder("commits").names() == ["000000000", "000000002"]
+
+
+@pytest.mark.parametrize("behind", [1, 2, 300])
+def test_a_commit_that_another_engine_has_gone_beyond_is_refused(folder: LocalFolder, behind: int) -> None:
+    # The lock itself may not know yet.
+    slow = Checkpoint(folder, held=lambda: None)
+    wrote(slow, one_row(0))
+    other = Checkpoint(folder, held=lambda: None)
+    for number in range(1, behind + 1):
+        other.write(commit(number), (), {}, {})
+        if other.wants_snapshot:
+            other.snapshot(commit(number), Registry(), {})
+            other.prune(number)
+    # The commit that the slow one is about to make is gone, if there were many.
+    assert other.has(1) is (behind < 300)
+    before = folder.folder("commits").names()
+    with pytest.raises(EngineError, match=f"commit 0{{5,8}}{behind} is another engine's") as caught:
+        slow.write(commit(1), (), {(GROUPING, 0): one_row(1)}, {})
+    assert not isinstance(caught.value, OSError)
+    assert folder.folder("commits").names() == before
+    assert recovered(folder).last == commit(behind)

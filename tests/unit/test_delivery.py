@@ -125,6 +125,7 @@ def test_everything_arrives_once_and_in_order(
         limits=limits,
     )
     for commit, results in commits.items():
+        delivery.await_room()
         delivery.offer(commit, results)
         assert delivery.status.behind <= 8
         if pauses[commit]:
@@ -159,7 +160,7 @@ def test_a_slow_sink_delays_no_other(deliver: Callable[..., Delivery]) -> None:
 
 
 @pytest.mark.parametrize("outbox", [True, False])
-def test_an_offer_waits_while_too_much_waits(deliver: Callable[..., Delivery], outbox: bool) -> None:
+def test_there_is_no_room_while_too_much_waits(deliver: Callable[..., Delivery], outbox: bool) -> None:
     go, commits = threading.Event(), {n: {"a": result(*range(100))} for n in range(40)}
     seen: list[str] = []
 
@@ -174,6 +175,7 @@ def test_an_offer_waits_while_too_much_waits(deliver: Callable[..., Delivery], o
 
     def offer() -> None:
         for commit, results in commits.items():
+            delivery.await_room()
             delivery.offer(commit, results)
             offered.append(commit)
 
@@ -211,7 +213,7 @@ def test_what_a_run_before_left_waits_without_anyone_waiting_for_it(
 
     def offer() -> None:
         for commit in range(6):
-            delivery.offer(commit, None, wait=False)
+            delivery.offer(commit, None)
 
     thread = threading.Thread(target=offer, daemon=True)
     thread.start()
@@ -224,7 +226,7 @@ def test_what_a_run_before_left_waits_without_anyone_waiting_for_it(
     assert sink.stored == (list(range(7)), 6)
 
 
-def test_a_stop_ends_an_offers_wait_and_loses_nothing(deliver: Callable[..., Delivery]) -> None:
+def test_a_stop_ends_the_wait_for_room_and_loses_nothing(deliver: Callable[..., Delivery]) -> None:
     go, stop, seen = threading.Event(), threading.Event(), []
 
     def call(name: str, table: pa.Table, key: str) -> None:
@@ -235,6 +237,7 @@ def test_a_stop_ends_an_offers_wait_and_loses_nothing(deliver: Callable[..., Del
 
     def offer() -> None:
         for commit in range(5):
+            delivery.await_room()
             delivery.offer(commit, {"a": result(commit)})
 
     thread = threading.Thread(target=offer)
@@ -261,6 +264,7 @@ def test_a_patient_sink_keeps_results_until_they_are_due_wanted_or_in_the_way(
     wait_until(lambda: sink._last == 8)
     assert (sink.flushes, delivery.status.behind) == (0, 9)
     for commit in range(9, 12):
+        delivery.await_room()
         delivery.offer(commit, {"a": result(commit)})
     wait_until(lambda: delivery.status.done >= 9)
     assert sink.flushes == 1
@@ -313,6 +317,57 @@ def test_a_note_that_fails_is_made_again(deliver: Callable[..., Delivery]) -> No
     wait_until(lambda: delivery.status.done == 0)
     assert told == [("store", 0)] * 3
     assert sink.stored == ([1], 0)
+
+
+def test_a_sink_that_is_ahead_of_the_checkpoint_takes_nothing(deliver: Callable[..., Delivery]) -> None:
+    """An older copy of the checkpoint was restored: its next commits are not those that the sink has."""
+    sink, told = StoreSink(), []
+    sink.stored = [4, 5, 6], 6
+    delivery = deliver(sink, after=3, last=5, on_done=lambda _, commit: told.append(commit))
+    wait_until(lambda: delivery.status.attempts > 2)
+    said = delivery.status.error
+    assert said is not None
+    assert "sink store has results through commit 6, and the checkpoint ends with 5" in said
+    assert (sink.stored, told, delivery.status.done) == (([4, 5, 6], 6), [], 3)
+    exact = deliver(sink, after=3, last=6)
+    wait_until(lambda: exact.status.done == 6)
+
+
+def test_nothing_is_delivered_once_the_checkpoint_may_be_anothers(deliver: Callable[..., Delivery]) -> None:
+    sink, lost = StoreSink(), False
+
+    def held() -> None:
+        if lost:
+            raise SinkError("the lock is lost")
+
+    delivery = deliver(sink, held=held)
+    delivery.offer(0, {"a": result(0)})
+    wait_until(lambda: delivery.status.done == 0)
+    lost = True
+    delivery.offer(1, {"a": result(1)})
+    wait_until(lambda: delivery.status.attempts > 2)
+    assert (sink.stored, delivery.status.error) == (([0], 0), "the lock is lost")
+
+
+def test_an_error_of_the_users_function_leaves_no_address_in_the_log(
+    deliver: Callable[..., Delivery], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those of HTTP libraries are OSErrors, and their texts hold addresses with secrets in them."""
+    errors = iter(
+        [OSError("500 for url: https://hooks/s3cr3t?price=4711"), OSError(28, "No space left", "/s3cr3t")]
+    )
+
+    def call(name: str, table: pa.Table, key: str) -> None:
+        for error in errors:
+            raise error
+
+    with caplog.at_level(logging.INFO, "weft.sinks"):
+        delivery = deliver(ForeachSink(call))
+        delivery.offer(0, {"a": result(1)})
+        assert delivery.drain(20)
+    fields = [record.__dict__["error"] for record in caplog.records if record.levelno == logging.WARNING]
+    assert fields == ["OSError", "OSError: No space left"]
+    assert "s3cr3t" not in caplog.text
 
 
 def test_the_status_tells_of_an_error_and_of_its_end(

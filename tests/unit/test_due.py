@@ -9,17 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.language_samples import TRADES
+from tests.unit.pipeline_samples import asked
 from tests.unit.window_samples import due_ends, windows
 
-from weft.runtime import due
+from weft.optimizer.plan import answer, leaf
+from weft.runtime import due, lives
 from weft.runtime.clock import Clock, RowCounts, Seen
-from weft.runtime.due import Advance, due_windows, every_window, oldest_needed, shapes
+from weft.runtime.due import Advance, due_windows, ends_between, every_window, oldest_needed, shapes
+from weft.runtime.lives import LiveQuery
 from weft.window import Window
 
 Times = npt.NDArray[np.int64]
 YEAR_US = 365 * 86_400_000_000
 moments = st.integers(-300_000, 300_000)
 """Microseconds; windows are up to 100 ms long."""
+maybe = st.none() | moments
 
 
 def all_ends(window: Window, after: int, until: int) -> list[int]:
@@ -102,11 +106,45 @@ def test_nothing_is_due_without_slices_or_a_move() -> None:
 
 @given(windows(), moments, moments)
 def test_every_end_is_every_end(window: Window, after: int, until: int) -> None:
-    newest = until - window.range_ms * 1000
-    shape, found = every_window(shapes([window, window]), after_us=after, newest_us=newest, now_us=None)
-    assert found[shape == 0].tolist() == found[shape == 1].tolist() == all_ends(window, after, until)
-    _, reached = every_window(shapes([window]), after_us=after, newest_us=newest, now_us=until - 5_000)
-    assert reached.tolist() == all_ends(window, after, until - 5_000)
+    last = np.array([until, until - 5_000])
+    ends = ends_between(shapes([window, window]), np.array([after, after]), last)
+    shape, found = every_window(ends)
+    for place, one in enumerate(last.tolist()):
+        wanted = all_ends(window, after, one)
+        assert found[shape == place].tolist() == wanted
+        assert ends.count[place] == len(wanted)
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.tuples(windows(), maybe, maybe, st.booleans()), min_size=1, max_size=4),
+    maybe, maybe, moments, moments,
+)  # fmt: skip
+def test_empty_windows_are_due_in_the_span_of_stream_and_query_and_no_other_is_built(
+    several: list[tuple[Window, int | None, int | None, bool]],
+    before: int | None, now: int | None, one: int, other: int,
+) -> None:  # fmt: skip
+    oldest, newest = min(one, other), max(one, other)
+    clock = Clock(oldest=oldest, newest=newest, watermark=now)
+    answers, live, waiting = [], {}, []
+    for place, (window, first, until, late) in enumerate(several):
+        query = replace(asked(f"q{place}", ("TRUE", bool), (1, 1)).logical(), window=window, emit_empty=True)
+        answers.append(answer(query, leaf(query), 0))
+        live[query.name] = LiveQuery(query=query, first_start=first, until=until)
+        waiting += [query.name] if late else []
+    advance = Advance(before=before, now=now)
+    found, _ = lives.due(answers, live, waiting, advance, clock, np.empty(0, dtype=np.int64))
+    counts = lives.every_end(answers, live, waiting, advance, clock).count
+    for place, (window, first, until, late) in enumerate(several):
+        after = oldest if before is None or late else max(oldest, before)
+        length = window.range_ms * 1000
+        ends = all_ends(window, after, newest + length if now is None else min(now, newest + length))
+        wanted = [
+            end for end in ends
+            if (first is None or end - length >= first) and (until is None or end <= until)
+        ]  # fmt: skip
+        assert found.end[found.query == place].tolist() == wanted
+        assert counts[place] == len(wanted)
 
 
 @given(

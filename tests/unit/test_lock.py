@@ -7,14 +7,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from weft.errors import EngineError, InUse
 from weft.storage import Folder, LocalFolder, lock
-from weft.storage.lock import Holder, Lock, holder
+from weft.storage.hadoop import HadoopFolder
+from weft.storage.lock import Lock, holder
 
 HOLD = """
 import sys, time
@@ -150,166 +150,51 @@ def test_a_lock_file_that_cannot_be_read_is_held_by_nobody(tmp_path: Path, text:
     Lock(folder).release()
 
 
-# Elsewhere.
-
-
-class Elsewhere:
-    """A folder that is not on a local disk, as far as a lock can tell."""
-
-    def __init__(self, path: Path) -> None:
-        self._folder = LocalFolder(path)
-        self.uri = "there://folder"
-        self.broken = False
-        """Whether the place cannot be reached just now."""
-        self.writes = 0
-
-    def folder(self, name: str) -> Folder:
-        return self._folder.folder(name)
-
-    def names(self) -> list[str]:
-        return self._folder.names()
-
-    def read(self, name: str) -> bytes:
-        if self.broken:
-            raise OSError("the network is down")
-        return self._folder.read(name)
-
-    def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
-        if self.broken:
-            raise OSError("the network is down")
-        self._folder.write(name, data, replace=replace)
-        self.writes += 1
-
-    def rename(self, name: str, to: str) -> None:
-        self._folder.rename(name, to)
-
-    def tidy(self) -> None:
-        self._folder.tidy()
-
-    def delete(self, name: str) -> None:
-        self._folder.delete(name)
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Elsewhere:
-    """Return a folder elsewhere."""
-    return Elsewhere(tmp_path)
-
-
-def someone(*, renewed: float) -> Holder:
-    """Return another engine, which renewed its lease some seconds ago."""
-    then = time.time() - renewed
-    return Holder(id="other", host="far", pid=7, since=then, renewed=then)
-
-
-def written(one: Holder) -> bytes:
-    return json.dumps(asdict(one)).encode()
-
-
-def test_elsewhere_a_lease_is_held(elsewhere: Elsewhere) -> None:
-    first = Lock(elsewhere)
-    with pytest.raises(InUse, match=rf"checkpoint there://folder is in use by process {os.getpid()} on "):
-        Lock(elsewhere)
-    first.release()
-    assert elsewhere.names() == []
-    Lock(elsewhere).release()
-
-
-def test_elsewhere_a_lease_that_was_renewed_is_respected(elsewhere: Elsewhere) -> None:
-    elsewhere.write("lock.json", written(someone(renewed=50)))
-    with pytest.raises(InUse, match="in use by process 7 on far; stop that engine first"):
-        Lock(elsewhere)
-
-
-def test_elsewhere_a_stale_lease_is_taken_over(elsewhere: Elsewhere) -> None:
-    elsewhere.write("lock.json", written(someone(renewed=61)))
-    assert holder(elsewhere) is None
-    own = Lock(elsewhere)
-    found = holder(elsewhere)
-    assert found is not None
-    assert found.pid == os.getpid()
-    own.release()
-    assert holder(elsewhere) is None
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have leases renewed often."""
-    monkeypatch.setattr(lock, "RENEWED_SECONDS", 0.01)
-
-
-@pytest.mark.usefixtures("quick")
-def test_elsewhere_a_lease_is_renewed(elsewhere: Elsewhere) -> None:
-    own = Lock(elsewhere)
-    first = holder(elsewhere)
-    assert first is not None
-    while holder(elsewhere) == first:
-        time.sleep(0.01)
-    later = holder(elsewhere)
-    assert later is not None
-    assert later.renewed > first.renewed
-    assert replace(later, renewed=first.renewed) == first
+def test_on_a_local_disk_a_lock_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Lock(LocalFolder(tmp_path))
+    monkeypatch.setattr(lock, "_now", lambda: 1e12)
+    own.check()
+    assert own.guard is None
     own.release()
 
 
-@pytest.mark.usefixtures("quick")
-def test_elsewhere_nothing_is_renewed_after_a_release(
-    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+# By its path and by its URI: Hadoop's folder, without a JVM.
+
+
+def by_uri(path: Path) -> HadoopFolder:
+    """Return a folder of this machine as its URI names it; what is asked of Java fails."""
+    found = HadoopFolder(None, f"file://{path}")  # type: ignore[arg-type]
+    found.local = LocalFolder(path)
+    return found
+
+
+@pytest.mark.parametrize("uri_first", [False, True])
+def test_a_path_and_a_uri_of_one_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri_first: bool
 ) -> None:
-    own, write = Lock(elsewhere), elsewhere.write
-    renewing, go_on = threading.Event(), threading.Event()
-
-    def slowly(name: str, data: bytes, *, replace: bool = False) -> None:
-        renewing.set()
-        go_on.wait()
-        write(name, data, replace=replace)
-
-    monkeypatch.setattr(elsewhere, "write", slowly)
-    renewing.wait()
-    releasing = threading.Thread(target=own.release)
-    releasing.start()
-    releasing.join(0.2)
-    go_on.set()
-    for thread in threading.enumerate():
-        if thread is releasing or thread.name == "weft-lock":
-            thread.join()
-    assert elsewhere.names() == []
-
-
-@pytest.mark.usefixtures("quick")
-def test_elsewhere_who_loses_its_lease_is_told(elsewhere: Elsewhere) -> None:
-    lost, by = threading.Event(), []
-
-    def tell(other: Holder) -> None:
-        by.append(other)
-        lost.set()
-
-    own = Lock(elsewhere, on_loss=tell)
-    other = someone(renewed=0)
-    # The own renewal may come in between, as any other engine's.
-    while not lost.is_set():
-        elsewhere.write("lock.json", written(other), replace=True)
-        lost.wait(0.05)
-    assert by == [other]
+    monkeypatch.setattr(lock, "_LOOKING_SECONDS", 0.0)
+    folders: list[Folder] = [LocalFolder(tmp_path), by_uri(tmp_path)]
+    first, second = reversed(folders) if uri_first else folders
+    own = Lock(first)
+    # An hour later nobody has renewed anything, and need not have.
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now + 3_600)
+    with pytest.raises(InUse, match=f"checkpoint {second.uri} is in use by process {os.getpid()} on "):
+        Lock(second)
+    for folder in folders:
+        found = holder(folder)
+        assert found is not None
+        assert found.id == own._holder.id
     own.release()
-    # A lease that is another's is not released.
-    assert holder(elsewhere) == other
+    assert [holder(folder) for folder in folders] == [None, None]
+    Lock(second).release()
 
 
-@pytest.mark.usefixtures("quick")
-def test_elsewhere_a_renewal_that_fails_is_tried_again(
-    elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture
-) -> None:
-    lost = threading.Event()
-    own = Lock(elsewhere, on_loss=lambda other: lost.set())
-    elsewhere.broken = True
-    while not caplog.records:
-        time.sleep(0.01)
-    elsewhere.broken = False
-    before = elsewhere.writes
-    while elsewhere.writes == before:
-        time.sleep(0.01)
-    assert not lost.is_set()
-    assert "the lock cannot be renewed" in caplog.text
-    own.release()
-    assert elsewhere.names() == []
+def test_a_uri_finds_the_lock_of_a_killed_holder_free(tmp_path: Path, other: "subprocess.Popen[str]") -> None:
+    folder = by_uri(tmp_path)
+    with pytest.raises(InUse, match=f"in use by process {other.pid} on "):
+        Lock(folder)
+    other.kill()
+    other.wait()
+    assert holder(folder) is None
+    Lock(folder).release()

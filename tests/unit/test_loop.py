@@ -12,6 +12,7 @@ from tests.unit.pipeline_samples import MS, Row, asked, process
 from weft import faultpoints
 from weft.limits import Limits
 from weft.runtime import checkpoint as checkpoint_module
+from weft.runtime import lives
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.clock import RowCounts
 from weft.runtime.pipeline import BatchReport
@@ -141,6 +142,69 @@ def test_a_query_with_too_many_result_rows_fails_alone(runs: Runs) -> None:
     }
     assert list(report.results) == ["short"]
     assert list(runs.pipeline.queries) == ["short"]
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many windows were built with or without rows, call by call."""
+    counts: list[int] = []
+    real = lives.every_window
+
+    def counted(*given: Any, **named: Any) -> Any:
+        found = real(*given, **named)
+        counts.append(len(found[1]))
+        return found
+
+    monkeypatch.setattr(lives, "every_window", counted)
+    return counts
+
+
+def test_empty_windows_are_built_only_if_they_are_answered(runs: Runs, built: list[int]) -> None:
+    #     rows  0                                   1,000,000   1,000,007
+    #     long                              [999,945 ───────────> 1,000,005)
+    #     short                                     [999,945 ──> 999,965) …
+    runs.start(LONG)
+    runs.batch(0, 1_000_000)
+    runs.loop.add(EMPTY.logical())
+    assert runs.given("short") == list(range(999_965, 1_000_001, 5))
+    runs.loop.leave("short", QueryState.PAUSED)
+    runs.batch(1_000_007)
+    runs.loop.add(EMPTY.logical())
+    # What ended meanwhile is not made up for, and its past is not built again.
+    runs.batch(1_000_012)
+    assert runs.given("short") == [*range(999_965, 1_000_001, 5), 1_000_010]
+    assert sum(built) == len(runs.given("short"))
+
+
+def test_more_empty_windows_than_the_limit_fail_alone_and_are_not_built(runs: Runs, built: list[int]) -> None:
+    """A clock that was never set gives the first row: 57 years of windows, 5 ms apart, are due."""
+    late = 1_800_000_000_000
+    other = asked("other", ALL, (10, 10), suffix=f"LIFETIME '{100} ms' EMIT EMPTY")
+    runs.start(LONG, EMPTY, other)
+    runs.batch(0, late)
+    entry = runs.ledger.registry.get("short")
+    assert entry is not None
+    assert (entry.state, entry.error) == (
+        "failed",
+        "360,000,000,000 result rows in one batch, more than the limit result_rows = 10,000,000; raise it "
+        "with --limit result_rows=… or Engine(limits=Limits(result_rows=…))",
+    )
+    assert (runs.given("short"), runs.given("long")) == ([], list(range(5, 61, 5)))
+    # Only ten of the other's lie within its lifetime.
+    assert runs.given("other") == list(range(10, 101, 10))
+    assert sum(built) == 10
+    runs.start(LONG, EMPTY)
+    runs.batch(late + 7)
+    assert runs.given("long") == [*range(5, 61, 5), late + 5]
+    assert list(runs.pipeline.queries) == ["long"]
+
+
+def test_as_many_empty_windows_as_the_limit_allows_are_answered(runs: Runs) -> None:
+    runs.start(LONG, EMPTY, limits=Limits(result_rows=20))
+    runs.batch(0, 100)
+    assert runs.given("short") == list(range(5, 101, 5))
+    assert list(runs.pipeline.queries) == ["long", "short"]
+    assert list(process(runs.pipeline, rows(205)).broken) == ["short"]
 
 
 def test_the_log_tells_that_a_query_failed_but_not_with_what_values(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from tests.unit.loop_samples import ALL, LONG, SHORT, Runs, rows
 from tests.unit.pipeline_samples import Batch, asked
 
@@ -229,3 +230,59 @@ def test_a_snapshot_that_fails_is_tried_again(
     runs.batch(23)
     assert runs.folder.folder("snapshots").names() == ["000000002"]
     assert runs.given("short") == [5, 10, 15, 20]
+
+
+# What another thread did while one waited for a batch.
+
+
+def test_a_query_cannot_join_twice(runs: Runs) -> None:
+    runs.start(LONG)
+    runs.offer(1, 12)
+    runs.loop.add(SHORT.logical())
+    with pytest.raises(EngineError, match="query short is running already"):
+        runs.loop.add(SHORT.logical())
+    runs.offer(23, 34)
+    assert len(runs.given("short")) == len(set(runs.given("short")))
+
+
+@pytest.mark.parametrize("state", [QueryState.FAILED, QueryState.ENDED, None])
+def test_what_is_over_is_not_paused(runs: Runs, state: QueryState | None) -> None:
+    runs.start(LONG, SHORT)
+    runs.loop.leave("short", state)
+    with pytest.raises(EngineError, match=f"query short is {state or 'gone'}: there is nothing to pause"):
+        runs.loop.leave("short", QueryState.PAUSED)
+    known = runs.ledger.registry.get("short")
+    assert (None if known is None else known.state) == state
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_name_is_remembered_while_those_that_joined_keep_partials(runs: Runs, durable: bool) -> None:
+    """Without a checkpoint, a query that joins makes no commit."""
+    runs.start(LONG, SHORT, durable=durable)
+    runs.offer(1, 22, 43)
+    runs.loop.add(asked("longest", ALL, (3600, 5)).logical())
+    runs.loop.leave("short", None)
+    runs.offer(110)
+    runs.loop.add(SHORT.logical())
+    runs.offer(121)
+    ends = runs.given("short")
+    assert len(ends) == len(set(ends))
+    assert ends[-1] == 120
+
+
+def test_no_window_is_closed_after_the_source_failed(runs: Runs) -> None:
+    """Rows that were not read would be late when they come."""
+
+    class Died:
+        isActive = False
+
+        def exception(self) -> StreamingQueryException:
+            return StreamingQueryException("a file is gone")
+
+    runs.start(SHORT)
+    runs.offer(1, 12)
+    query: Any = Died()
+    runs.loop._query = query
+    with pytest.raises(EngineError, match="the stream stopped: a file is gone"):
+        runs.loop.stop(flush=True)
+    assert runs.given("short") == [5, 10]

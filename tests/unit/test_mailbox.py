@@ -158,9 +158,9 @@ def test_what_an_engine_at_its_end_cannot_do_waits_for_the_next(
     carried_out.act = lambda request: Reply(ok=request.do == "drop", said="")
     asked = [box.ask("add", name="q"), box.ask("pause", name="q"), box.ask("drop", name="r")]
     # What can be done is answered as ever.
-    assert [request.id for request, _ in requests.look()] == [asked[2].id]
+    assert [request.id for request in requests.look()] == [asked[2].id]
     able[0] = True
-    assert [request.id for request, _ in requests.look()] == [asked[0].id, asked[1].id]
+    assert [request.id for request in requests.look()] == [asked[0].id, asked[1].id]
 
 
 def test_requests_wait_for_an_unanswered_one_of_the_same_query(
@@ -176,9 +176,9 @@ def test_requests_wait_for_an_unanswered_one_of_the_same_query(
         answer(request, reply)
 
     monkeypatch.setattr(box, "answer", fail_once)
-    assert [request.id for request, _ in carried_out.requests.look()] == [asked[2].id, asked[3].id]
+    assert [request.id for request in carried_out.requests.look()] == [asked[2].id, asked[3].id]
     assert carried_out.seen == ["drop", "add", "list"]
-    assert [request.id for request, _ in carried_out.requests.look()] == [asked[0].id, asked[1].id]
+    assert [request.id for request in carried_out.requests.look()] == [asked[0].id, asked[1].id]
     assert carried_out.seen == ["drop", "add", "list", "drop", "add"]
 
 
@@ -286,6 +286,30 @@ def test_values_of_rows_are_not_logged(
     assert not [one for one in caplog.records if "4711" in str(vars(one))]
 
 
+def test_a_refusal_is_told_though_nobody_waits(
+    box: Mailbox, carried_out: CarriedOut, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(request: Request) -> Reply:
+        if request.do == "list":
+            return Reply(ok=True, said="1 query")
+        raise EngineError("query q cannot be added: 4711 is no number")
+
+    told: list[tuple[Request, Reply]] = []
+    carried_out.act = refuse
+    requests = Requests(box, carried_out, on_refusal=lambda request, reply: told.append((request, reply)))
+    asked = box.ask("add", name="q", text="SELECT 4711")
+    with caplog.at_level(logging.WARNING):
+        requests.start()
+        assert said(box, "list").ok
+        requests.close()
+    (record,) = caplog.records
+    fields = vars(record)
+    assert (record.levelname, record.getMessage()) == ("WARNING", "a request was refused")
+    assert (fields["do"], fields["query"]) == ("add", "q")
+    assert "4711" not in str(fields)
+    assert told == [(asked, Reply(ok=False, said="query q cannot be added: 4711 is no number"))]
+
+
 def test_an_engine_may_stop_from_within_a_request(box: Mailbox, carried_out: CarriedOut) -> None:
     def stop(request: Request) -> Reply:
         carried_out.requests.close()
@@ -297,6 +321,8 @@ def test_an_engine_may_stop_from_within_a_request(box: Mailbox, carried_out: Car
     reply = box.fetch(asked[0], seconds=20)
     assert reply is not None
     assert reply.said == "stopping"
+    # A request is answered first, and then removed.
+    carried_out.requests._thread.join(20)
     assert carried_out.seen == ["stop"]
     assert box.waiting() == asked[1:]
 

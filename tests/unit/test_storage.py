@@ -19,7 +19,9 @@ def folder(tmp_path: Path) -> LocalFolder:
 def test_a_file_comes_back_as_it_was(folder: LocalFolder) -> None:
     assert folder.names() == []
     for name, data in (("b", b""), ("a", bytes(range(256)) * 1000)):
+        assert not folder.has(name)
         folder.write(name, data)
+        assert folder.has(name)
         assert folder.read(name) == data
     assert folder.names() == ["a", "b"]
     assert LocalFolder(folder.path).names() == ["a", "b"]

@@ -1,6 +1,7 @@
 """What partials at hand answer of a query that joins late, and from when on."""
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.churn_samples import EVERYTHING, Script, above, between, marked, random_condition
 from tests.unit.language_samples import predicate
+from tests.unit.loop_samples import ALL, Runs, rows
 from tests.unit.pipeline_samples import (
+    MS,
     Asked,
     Matches,
     PlainJob,
     Row,
     asked,
+    expected,
     plain_pipeline,
     results,
     satisfies,
@@ -30,6 +34,7 @@ from weft.runtime.clock import Clock
 from weft.runtime.fragments import Fragments, Signatures
 from weft.runtime.lives import LiveQuery, first_window
 from weft.runtime.warm import Held, History, cut_at
+from weft.storage import LocalFolder
 from weft.window import Window
 
 # Where fragments tell.
@@ -89,6 +94,15 @@ def test_time_is_cut_where_a_window_needs_it(several: list[Window], joining: Win
     assert found == (wanted <= there)
 
 
+@settings(max_examples=150)
+@given(st.lists(windows(), min_size=1, max_size=4))
+def test_panes_are_cut_wherever_pairs_are(several: list[Window]) -> None:
+    panes = edge_classes(several, Slicing.PANED)
+    assert all(cut_at(panes, one) for one in edge_classes(several))
+    there = set(edges_between(several, 0, 1800, Slicing.PANED))
+    assert set(edges_between(several, 0, 1800)) <= there
+
+
 def test_edges_of_several_classes_make_up_one() -> None:
     assert cut_at(frozenset([EdgeClass(10, 0), EdgeClass(20, 5), EdgeClass(20, 15)]), EdgeClass(5, 0))
     assert not cut_at(frozenset([EdgeClass(10, 0), EdgeClass(20, 5)]), EdgeClass(5, 0))
@@ -113,7 +127,7 @@ def test_a_derived_bit_is_that_of_the_rows(seed: int) -> None:
     kept = [one for one in names if chance.random() < 0.2]
     fragments.keep([*kept, new])
     assert set(fragments.predicates) <= {*kept, new}
-    assert fragments.width <= max(8 * 8, 16 * (len(kept) + 1) + 8)
+    assert len(fragments._by_predicate) <= max(8 * 8, 16 * (len(kept) + 1) + 8)
     for place, one in enumerate(names):
         if one in kept:
             assert (fragments.bits([one], before)[0] == bits[:, place]).all()
@@ -287,3 +301,27 @@ def test_an_answer_in_waiting_comes_with_the_next_batch(monkeypatch: pytest.Monk
     report = script.batch([Row(61_000, "a", 9, None)])
     assert results([report], "new")[0][0][0] == 10_000
     finished(script)
+
+
+@pytest.mark.parametrize("then", Slicing)
+@pytest.mark.parametrize("now", Slicing)
+def test_slices_of_an_earlier_run_are_as_that_run_has_cut_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, then: Slicing, now: Slicing
+) -> None:
+    """Windows of 12 every 5 are cut at 3, 5, 8, 10, … if paired, and at each moment if paned."""
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+    runs, long = Runs(monkeypatch, LocalFolder(tmp_path)), asked("long", ALL, (12, 5))
+    tiny, lone = asked("tiny", ALL, (1, 1)), asked("lone", ALL, (2, 5))
+    runs.start(long, slicing=then)
+    runs.batch(*range(20))
+    runs.start(long, slicing=now)
+    lives = {one.name: runs.loop.add(one.logical()) for one in (tiny, lone)}
+    # Pairs are enough for windows [3, 5), [8, 10), …; they are among the panes of a run that had some.
+    assert lives["tiny"].first_start == 19 * MS + 1
+    assert lives["lone"].first_start is not None
+    assert lives["lone"].first_start < 19 * MS
+    runs.batch(*range(20, 40))
+    for one in (tiny, lone):
+        found = results(runs.sink.reports, one.name)
+        assert dict(found) == expected(one, lives[one.name], rows(*range(40)), 39 * MS)
+        assert len(found) == len(dict(found))

@@ -18,7 +18,7 @@ from weft.runtime.blame import reason
 from weft.runtime.clock import Clock
 from weft.runtime.due import Advance, shapes
 from weft.runtime.finals import finals
-from weft.runtime.lives import LiveQuery, due, kept_since
+from weft.runtime.lives import LiveQuery, due, every_end, kept_since
 from weft.runtime.programs import Program
 from weft.runtime.state import RelationState
 from weft.spark.columns import Udf
@@ -71,7 +71,8 @@ def answer_due(
     found = Answered()
     for program, answers in programs.items():
         fitting, too_large = _within_limit(answers, advance, asked)
-        found.broken |= too_large
+        fitting, too_many = _with_few_windows(fitting, advance, asked)
+        found.broken |= too_large | too_many
         found.add(_answered(spark, program, fitting, advance, asked))
     for name in list(found.tables):
         rows = sum(table.num_rows for table in found.tables[name])
@@ -142,6 +143,24 @@ def _within_limit(
         else:
             fitting.append(one)
     return fitting, broken
+
+
+def _with_few_windows(
+    answers: Sequence[Answer], advance: Advance, asked: Asked
+) -> tuple[Sequence[Answer], dict[str, str]]:
+    """Return the answers whose windows are within the limit of results, and what to say of the others.
+
+    With EMIT EMPTY, windows are as many as time is long: years between two rows must not be spelled out.
+    """
+    if not answers or not answers[0].query.emit_empty:
+        return answers, {}
+    counts = every_end(answers, asked.queries, asked.waiting, advance, asked.clock).count.tolist()
+    broken = {
+        one.query.name: over_limit("result_rows", count, asked.limits)
+        for one, count in zip(answers, counts, strict=True)
+        if count > asked.limits.result_rows
+    }
+    return [one for one in answers if one.query.name not in broken], broken
 
 
 def _groups(state: RelationState, counting: npt.NDArray[np.bool_], window: Window, since: int) -> int:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from weft.errors import UserError
 from weft.query.logical import LogicalQuery
-from weft.spark.damaged import SPARK_ERRORS, in_a_line
+from weft.spark.damaged import SPARK_ERRORS, in_a_line, readable
 from weft.spark.session import utc
 
 if TYPE_CHECKING:
@@ -19,12 +19,28 @@ Trial = Callable[[Sequence[LogicalQuery]], object]
 
 
 def find_culprits(pipeline: "Pipeline", batch: DataFrame, error: Exception) -> dict[str, str]:
-    """Return the queries that fail on a batch, each with its error; none if it is not the queries' fault."""
+    """Return the queries that fail on a batch, each with its error; none if it is not the queries' fault.
+
+    Files that cannot be read are no query's fault, and trials go without them. Whoever processes the batch
+    again sets them aside.
+    """
+    rest, looked = batch, False
 
     def run(queries: Sequence[LogicalQuery]) -> None:
+        nonlocal rest, looked
         with utc(batch.sparkSession):
+            job = pipeline.job_of(queries)
             # What is known of groups is known of another plan.
-            pipeline.job_of(queries).run(batch, replace(pipeline.bounds(), groups=()))
+            bounds = replace(pipeline.bounds(), groups=())
+            try:
+                job.run(rest, bounds)
+            except SPARK_ERRORS:
+                if looked:
+                    raise
+                (rest, files), looked = readable(batch, pipeline.stream), True
+                if not files:
+                    raise
+                job.run(rest, bounds)
 
     if isinstance(error, UserError):
         return {}

@@ -12,7 +12,7 @@ be damaged; older ones are removed once every sink has their results. Every file
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -120,10 +120,14 @@ def fingerprint(grouping: object) -> str:
 
 
 class Checkpoint:
-    """The commits of one stream."""
+    """The commits of one stream.
 
-    def __init__(self, folder: Folder) -> None:
+    Where the lock can be lost, `held` raises an error if it was; it is asked before a commit becomes visible.
+    """
+
+    def __init__(self, folder: Folder, *, held: Callable[[], None] | None = None) -> None:
         self.folder = folder
+        self._held = held
         self._commits, self._snapshots = folder.folder("commits"), folder.folder("snapshots")
         self._notes = Notes(folder.folder("delivered"))
         self._damaged: set[str] = set()
@@ -221,11 +225,27 @@ class Checkpoint:
             sections[f"{_RESULTS}{number}"] = arrow_bytes(table)
         data = pack(sections)
         reach("commit.written")
+        self._refuse_if_lost(commit.number)
         self._commits.write(_named(commit.number), data)
         reach("commit.visible")
         self._stored |= _codebooks(sections)
         self._since_snapshot += 1
         self._since_bytes += len(data)
+
+    def _refuse_if_lost(self, number: int) -> None:
+        """Raise EngineError if this engine may not be the only one any more."""
+        if self._held is None:
+            return
+        # A commit that another engine made and removed again went after the one before it. Only where that is
+        # not there, a list tells: the newest commit is never removed.
+        alone = number > 0 and self._commits.has(_named(number - 1)) and not self._commits.has(_named(number))
+        newest = "" if alone else max(self._commits.names(), default="")
+        if newest and int(newest) >= number:
+            raise EngineError(
+                f"the engine stops: checkpoint {self.folder.uri} has been taken over, for commit {newest} is "
+                "another engine's; start it again if no other runs"
+            )
+        self._held()
 
     @property
     def wants_snapshot(self) -> bool:

@@ -27,11 +27,6 @@ class Notes:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
-    @property
-    def uri(self) -> str:
-        """Where they are."""
-        return self._folder.uri
-
     def tidy(self) -> None:
         """Remove what a crash left unfinished."""
         self._folder.tidy()

@@ -42,9 +42,7 @@ def due_windows(windows: Times, advance: Advance, starts: Times) -> tuple[npt.ND
     counts = np.maximum(0, (highest - first) // slides + 1)
     sparse = np.flatnonzero(counts > 4 * len(starts) * -(-ranges // slides) + 16)
     counts[sparse] = 0
-    shape = np.repeat(np.arange(len(windows)), counts)
-    step = np.arange(len(shape)) - np.repeat(np.cumsum(counts) - counts, counts)
-    ends = first[shape] + step * slides[shape]
+    shape, ends = every_window(Ends(first=first, slide=slides, count=counts))
     held = _holds(ends, ranges[shape], starts)
     found = [(shape[held], ends[held])]
     for one in sparse:
@@ -71,20 +69,30 @@ def shapes(windows: Iterable[Window]) -> Times:
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
-def every_window(
-    windows: Times, *, after_us: int, newest_us: int, now_us: int | None
-) -> tuple[npt.NDArray[np.intp], Times]:
-    """Return all windows that end after a time and begin by the newest row, with or without rows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Evenly spaced ends of windows, for each of many shapes."""
 
-    Only those that the watermark `now_us` has reached; all of them at the end of input.
+    first: Times
+    slide: Times
+    count: Times
+
+
+def ends_between(windows: Times, after_us: Times, until_us: Times) -> Ends:
+    """Return the ends, after one time and up to another, of all windows, with or without rows.
+
+    `windows` has a row of (range, slide, offset) in milliseconds for each shape; each has its own times.
     """
-    found = []
-    for range_us, slide_us, offset_us in (windows * _US).tolist():
-        first = (after_us - offset_us) // slide_us * slide_us + slide_us + offset_us
-        until = newest_us + range_us
-        found.append(np.arange(first, (until if now_us is None else min(until, now_us)) + 1, slide_us))
-    shape = np.repeat(np.arange(len(found)), [len(ends) for ends in found])
-    return shape, np.concatenate([np.empty(0, dtype=np.int64), *found])
+    _, slides, offsets = (windows * _US).T
+    first = (after_us - offsets) // slides * slides + slides + offsets
+    return Ends(first=first, slide=slides, count=np.maximum(0, (until_us - first) // slides + 1))
+
+
+def every_window(ends: Ends) -> tuple[npt.NDArray[np.intp], Times]:
+    """Return which shape and what end each window has."""
+    shape = np.repeat(np.arange(len(ends.count)), ends.count)
+    step = np.arange(len(shape)) - np.repeat(np.cumsum(ends.count) - ends.count, ends.count)
+    return shape, ends.first[shape] + step * ends.slide[shape]
 
 
 def oldest_needed(windows: Times, watermark_us: int) -> int:

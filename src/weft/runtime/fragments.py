@@ -65,11 +65,6 @@ class Fragments:
         """The predicates that have a bit."""
         return tuple(self._slots)
 
-    @property
-    def width(self) -> int:
-        """How many bits a signature takes."""
-        return 8 * int(self._by_fragment.shape[1])
-
     def ids(self, signatures: Signatures) -> Numbers:
         """Return the number of each of a block's fragments, numbering those not seen before."""
         known = self._known.get(signatures)

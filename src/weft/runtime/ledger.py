@@ -60,7 +60,7 @@ class Ledger:
             if checkpoint is not None and delivery.status.done > self.number:
                 raise checkpoint.missing(self.number + 1)
             for number in range(delivery.status.done + 1, self.number + 1):
-                delivery.offer(number, None, wait=False)
+                delivery.offer(number, None)
 
     @property
     def is_durable(self) -> bool:
@@ -91,6 +91,19 @@ class Ledger:
         except OSError:
             return True
 
+    def await_room(self) -> None:
+        """Wait while too much waits for a sink.
+
+        Only the input is held back like this: changes of queries and a stop's windows are not.
+        """
+        for delivery in self.deliveries:
+            delivery.await_room()
+
+    def pass_over(self, pipeline: Pipeline) -> None:
+        """Take note of a change of queries that needs no commit: nothing outlives the run."""
+        self._outdate(pipeline)
+        self.registry.committed()
+
     def commit(self, pipeline: Pipeline, report: BatchReport, *, batch: int | None = None) -> None:
         """Make what a report tells durable, then let sinks have it."""
         reach("commit.before")
@@ -112,8 +125,7 @@ class Ledger:
         for sink in self._inline:
             sink.deliver(commit.number, report.results)
         for delivery in self.deliveries:
-            # Only the input is held back by a slow sink: changes of queries and a stop's windows are not.
-            delivery.offer(commit.number, report.results, wait=batch is not None)
+            delivery.offer(commit.number, report.results)
         if self._checkpoint is not None and self._checkpoint.wants_snapshot:
             self._snapshot(self._checkpoint, commit, pipeline)
 

@@ -93,6 +93,9 @@ class Loop:
         """Let a query join at the next batch boundary; it is durable when this returns."""
         with self._lock:
             self._check_sound(f"query {query.name} cannot be added")
+            if query.name in self._pipeline.queries:
+                # Whoever asked looked before another's request was carried out.
+                raise EngineError(f"query {query.name} is running already")
             registry, clock = self._ledger.registry, self._pipeline.clock
             known, left = registry.get(query.name), registry.left(query.name)
             joined = self._pipeline.add(query)
@@ -130,6 +133,10 @@ class Loop:
             self._check_sound(f"query {name} cannot leave")
             registry = self._ledger.registry
             known = registry.get(name)
+            if state is QueryState.PAUSED and (known is None or known.state is not QueryState.RUNNING):
+                # It failed, ended or was dropped in the batch that was waited for.
+                found = "gone" if known is None else known.state
+                raise EngineError(f"query {name} is {found}: there is nothing to pause")
             if state is None:
                 registry.forget(name, left=self._pipeline.clock.watermark)
             else:
@@ -158,6 +165,8 @@ class Loop:
             reach("registry.before")
             if self._ledger.is_durable or (report is not None and report.results):
                 self._ledger.commit(self._pipeline, report or BatchReport(counts=RowCounts(), results={}))
+            else:
+                self._ledger.pass_over(self._pipeline)
         except OSError as error:
             said = f"{problem}: the checkpoint cannot be written ({error.strerror or error}); free space, or "
             if self._ledger.may_be_ahead():
@@ -238,7 +247,7 @@ class Loop:
         # After an error the last batch will come again: nothing may be closed before it.
         try:
             with self._lock:
-                if flush and self._error is None:
+                if flush and self._error is None and died is None:
                     self._commit(self._pipeline.finish(self.spark))
                 self._tell_untold()
                 self._tell_rest()
@@ -264,6 +273,8 @@ class Loop:
         return self._scratch.name
 
     def _handle(self, batch: DataFrame, number: int) -> None:
+        # Before the lock is taken: queries come and go also while a sink is away.
+        self._ledger.await_room()
         with self._lock:
             if self._stopping.is_set():
                 raise _StopRequested

@@ -23,9 +23,18 @@ def make_sinks(given: Iterable[Sink | Callable[[], Sink]], *, taken: Sequence[Si
 
 
 def deliveries(
-    sinks: Sequence[Sink], *, checkpoint: Checkpoint | None, origin: str, stop: threading.Event
+    sinks: Sequence[Sink],
+    *,
+    checkpoint: Checkpoint | None,
+    last: int,
+    origin: str,
+    held: Callable[[], None] | None,
+    stop: threading.Event,
 ) -> list[Delivery]:
-    """Begin to deliver to sinks, each after what the checkpoint knows that it has."""
+    """Begin to deliver to sinks, each after what the checkpoint knows that it has.
+
+    `last` is the checkpoint's last commit, or −1. `held` raises an error if another engine may run on it now.
+    """
     if checkpoint is None:
         return [Delivery(sink, stop=stop) for sink in sinks]
     for name, times in Counter(sink.name for sink in sinks).items():
@@ -41,9 +50,11 @@ def deliveries(
         Delivery(
             sink,
             after=done[sink.name],
+            last=last,
             origin=origin,
             outbox=checkpoint.results,
             on_done=checkpoint.set_delivered,
+            held=held,
             stop=stop,
         )
         for sink in sinks

@@ -100,3 +100,14 @@ def check(stream: StreamDef, recovered: Recovered, queries: Sequence[LogicalQuer
                 "start with the text that it has there, drop it (weft drop), and then change it"
                 f"\n  there: {known.text}\n  here:  {query.text}"
             )
+
+
+def check_names(stream: str, found: Rejoined, streams: Mapping[str, str]) -> None:
+    """Refuse two queries of one name, given the streams of others: sinks know results by it."""
+    for name in (*found.running, *found.resting, *(one.name for one in found.unbound)):
+        other = streams.get(name, stream)
+        if other != stream:
+            raise EngineError(
+                f'there are two queries "{name}", one of stream {other} and one of stream {stream}, for the '
+                "checkpoint brings back those that were added to it; choose another name in the workload"
+            )

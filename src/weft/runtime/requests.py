@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from traceback import extract_tb
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from weft.faultpoints import reach
 from weft.storage.mailbox import Mailbox, Reply, Request
 
 _LOOK_SECONDS = 0.2
+_TIDY_SECONDS = 60.0
+"""How often answers that nobody fetched are looked at."""
 _log = logging.getLogger("weft.runtime")
 
 
@@ -30,9 +33,17 @@ class Requests:
     """A thread that looks for requests and answers them, one after the other."""
 
     def __init__(
-        self, mailbox: Mailbox, carrier: Carrier, *, able: Callable[[], bool] = lambda: True
+        self,
+        mailbox: Mailbox,
+        carrier: Carrier,
+        *,
+        able: Callable[[], bool] = lambda: True,
+        on_refusal: Callable[[Request, Reply], None] | None = None,
     ) -> None:
+        """Have refusals told to `on_refusal`, too: whoever asked may not wait for the answer any more."""
         self._mailbox, self._carrier, self._able = mailbox, carrier, able
+        self._on_refusal = on_refusal or (lambda request, reply: None)
+        self._tidy_at = 0.0
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="weft-requests", daemon=True)
 
@@ -50,15 +61,23 @@ class Requests:
         while not self._ending.wait(_LOOK_SECONDS):
             self.look()
 
-    def look(self) -> list[tuple[Request, Reply]]:
-        """Carry out what waits now; return what was asked for, and what was answered."""
+    def _refused(self, request: Request, reply: Reply) -> None:
+        # The reason may hold values of rows; it is in the answer.
+        fields = {"do": request.do, "query": str(request.given.get("name", ""))}
+        _log.warning("a request was refused", extra=fields)
+        self._on_refusal(request, reply)
+
+    def look(self) -> list[Request]:
+        """Carry out what waits now; return what was answered."""
         try:
             waiting = self._mailbox.waiting()
-            self._mailbox.forget_old()
+            if monotonic() >= self._tidy_at:
+                self._mailbox.forget_old()
+                self._tidy_at = monotonic() + _TIDY_SECONDS
         except OSError as error:
             _log.warning("requests cannot be read", extra={"error": str(error)})
             return []
-        answered: list[tuple[Request, Reply]] = []
+        answered: list[Request] = []
         unanswered: set[str] = set()
         for request in waiting:
             if self._ending.is_set():
@@ -71,7 +90,9 @@ class Requests:
                 if not reply.ok and not self._able():
                     raise OSError("the engine is at its end; the next one will carry it out")
                 self._mailbox.answer(request, reply)
-                answered.append((request, reply))
+                answered.append(request)
+                if not reply.ok:
+                    self._refused(request, reply)
                 reach("request.answered")
             except OSError as error:
                 # It waits, and so do others for its query: done again after them, it would undo them.

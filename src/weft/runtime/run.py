@@ -4,6 +4,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
 from time import monotonic
 from uuid import uuid4
@@ -24,7 +25,7 @@ from weft.runtime.outlets import deliveries, make_sinks, refusals
 from weft.runtime.pipeline import Pipeline
 from weft.runtime.places import QUARANTINE, folder_of, identity
 from weft.runtime.registry import QueryState, Registry
-from weft.runtime.rejoining import Bind, check, rejoin
+from weft.runtime.rejoining import Bind, check, check_names, rejoin
 from weft.runtime.report import BatchReport
 from weft.runtime.requests import Carrier, Requests
 from weft.runtime.results import result_schema
@@ -32,8 +33,8 @@ from weft.runtime.status import EngineStatus, StreamStatus
 from weft.sinks import MemorySink, ParquetSink
 from weft.spark.declarations import Declarations
 from weft.storage import Folder, open_folder
-from weft.storage.lock import Holder, Lock
-from weft.storage.mailbox import Mailbox
+from weft.storage.lock import Lock
+from weft.storage.mailbox import Mailbox, Reply, Request
 
 OnBatch = Callable[[str, BatchReport], None]
 """Told the stream's name and what a batch did."""
@@ -41,6 +42,8 @@ Tell = Callable[[str, pa.Table], None]
 """Told a query's name and its new results."""
 _LOOK_SECONDS = 0.5
 """How often who waits looks whether a stop was asked for."""
+_NOTICES = 100
+"""How many of a stream's notices are kept."""
 _log = logging.getLogger("weft.runtime")
 
 
@@ -83,7 +86,7 @@ class Run:
                 self.origin = identity(self._root)
                 mailbox = Mailbox(self._root)
                 mailbox.discard("stop", "list", "show")
-                self._requests = Requests(mailbox, control, able=self._able)
+                self._requests = Requests(mailbox, control, able=self._able, on_refusal=self._tell_refusal)
             except BaseException as error:
                 if self._lock is not None:
                     self._lock.release()
@@ -114,7 +117,9 @@ class Run:
 
     def _start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool) -> None:
         frame = self._declared.rows(name)
-        checkpoint = None if self._root is None else Checkpoint(self._root.folder(folder_of(name)))
+        checkpoint = None
+        if self._root is not None:
+            checkpoint = Checkpoint(self._root.folder(folder_of(name)), held=self._guard)
         recovered = None
         if checkpoint is not None:
             checkpoint.tidy()
@@ -125,6 +130,8 @@ class Run:
             check(pipeline.stream, recovered, queries, checkpoint.folder.uri)
             registry, watermark = recovered.registry, recovered.last.clock.watermark
         found = rejoin(queries, registry, self._bind, watermark=watermark)
+        streams = {query.name: query.stream for query in self._known.values()}
+        check_names(name, found, streams | {one.name: one.stream for one in self.unbound.values()})
         for query in found.running.values():
             pipeline.add(query)
         if recovered is not None:
@@ -143,9 +150,7 @@ class Run:
     def begin(self) -> None:
         """Take batches, once all that other terminals asked for meanwhile is carried out."""
         if self._requests is not None:
-            for request, reply in self._requests.look():
-                if not reply.ok:
-                    self._tell_refusal(f"{request.do} {request.given.get('name', '')}".strip(), reply.said)
+            self._requests.look()
         self._begun = True
         for name, live in self.streams.items():
             try:
@@ -159,11 +164,12 @@ class Run:
         """Say whether requests can be carried out; if not, they wait for the next run."""
         return all(live.sound for live in self.streams.values())
 
-    def _tell_refusal(self, asked: str, said: str) -> None:
-        """Tell of a request whose answer nobody waits for any more."""
-        _log.warning("a request that waited was refused", extra={"request": asked})
+    def _tell_refusal(self, request: Request, reply: Reply) -> None:
+        """Tell of a request that was refused; whoever made it may not wait for the answer any more."""
+        asked = f"{request.do} {request.given.get('name', '')}".strip()
         for live in self.streams.values():
-            live.notices.append(f"{asked} was refused: {said}")
+            live.notices.append(f"{asked} was refused: {reply.said}")
+            del live.notices[:-_NOTICES]
 
     def _live(
         self,
@@ -186,7 +192,9 @@ class Run:
             deliveries=deliveries(
                 [*([out] if out else []), *made],
                 checkpoint=checkpoint,
+                last=-1 if recovered is None else recovered.last.number,
                 origin=f"{self.origin} {name}",
+                held=self._guard,
                 stop=self._stopping,
             ),
             inline=[memory] if memory else [],
@@ -221,13 +229,21 @@ class Run:
 
     def _start_with(self, query: LogicalQuery) -> LiveQuery | None:
         """Start a stream with a query; if that fails, it was never started."""
+        folder, root = folder_of(query.stream), self._root
+        new = root is not None and folder not in root.names()
         try:
             self.start(query.stream, [query], live=True)
         except BaseException:
             begun = self.streams.pop(query.stream, None)
-            if begun is not None:
-                begun.loop.stop()
             self._known.pop(query.name, None)
+            try:
+                if begun is not None:
+                    begun.loop.stop()
+            finally:
+                if root is not None and new:
+                    # What was committed is nobody's: the query is told to have failed.
+                    with suppress(OSError):
+                        root.delete(folder)
             raise
         return self.streams[query.stream].pipeline.queries.get(query.name)
 
@@ -292,10 +308,12 @@ class Run:
                 except Exception as error:
                     errors.append(error)
         finally:
-            self._declared.tables.release()
-            if self._lock is not None:
-                self._lock.release()
             self.active = False
+            try:
+                if self._lock is not None:
+                    self._lock.release()
+            finally:
+                self._declared.tables.release()
         if errors:
             raise errors[0]
 
@@ -321,9 +339,14 @@ class Run:
         sinks = [one.status for live in list(self.streams.values()) for one in live.ledger.deliveries]
         return EngineStatus(streams=streams, sinks=tuple(sinks))
 
-    def _lost(self, other: Holder) -> None:
-        _log.error("another engine has taken the checkpoint over", extra={"holder": str(other)})
-        self._failure = EngineError(f"the engine stops: {other} has taken its checkpoint over")
+    @property
+    def _guard(self) -> Callable[[], None] | None:
+        """What raises an error if the checkpoint may be another engine's by now; None if it cannot be."""
+        return None if self._lock is None else self._lock.guard
+
+    def _lost(self, loss: EngineError) -> None:
+        _log.error("the checkpoint's lock is lost", extra={"error": str(loss)})
+        self._failure = loss
         self.stop_asked.set()
 
     def _pipeline(self, name: str) -> Pipeline:
@@ -362,7 +385,7 @@ class Run:
                 live.notices.extend(f"query {name} failed: {error}" for name, error in report.broken.items())
                 live.notices.extend(f"query {name} has ended" for name in report.ended)
                 live.notices.extend(report.notices)
-                del live.notices[:-100]
+                del live.notices[:-_NOTICES]
             if self._on_batch is not None:
                 self._on_batch(stream, report)
 

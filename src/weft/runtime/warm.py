@@ -224,7 +224,10 @@ class History:
                 ]
 
     def recall(self, known: Iterable[tuple[Relation, int]]) -> None:
-        """Take in what was kept before a restart: what each query needs, and since when it was answered."""
+        """Take in what was kept before a restart: what each query needs, and since when it was answered.
+
+        How an earlier run has sliced is not known; the ends and starts of its windows were edges either way.
+        """
         several = sorted(known, key=lambda pair: pair[1])
         kept: dict[tuple[Grouping, Formula], Held] = {}
         for place, (own, since) in enumerate(several):
@@ -234,7 +237,7 @@ class History:
                 predicates=own.predicates,
                 shared=False,
                 primitives=frozenset(own.primitives) | (former.primitives if former else frozenset()),
-                edges=own.edges(self._slicing) | (former.edges if former else frozenset()),
+                edges=edge_classes(own.windows) | (former.edges if former else frozenset()),
             )
             if place + 1 == len(several) or several[place + 1][1] > since:
                 held: dict[Grouping, list[tuple[int, Held]]] = {}

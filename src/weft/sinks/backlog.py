@@ -30,12 +30,11 @@ class Backlog:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def is_full(self, results: Results | None) -> bool:
-        """Say whether a commit more would be too much."""
-        if len(self._waiting) >= self._commits:
-            return True
-        # A commit larger than the bound is taken alone.
-        return self.outbox is None and self.size > 0 and self.size + _size(results) > self._memory_bytes
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another commit."""
+        too_large = self.outbox is None and self.size >= self._memory_bytes
+        return too_large or len(self._waiting) >= self._commits
 
     def add(self, commit: int, results: Results | None) -> None:
         """Let a commit wait; its results stay in memory while there is room, or if nothing else has them."""

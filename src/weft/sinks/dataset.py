@@ -1,4 +1,4 @@
-"""One query's Parquet files: each is named by the commits it holds, and no commit is in two of them.
+"""One query's Parquet files: each is named by the history and the commits it holds; no commit is in two.
 
 A file holds all rows that the query gave in its commits, and appears whole. Many files become one like this:
 
@@ -12,32 +12,81 @@ the second line; what is done again changes nothing.
 
 No reader that lists a folder can be given many files and then one at one blow. But whoever finds the same
 names before and after reading, and no hidden one, has read all rows, and each once.
+
+A history is a stream of a checkpoint, and names have it in front of the commits; those of a run without a
+checkpoint have none. What another checkpoint or run left is removed. What another stream of the same gave,
+when one of its queries had the name, stays.
 """
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.storage import Folder
 
-_SEEN = re.compile(r"weft-(\d{9})-(\d{9})\.parquet")
-_HIDDEN = re.compile(r"_weft-(\d{9})-(\d{9})\.merged")
+_FILE = re.compile(r"_?weft-(?:([0-9a-f]{8})-([0-9a-f]{4})-)?\d{9}-\d{9}\.(?:parquet|merged)")
 _LARGE_BYTES = 32 << 20
 """Files of this size are not merged any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What commits are counted in, as the names of files tell it."""
+
+    checkpoint: str = ""
+    stream: str = ""
+
+    @classmethod
+    def of(cls, origin: str) -> "History":
+        """Return the history that an origin, as `Sink.resume` has it, stands for.
+
+        >>> History.of("0123456789abcdef trades")
+        History(checkpoint='f3299829', stream='eccb')
+        """
+        checkpoint, _, stream = origin.partition(" ")
+        return cls(_digest(checkpoint, 4), _digest(stream, 2)) if origin else cls()
+
+    def seen(self, first: int, last: int) -> str:
+        """Return what a file with these commits is called."""
+        return f"{self._before}{first:09d}-{last:09d}.parquet"
+
+    def hidden(self, first: int, last: int) -> str:
+        """Return what it is called while it takes the place of others."""
+        return f"_{self._before}{first:09d}-{last:09d}.merged"
+
+    def ranges(self, names: Iterable[str], *, hidden: bool = False) -> dict[str, tuple[int, int]]:
+        """Return those files among names that are this history's, with their first and last commits."""
+        before, after = (f"_{self._before}", "merged") if hidden else (self._before, "parquet")
+        pattern = re.compile(rf"{before}(\d{{9}})-(\d{{9}})\.{after}")
+        found = [(name, pattern.fullmatch(name)) for name in names]
+        return {name: (int(match[1]), int(match[2])) for name, match in found if match is not None}
+
+    def strange(self, names: Iterable[str]) -> list[str]:
+        """Return the files among names that another checkpoint's engine, or another run, wrote."""
+        found = [(name, _FILE.fullmatch(name)) for name in names]
+        return [name for name, match in found if match is not None and (match[1] or "") != self.checkpoint]
+
+    @property
+    def _before(self) -> str:
+        return f"weft-{self.checkpoint}-{self.stream}-" if self.checkpoint else "weft-"
 
 
 class Dataset:
     """The files of one query."""
 
-    def __init__(self, folder: Folder, *, after: int) -> None:
+    def __init__(self, folder: Folder, *, after: int, history: History) -> None:
         """Mend what a crash left, and remove the files of commits after `after`: they are delivered again."""
-        self._folder = folder
+        self._folder, self._history = folder, history
         self._large: set[str] = set()
         folder.tidy()
-        self.finish_merges()
-        self._files = dict(_ranges(folder.names(), _SEEN))
+        for name in history.strange(folder.names()):
+            folder.delete(name)
+        finish_merges(folder, history)
+        self._files = history.ranges(folder.names())
         for name, (first, _) in list(self._files.items()):
             if first > after:
                 folder.delete(name)
@@ -57,7 +106,7 @@ class Dataset:
 
     def write(self, first: int, last: int, rows: pa.Table) -> None:
         """Add the rows of commits."""
-        name = f"weft-{first:09d}-{last:09d}.parquet"
+        name = self._history.seen(first, last)
         self._folder.write(name, _as_parquet(rows), replace=True)
         self._files[name] = (first, last)
 
@@ -66,18 +115,9 @@ class Dataset:
         for files in self._mergeable():
             merged = _as_parquet(pa.concat_tables([table for _, table in files]))
             first, last = self._files[files[0][0]][0], self._files[files[-1][0]][1]
-            self._folder.write(f"_weft-{first:09d}-{last:09d}.merged", merged, replace=True)
-            self.finish_merges()
-
-    def finish_merges(self) -> None:
-        """Bring merges that have begun to their end."""
-        for hidden, (first, last) in _ranges(self._folder.names(), _HIDDEN):
-            seen = f"weft-{first:09d}-{last:09d}.parquet"
-            for name, (begin, end) in _ranges(self._folder.names(), _SEEN):
-                if first <= begin and end <= last and name != seen:
-                    self._folder.delete(name)
-            self._folder.rename(hidden, seen)
-            self._files = dict(_ranges(self._folder.names(), _SEEN))
+            self._folder.write(self._history.hidden(first, last), merged, replace=True)
+            finish_merges(self._folder, self._history)
+            self._files = self._history.ranges(self._folder.names())
 
     def _mergeable(self) -> Iterator[list[tuple[str, pa.Table]]]:
         """Yield small files that follow each other and have the same columns, two or more at a time."""
@@ -102,11 +142,18 @@ class Dataset:
             yield files
 
 
-def _ranges(names: Iterable[str], pattern: re.Pattern[str]) -> Iterator[tuple[str, tuple[int, int]]]:
-    for name in names:
-        found = pattern.fullmatch(name)
-        if found is not None:
-            yield name, (int(found[1]), int(found[2]))
+def finish_merges(folder: Folder, history: History) -> None:
+    """Bring merges that have begun to their end."""
+    for hidden, (first, last) in history.ranges(folder.names(), hidden=True).items():
+        seen = history.seen(first, last)
+        for name, (begin, end) in history.ranges(folder.names()).items():
+            if first <= begin and end <= last and name != seen:
+                folder.delete(name)
+        folder.rename(hidden, seen)
+
+
+def _digest(text: str, size: int) -> str:
+    return blake2b(text.encode(), digest_size=size).hexdigest()
 
 
 def _as_parquet(rows: pa.Table) -> bytes:

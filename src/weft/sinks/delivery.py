@@ -11,11 +11,11 @@ from time import monotonic
 from weft.errors import WeftError
 from weft.faultpoints import reach
 from weft.sinks.backlog import Backlog, Outbox
-from weft.sinks.sink import Patient, Refusing, Results, Sink
+from weft.sinks.sink import Patient, Refusing, Remembering, Results, Sink, SinkError
 
 _log = logging.getLogger("weft.sinks")
 _POLL_SECONDS = 0.1
-"""How soon an offer that waits sees a stop."""
+"""How soon who waits for room sees a stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Limits:
 
     commits: int = 1_000
     memory_bytes: int = 64 << 20
-    """Beyond it results are read from the outbox; without one, offers wait."""
+    """Beyond it results are read from the outbox; without one, there is no room for more."""
     piece_bytes: int = 64 << 20
     """How much is delivered before a flush at most, unless the sink has its own rule."""
     first_retry_s: float = 0.1
@@ -55,10 +55,11 @@ class DeliveryStatus:
 class Delivery:
     """Deliver commits to one sink, whatever others do.
 
-    `after` is the last commit known to be delivered, and `origin` the history that commits are counted in, as
-    `Sink.resume` has it. `outbox` reads results back. `on_done` is told, in the delivery's own thread, the
-    sink's name and its last finished commit; it must not wait for whoever makes offers. Setting `stop` ends
-    an offer's wait.
+    `after` is the last commit known to be delivered, `last` the last that there is in a checkpoint, and
+    `origin` the history that commits are counted in, as `Sink.resume` has it. `outbox` reads results back.
+    `on_done` is told, in the delivery's own thread, the sink's name and its last finished commit; it must not
+    wait for whoever makes offers. `held` raises an error if another engine may deliver by now. Setting `stop`
+    ends waits for room.
     """
 
     def __init__(
@@ -66,13 +67,16 @@ class Delivery:
         sink: Sink,
         *,
         after: int = -1,
+        last: int | None = None,
         origin: str = "",
         outbox: Outbox | None = None,
         on_done: Callable[[str, int], None] | None = None,
+        held: Callable[[], None] | None = None,
         stop: threading.Event | None = None,
         limits: Limits | None = None,
     ) -> None:
         self._sink, self._origin, self._on_done = sink, origin, on_done
+        self._held = held or (lambda: None)
         self._stop = stop or threading.Event()
         self._limits = limits or Limits()
         self._backlog = Backlog(
@@ -81,7 +85,8 @@ class Delivery:
         # All below is guarded by the condition; the sink itself is touched by the thread only.
         self._changed = threading.Condition()
         self._offered = self._done = self._delivered = self._flushed = after
-        self._begun = self._resumed = self._draining = self._closing = False
+        self._last = last
+        self._begun = self._resumed = self._draining = self._closing = self._abandoned = False
         self._blocked = self._attempts = 0
         # How many commits are flushed together: fewer after each error, so that a flaky sink still gets on.
         self._piece = self._limits.commits
@@ -112,21 +117,22 @@ class Delivery:
                 refused=self._sink.refused if isinstance(self._sink, Refusing) else 0,
             )
 
-    def offer(self, commit: int, results: Results | None, *, wait: bool = True) -> None:
-        """Let a durable commit wait for delivery; None for results that are in the outbox only.
-
-        If `wait` is set, waits while too much waits already, until the sink has caught up, or a stop.
-        """
+    def await_room(self) -> None:
+        """Wait while too much waits already, until the sink has caught up, or a stop."""
         with self._changed:
-            if commit <= self._offered:
-                return
             self._blocked += 1
             try:
-                while wait and self._backlog.is_full(results) and not (self._stop.is_set() or self._closing):
+                while self._backlog.is_full and not (self._stop.is_set() or self._closing):
                     self._changed.notify_all()
                     self._changed.wait(_POLL_SECONDS)
             finally:
                 self._blocked -= 1
+
+    def offer(self, commit: int, results: Results | None) -> None:
+        """Let a durable commit wait for delivery; None for results that are in the outbox only."""
+        with self._changed:
+            if commit <= self._offered:
+                return
             self._offered = commit
             if commit > self._done:
                 self._backlog.add(commit, results)
@@ -148,6 +154,8 @@ class Delivery:
             self._changed.notify_all()
         self._thread.join(seconds)
         if self._thread.is_alive():
+            # Another run may count on from here: this one moves nothing any more.
+            self._abandoned = True
             _log.warning("sink %s does not end", self._sink.name, extra={"sink": self._sink.name})
 
     def _run(self) -> None:
@@ -195,6 +203,7 @@ class Delivery:
         return self._sink.flush_due_in() if isinstance(self._sink, Patient) else 0.0
 
     def _work(self) -> None:
+        self._held()
         if not self._resumed:
             self._resume()
         self._tell()
@@ -209,6 +218,14 @@ class Delivery:
         # What a sink was done with before it was given to this delivery was counted in another history.
         done = max(self._done, self._sink.done) if self._begun else self._done
         self._sink.resume(done, origin=self._origin)
+        found = self._sink.found if isinstance(self._sink, Remembering) else done
+        has, last = max(found, self._sink.done), self._last
+        if last is not None and has > max(last, self._offered):
+            # New commits would be taken for those that it has.
+            raise SinkError(
+                f"sink {self._sink.name} has results through commit {has}, and the checkpoint ends with "
+                f"{last}: it is an older copy. Go on with the newer one, or begin with a new checkpoint"
+            )
         with self._changed:
             self._delivered = self._flushed = self._sink.done
             self._begun = self._resumed = True
@@ -240,6 +257,7 @@ class Delivery:
 
     def _flush(self) -> None:
         delivered = self._delivered
+        self._held()
         reach("deliver.before")
         self._sink.flush()
         reach("deliver.after")
@@ -253,7 +271,7 @@ class Delivery:
     def _tell(self) -> None:
         """Note, once it is told, that the sink is done with more."""
         done = self._sink.done
-        if done <= self._done:
+        if done <= self._done or self._abandoned:
             return
         if self._on_done is not None:
             self._on_done(self._sink.name, done)
@@ -303,5 +321,8 @@ def _shown(error: BaseException) -> str:
 
 
 def _safe(error: BaseException) -> str:
-    """Return an error for the log: the text of one that is not ours may repeat rows."""
-    return _shown(error) if isinstance(error, WeftError | OSError) else type(error).__name__
+    """Return an error for the log: the text of one that is not ours may repeat rows, or hold a secret."""
+    if isinstance(error, WeftError):
+        return _shown(error)
+    said = error.strerror if isinstance(error, OSError) and error.errno is not None else None
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -9,7 +9,7 @@ from time import monotonic
 import pyarrow as pa
 
 from weft.faultpoints import reach
-from weft.sinks.dataset import Dataset
+from weft.sinks.dataset import Dataset, History, finish_merges
 from weft.sinks.sink import Results
 from weft.storage import Folder
 
@@ -34,13 +34,16 @@ class ParquetSink:
     ) -> None:
         self.name = name
         self.done = -1
+        self.found: int
+        """The last commit of which anything was there at the beginning, and stays."""
         self._folder = folder
         self._queries = dict(queries or {})
         self._changing = threading.Lock()
         self._buffer: dict[str, list[tuple[int, pa.Table]]] = {}
         self._buffered_bytes = 0
         self._buffered_at = math.inf
-        self._first = self._last = self._after = -1
+        self._first = self._last = self._after = self.found = -1
+        self._history = History()
         self._datasets: dict[str, Dataset] = {}
         self._cleaned: set[str] = set()
         """The queries whose folders hold nothing of other histories, or of commits that come again."""
@@ -62,9 +65,24 @@ class ParquetSink:
         """
         self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
         self.done = self._first = self._last = self._after = after
+        self._history = History.of(origin)
         self._datasets, self._cleaned = {}, set()
+        self.found = self._mend(after) if origin else after
         for query in self._queries:
             self._dataset(query)
+
+    def _mend(self, after: int) -> int:
+        """Finish merges of all queries, also of those that rest; return the last commit that stays."""
+        found = after
+        for name in self._folder.names():
+            folder = self._folder.folder(name)
+            names = folder.names()
+            if self._history.ranges(names, hidden=True):
+                finish_merges(folder, self._history)
+                names = folder.names()
+            files = self._history.ranges(names).values()
+            found = max(found, *(last for first, last in files if first <= after), -1)
+        return found
 
     def deliver(self, commit: int, results: Results) -> None:
         """Keep results until there is enough for a file, or a minute has passed."""
@@ -121,7 +139,8 @@ class ParquetSink:
         """Return a query's files, after those of commits that are delivered again were removed."""
         if query not in self._datasets:
             after = self.done if query in self._cleaned else self._after
-            self._datasets[query] = Dataset(self._folder.folder(query), after=after)
+            folder = self._folder.folder(query)
+            self._datasets[query] = Dataset(folder, after=after, history=self._history)
             self._cleaned.add(query)
         return self._datasets[query]
 

@@ -34,8 +34,8 @@ class Sink(Protocol):
 
         `after` is the last commit known to be delivered. What is kept back is forgotten, and what was made
         visible beyond `after` must not end up twice; `done` may come out larger. `origin` names the history
-        that commits are counted in: the same after a restart from a checkpoint, another for another
-        checkpoint or stream, and empty for one that nothing outlives: it ends with `close`.
+        that commits are counted in: the checkpoint's name, a space, and the stream's; or it is empty, for a
+        history that nothing outlives: it ends with `close`.
         """
 
     def deliver(self, commit: int, results: Results) -> None:
@@ -54,6 +54,15 @@ class Patient(Protocol):
 
     def flush_due_in(self) -> float:
         """Return in how many seconds to flush what is kept back; infinity if there is nothing."""
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A sink that may hold results of commits beyond `done`, which it then does not take again."""
+
+    @property
+    def found(self) -> int:
+        """The last commit of which anything was there when it resumed, and stays."""
 
 
 @runtime_checkable

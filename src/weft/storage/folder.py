@@ -16,6 +16,9 @@ class Folder(Protocol):
     def names(self) -> list[str]:
         """Return the files and folders inside, in order, without unfinished ones."""
 
+    def has(self, name: str) -> bool:
+        """Say whether there is such a file or folder; that takes no list of all."""
+
     def read(self, name: str) -> bytes:
         """Return a file's bytes; raise FileNotFoundError if there is none.
 

@@ -50,6 +50,13 @@ class HadoopFolder:
         """Return the files and folders inside, in order."""
         return sorted(name for name in self._listed() if not name.startswith("."))
 
+    def has(self, name: str) -> bool:
+        """Say whether there is such a file or folder."""
+        try:
+            return bool(self._files.exists(self._path(name)))
+        except Py4JJavaError as error:
+            raise _told(error, f"{self.uri}/{name}") from error
+
     def read(self, name: str) -> bytes:
         """Return a file's bytes."""
         try:
@@ -116,8 +123,8 @@ class HadoopFolder:
 
     def make(self) -> None:
         """Make the folder, and those above it."""
-        if self._local is not None:
-            self._local.make()
+        if self.local is not None:
+            self.local.make()
         try:
             self._files.mkdirs(self._path(""))
         except Py4JJavaError as error:
@@ -125,8 +132,8 @@ class HadoopFolder:
 
     def sync(self, name: str) -> None:
         """Wait until what others wrote is on the disk, if that is this machine's."""
-        if self._local is not None:
-            self._local.sync(name)
+        if self.local is not None:
+            self.local.sync(name)
 
     def _listed(self) -> list[str]:
         try:
@@ -140,7 +147,7 @@ class HadoopFolder:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{name}" if name else self.uri)
 
     @cached_property
-    def _local(self) -> LocalFolder | None:
+    def local(self) -> LocalFolder | None:
         """The folder as one of this machine, if it is: Hadoop's client for these does not sync renames."""
         place = self._path("").toUri()
         return LocalFolder(Path(place.getPath())) if place.getScheme() == "file" else None

@@ -33,6 +33,10 @@ class LocalFolder:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
+    def has(self, name: str) -> bool:
+        """Say whether there is such a file or folder."""
+        return (self.path / name).exists()
+
     def read(self, name: str) -> bytes:
         """Return a file's bytes."""
         return (self.path / name).read_bytes()
