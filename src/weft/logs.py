@@ -3,7 +3,7 @@
 Weft logs under the name `weft` and leaves the logging of the program around it alone. An event is a sentence,
 and what varies stands in fields:
 
-    _LOG.info("batch committed", extra={"stream": "trades", "batch": 12, "rows": 4_000})
+    _log.info("request", extra={"do": "add", "ok": True})
 
 Values of rows are never logged: events name streams, queries, files, counts and times. Secrets that come with
 options, addresses and the messages of others are masked on the way out. A program that has log handlers of

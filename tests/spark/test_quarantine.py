@@ -298,7 +298,7 @@ def test_runs_on_other_checkpoints_leave_one_anothers_rows(
     assert [(row["reason"], row["stream"], row["batch"]) for row in kept] == [("late", "trades", 1)] * 2
     origins = {row["origin"] for row in kept}
     assert len(origins) == 2
-    assert (tmp_path / "checkpoint" / "id").read_text() in origins
+    assert (tmp_path / "checkpoint" / "id").read_text().split()[0] in origins
 
 
 def test_a_start_forgets_only_its_own_batches(tmp_path: Path) -> None:

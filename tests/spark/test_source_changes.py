@@ -154,6 +154,26 @@ def test_damaged_files_are_set_aside(spark: SparkSession, tmp_path: Path) -> Non
     assert judged.counts.read == 2001
     reasons = [file.reason for file in judged.files]
     assert all(reason.startswith("cannot be read as parquet: ") for reason in reasons)
+    told = f"file file://{cut} cannot be read as parquet (FAILED_READ_FILE.NO_HINT, RuntimeException)"
+    assert f"stream trades: {told}; its rows (1) are set aside" in judged.notices
+
+
+def test_a_file_with_a_bad_record_that_must_fail_is_set_aside_without_its_values_told(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = Folder(tmp_path / "in", "csv")
+    folder.add_text("1,1970-01-01 00:00:01,1\n")
+    bad = folder.add_text("2,1970-01-01 00:00:02,secret\n3,1970-01-01 00:00:03,3\n")
+    stream, frame = declared(spark, folder.declared(10, options=", mode 'FAILFAST'"))
+    (judged,) = Judge(stream).run(frame)
+    assert (judged.good, judged.counts.corrupt) == ([1], 1)
+    (told,) = judged.notices
+    assert told == (
+        f"stream trades: file file://{bad} cannot be read as csv "
+        "(MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION, NumberFormatException); its rows (1) are set aside"
+    )
+    # Where rows are kept, so are their values.
+    assert [row["reason"] for row in judged.aside] == ['cannot be read as csv: For input string: "secret"']
 
 
 def test_a_batch_of_nothing_but_damaged_files_has_no_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -281,6 +301,32 @@ def test_fields_of_json_that_come_or_go_are_told(spark: SparkSession, tmp_path: 
         "(100): it is NULL there",
     ]
     assert (second.good, spark.read.schema(COLUMNS).json(str(path)).first()) == ([2] * 1000, (2, ANY, None))
+
+
+def test_retyped_fields_of_json_are_told_once(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "in", "json")
+    folder.add_text('{"id": 0, "time": "1970-01-01 00:00:00", "vol": "x"}\n')
+    for id in (1, 2):
+        folder.add_text(f'{{"id": {id}, "time": {id}, "vol": {id}}}\n')
+    folder.add_text('{"id": "3", "time": "1970-01-01 00:00:03", "vol": "x"}\n')
+    stream, frame = declared(spark, folder.declared(1, COLUMNS.replace("vol BIGINT", "vol STRING")))
+    found = Judge(stream).run(frame)
+    # As the notices say.
+    assert [judged.good for judged in found] == [[0], [1], [2], []]
+    assert [[one.partition(".json ")[2] for one in judged.notices] for judged in found] == [
+        [],
+        [
+            "has field time as a whole number, declared TIMESTAMP, in most of the records looked at (1): it "
+            "is read as seconds since 1970",
+            "has field vol as a whole number, declared STRING, in most of the records looked at (1): it is "
+            "read as text",
+        ],
+        [],
+        [
+            "has field id as a string, declared BIGINT, in most of the records looked at (1): such records "
+            "cannot be read"
+        ],
+    ]
 
 
 def test_partitions_that_read_like_files_are_none(spark: SparkSession, tmp_path: Path) -> None:

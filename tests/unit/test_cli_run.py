@@ -1,12 +1,17 @@
 """`weft run` and `weft explain`, as far as they go without Spark."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from typer.testing import CliRunner
 
-from weft.cli.app import app
+from weft.cli import app as cli_app
+from weft.cli.app import app, main
 from weft.cli.run import check_delivered
 from weft.errors import EngineError
 from weft.sinks import DeliveryStatus
@@ -49,3 +54,65 @@ def test_a_plan_is_explained_within_limits(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["explain", str(workload), "--limit", "expression_nodes=20000"])
     assert done.exit_code == 0
     assert done.output.splitlines()[1].startswith("1 query over 1 relation")
+
+
+class Java:
+    """A Java process that has ended, or goes on."""
+
+    def __init__(self, *, ended: bool) -> None:
+        self.proc, self.ended = self, ended
+
+    def wait(self, seconds: float) -> int:
+        if not self.ended:
+            raise TimeoutExpired("java", seconds)
+        return -9
+
+
+def chained(*errors: Exception) -> Exception:
+    """Return an error that came from those before it."""
+    for before, after in pairwise(errors):
+        after.__context__ = before
+    return errors[-1]
+
+
+@pytest.mark.parametrize(
+    ("error", "ended", "said"),
+    [
+        (chained(Py4JNetworkError("empty"), ConnectionRefusedError(111, "refused")), True, "Java"),
+        (chained(Py4JError("calling o204"), EngineError("the stream stopped: calling o204")), True, "Java"),
+        (chained(Py4JError("calling o204"), EngineError("the stream stopped")), False, "the stream stopped"),
+        # A database, say, that is away while Spark is well.
+        (chained(ConnectionRefusedError(111, "refused"), EngineError("no route")), False, "no route"),
+        (EngineError("no queries"), True, "no queries"),
+        (Py4JNetworkError("empty"), None, "Java"),
+    ],
+)
+def test_the_end_of_java_is_a_message(
+    error: Exception,
+    ended: bool | None,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(cli_app, "app", fail)
+    # None: one that another process has started.
+    monkeypatch.setattr(SparkContext, "_gateway", None if ended is None else Java(ended=ended))
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 1
+    told = "Spark's Java process has ended" if said == "Java" else said
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {told}")
+
+
+def test_a_bug_is_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise Py4JError("calling o204")
+
+    monkeypatch.setattr(cli_app, "app", fail)
+    monkeypatch.setattr(SparkContext, "_gateway", Java(ended=False))
+    with pytest.raises(Py4JError):
+        main()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 from itertools import count
 from pathlib import Path
+from time import monotonic, sleep
 
 import pyarrow as pa
 import pytest
@@ -201,6 +202,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let two seconds pass whenever it is looked, so that a batch takes four."""
     ticks = count(step=2)
     monkeypatch.setattr(live, "monotonic", lambda: float(next(ticks)))
+    # Nor is it looked between batches.
+    monkeypatch.setattr(live, "_TICK_SECONDS", 3600.0)
 
 
 @pytest.mark.usefixtures("clock")
@@ -223,11 +226,34 @@ def test_without_a_terminal_lines_come_now_and_then() -> None:
     assert lines.count("sink postgres fails: connection refused") == 1
 
 
+def test_without_a_terminal_lines_come_while_no_batch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_TICK_SECONDS", 0.001)
+    monkeypatch.setattr(live, "_STATUS_SECONDS", 0.0)
+    console = Console(file=(file := StringIO()), force_terminal=False, width=200)
+    notices = list[str]()
+    with LiveView(console, lambda: Status({"trades": Stream(notices=tuple(notices))})):
+        for notice in ("query a has ended", "query b has ended"):
+            notices.append(notice)
+            deadline = monotonic() + 20
+            while f"trades: {notice}" not in file.getvalue() and monotonic() < deadline:
+                sleep(0.001)
+        told = file.getvalue().splitlines()
+    assert "1,000 rows, lag " in told[0]
+    assert told[1:] == [f"trades: {notice}" for notice in notices]
+
+
 def test_without_a_terminal_no_value_of_a_row_is_told() -> None:
     """Lines of a service are kept in its log; the screen of a terminal is not."""
     error = "[CAST_INVALID_INPUT] The value '4711' of the type STRING cannot be cast\nat row 4711"
-    notices = (f"query bad failed: {error}", "query gone cannot run on: query gone: unknown column")
-    status = Status({"trades": Stream(notices=notices)})
+    notices = (
+        f"query bad failed: {error}",
+        "query gone cannot run on: query gone: unknown column",
+        f"table close keeps its old contents: table close cannot be read: {error}",
+        "table rate keeps its old contents: table rate: its files had columns 4711, 4712; now there are 4713",
+        f"add q was refused: add failed: {error}",
+    )
+    failing = replace(REFUSED, sink="foreach", error="ValueError: 4711")
+    status = Status({"trades": Stream(notices=notices)}, (failing,))
     shown = {}
     for terminal in (False, True):
         console = Console(file=StringIO(), force_terminal=terminal, width=200, height=30, color_system=None)
@@ -240,7 +266,14 @@ def test_without_a_terminal_no_value_of_a_row_is_told() -> None:
     why = "weft show tells why, and so does the screen of a terminal"
     assert f"trades: query bad failed (CAST_INVALID_INPUT); {why}" in lines
     assert "trades: query gone cannot run on: query gone: unknown column" in lines
-    assert "query bad failed: [CAST_INVALID_INPUT] The value '4711'" in shown[True]
+    screen = "the screen of a terminal tells why"
+    assert f"trades: table close keeps its old contents (CAST_INVALID_INPUT); {screen}" in lines
+    assert f"trades: table rate keeps its old contents (other); {screen}" in lines
+    assert f"trades: add q was refused (other); {screen}, and whoever asks again" in lines
+    assert f"sink foreach fails: ValueError; {screen}" in lines
+    # There is room for the newest notices only.
+    for said in ("add q was refused: add failed: [CAST_INVALID_INPUT] The value '4711'", "ValueError: 4711"):
+        assert said in shown[True]
 
 
 def test_what_never_began_is_not_told() -> None:
@@ -312,6 +345,19 @@ def test_logs_go_to_a_file(tmp_path: Path) -> None:
     [line] = (tmp_path / "weft.log").read_text().splitlines()
     assert '"began"' in line
     assert '"trades"' in line
+
+
+def test_py4j_tells_nothing_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+    """What fails there is raised, too; its text may hold values of rows."""
+    import logging
+
+    before = logging.getLogger("py4j").propagate
+    with logs(None, file=None, as_json=False):
+        logging.getLogger("py4j.clientserver").error("There was an exception: 4711")
+        logging.getLogger().error("Exception while sending command.")
+        logging.getLogger().error("of another")
+    assert [record.getMessage() for record in caplog.records] == ["of another"]
+    assert logging.getLogger("py4j").propagate is before
 
 
 def test_logs_follow_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

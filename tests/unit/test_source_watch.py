@@ -175,7 +175,7 @@ def test_a_record_that_is_cut_off_is_not_looked_at() -> None:
     assert text_differences(stream("json"), COLUMNS, start.replace(b"\n", b" ")) == {}
     several = stream("json", multiLine="true")
     assert text_differences(several, COLUMNS, start) == {}
-    assert list(text_differences(several, COLUMNS, b'[{\n"id": 1},\n{"time": 2}]')) == ["missing vol"]
+    assert list(text_differences(several, COLUMNS, b'[{\n"id": 1},\n{"time": "2"}]')) == ["missing vol"]
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,70 @@ def test_a_record_that_is_cut_off_is_not_looked_at() -> None:
         ({"encoding": "no such"}, "1,2\n", []),
         ({"header": "true"}, "\nID,time,vol\n1,2\n", []),
         ({"header": "TRUE"}, "id,time,venue\n", ["header id,time,venue"]),
+        ({"header": "true"}, "4711,2024-01-01,5\n", ["header of 3: []"]),
+        ({"header": "true"}, "id,4711,4712,4713\n", ["header of 4: ['id']"]),
+        ({"header": "true", "lineSep": "|"}, "id,ti\rme,vol|1,2,3|", ["header"]),
+        ({"header": "true", "lineSep": "|", "sep": "\n"}, "id\ntime\nvol|", ["header"]),
     ],
 )
 def test_columns_of_csv(options: dict[str, str], text: str, keys: list[str]) -> None:
     encoded = text.encode("utf-16" if options.get("encoding") == "UTF-16" else "utf-8")
     assert list(text_differences(stream("csv", **options), COLUMNS, encoded)) == keys
+
+
+def test_a_record_in_the_place_of_a_header_is_not_repeated() -> None:
+    """Notices go to a service's log."""
+    headed = stream("csv", header="true")
+    (told,) = text_differences(headed, COLUMNS, b"4711,2024-01-01,4712\n").values()
+    assert told == (
+        "has 3 columns in its first line, none of them declared; declared id, time, vol; is there a header? "
+        "That line is not read as a record, values are taken by their places, and records with more or fewer "
+        "values are set aside"
+    )
+    (told,) = text_differences(headed, COLUMNS, b"VOL,4711,4712\n").values()
+    assert told.startswith(
+        "has 3 columns in its first line, only vol of them declared; declared id, time, vol;"
+    )
+    assert "4711" not in told
+
+
+@pytest.mark.parametrize(
+    ("type", "read_from", "others"),
+    [
+        (Kind.BIGINT, [1, None], ["x", 1.5, True, [1], {"a": 1}]),
+        (Kind.DOUBLE, [1, 1.5, "NaN", "-Infinity", None], ["x", False, [1]]),
+        (Kind.DECIMAL, [1, 1.5, "1.5"], [True, {}]),
+        (Kind.STRING, ["x", "", None], [1, 1.5, True, [], {}]),
+        (Kind.BOOLEAN, [True, False], [0, "true"]),
+        (Kind.TIMESTAMP, ["2024-01-01"], [1_700_000_000, 1.5, True]),
+        (Kind.DATE, ["2024-01-01"], [20_240_101]),
+        (Kind.BINARY, ["eA=="], [1]),
+        (Kind.OTHER, [1, "x", [1], {"a": 1}, True], []),
+    ],
+)
+def test_types_of_json(type: Kind, read_from: list[object], others: list[object]) -> None:
+    column = ColumnDef(name="c", type=DataType(type))
+    typed = StreamDef(name="s", columns=(column,), time="c", source=Source(format="json"))
+
+    def told(*values: object) -> list[str]:
+        text = "\n".join(json.dumps({"c": value}) for value in values).encode()
+        return list(text_differences(typed, (column,), text))
+
+    assert told(*read_from) == []
+    for value in others:
+        (key,) = told(value, value, *read_from[:1])
+        assert key.startswith("retyped c a")
+        # One among many is a bad record; NULL tells nothing.
+        assert told(value, read_from[0], read_from[0]) == []
+        assert told(value, None, None) == [key]
+
+
+def test_a_retyped_field_is_told_in_words_without_its_value() -> None:
+    record = {"id": "4711", "time": 4712, "vol": 4713}
+    text = json.dumps(record).encode()
+    assert list(text_differences(stream("json"), COLUMNS, text).values()) == [
+        "has field id as a string, declared BIGINT, in most of the records looked at (1): such records "
+        "cannot be read",
+        "has field time as a whole number, declared TIMESTAMP, in most of the records looked at (1): it is "
+        "read as seconds since 1970",
+    ]

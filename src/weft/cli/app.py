@@ -8,6 +8,12 @@ from rich.console import Console
 from weft import __version__
 from weft.cli import bench, control, demo, explain, run
 from weft.errors import UserError
+from weft.spark.gateway import java_has_ended
+
+_JAVA_ENDED = (
+    "Spark's Java process has ended (was it killed, or out of memory?); start again: nothing that was "
+    "committed to a checkpoint is lost"
+)
 
 app = typer.Typer(
     help="Many sliding-window queries over one stream, as one Spark pipeline.\n\n"
@@ -48,9 +54,15 @@ def main() -> None:
     """Run the command line; a user's mistake is a message and exit code 1, never a traceback."""
     try:
         app()
-    except UserError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]error:[/] ", end="")
-        print(error, file=sys.stderr)
-        raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except Exception as error:
+        if java_has_ended(error):
+            said = _JAVA_ENDED
+        elif isinstance(error, UserError):
+            said = str(error)
+        else:
+            raise
+        Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]error:[/] ", end="")
+        print(said, file=sys.stderr)
+        raise SystemExit(1) from None

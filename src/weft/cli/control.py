@@ -82,7 +82,9 @@ def resume(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json =
 
 def list_queries(
     checkpoint: Checkpoint,
-    everything: Annotated[bool, typer.Option("--all", help="Also those that were dropped or ended.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that ended, or were dropped earlier.")
+    ] = False,
     wait: Wait = 30.0,
     json: Json = False,
 ) -> None:

@@ -49,7 +49,6 @@ class Figures:
     """What batches so far amount to; told by the threads of streams, read by that of the view."""
 
     batches: int = 0
-    rows: int = 0
     windows: int = 0
     aggregated: int = 0
     unshared: int = 0
@@ -68,7 +67,6 @@ class Figures:
             if not report.counts.read:
                 return
             self.batches += 1
-            self.rows += report.counts.read
             self.aggregated += report.partial_ops
             self.unshared += report.unshared_ops
             self.last = LastBatch(

@@ -1,8 +1,9 @@
 """A live view of a running engine: a screen on a terminal, lines elsewhere."""
 
+import builtins
 import re
 from collections.abc import Callable, Iterator
-from threading import Lock
+from threading import Event, Lock, Thread
 from time import monotonic, time
 from types import TracebackType
 
@@ -20,8 +21,16 @@ _LINE_SECONDS = 10.0
 """How often a line is printed where there is no terminal."""
 _STATUS_SECONDS = 0.5
 """How often the engine is asked at most."""
-_FAILED = re.compile(r"(query [^:]+ failed): (.*)", re.DOTALL)
-"""A notice that a query failed, with its error: that may hold values of rows."""
+_TICK_SECONDS = 1.0
+"""How often it is looked whether there is something to tell, while no batch comes."""
+_WITH_ERROR = re.compile(
+    r"(?P<what>(?P<query>query .+? failed)|(?P<table>table .+? keeps its old contents)|.+? was refused)"
+    r": (?:table .+? cannot be read(?: as \w+)?: )?(?P<error>.*)",
+    re.DOTALL,
+)
+"""A notice with the text of an error, which may hold values of rows."""
+_FOREIGN = re.compile(r"([A-Z]\w*): ")
+"""What the error of a sink begins with, if it is none of Weft's own: its class."""
 
 Observe = Callable[[str, BatchReport], None]
 """Told a stream's name and what a batch did."""
@@ -38,6 +47,8 @@ class LiveView:
         self._began = monotonic()
         self._status, self._status_at = watch(), monotonic()
         self._lines = _Lines(console)
+        self._ending = Event()
+        self._ticker = Thread(target=self._tick, name="weft-lines", daemon=True)
         self._live = (
             Live(get_renderable=self._draw, console=console, refresh_per_second=4)
             if console.is_terminal
@@ -48,6 +59,8 @@ class LiveView:
         self._began = monotonic()
         if self._live is not None:
             self._live.start()
+        else:
+            self._ticker.start()
         return self._observe
 
     def __exit__(
@@ -56,8 +69,16 @@ class LiveView:
         self._status_at = 0.0
         if self._live is not None:
             self._live.stop()
-        elif kind is None or self._figures.batches:
+            return
+        self._ending.set()
+        self._ticker.join()
+        if kind is None or self._figures.batches:
             self._lines.tell(self._figures, self._watch, began=self._began, last=True)
+
+    def _tick(self) -> None:
+        """Tell what there is to tell while no batch comes."""
+        while not self._ending.wait(_TICK_SECONDS):
+            self._lines.tell(self._figures, self._watch, began=self._began)
 
     def _observe(self, stream: str, report: BatchReport) -> None:
         self._figures.add(stream, report, monotonic())
@@ -128,17 +149,38 @@ def _said(status: EngineStatus) -> Iterator[str]:
         yield from (f"{name}: {one_line(_without_values(notice))}" for notice in one.notices)
     for sink in status.sinks:
         if sink.error is not None:
-            yield f"sink {sink.sink} fails: {one_line(sink.error)}"
+            yield f"sink {sink.sink} fails: {_trouble(one_line(sink.error))}"
 
 
 def _without_values(notice: str) -> str:
-    """Return a notice as lines tell it, which a service's log keeps: of a query's error only the kind.
+    """Return a notice as lines tell it, which a service's log keeps: of an error only the kind.
 
     >>> _without_values("query big failed: ValueError: 13")
     'query big failed (ValueError); weft show tells why, and so does the screen of a terminal'
+    >>> _without_values("table close keeps its old contents: table close cannot be read: [BAD_CSV] a,13")
+    'table close keeps its old contents (BAD_CSV); the screen of a terminal tells why'
     """
-    found = _FAILED.fullmatch(notice)
+    found = _WITH_ERROR.fullmatch(notice)
     if found is None:
         return notice
-    what, error = found.groups()
-    return f"{what} ({kind_of(error)}); weft show tells why, and so does the screen of a terminal"
+    if found["query"]:
+        why = "weft show tells why, and so does the screen of a terminal"
+    else:
+        why = "the screen of a terminal tells why" + ("" if found["table"] else ", and whoever asks again")
+    return f"{found['what']} ({kind_of(found['error'])}); {why}"
+
+
+def _trouble(error: str) -> str:
+    """Return why a sink fails as lines tell it: foreign errors by their class, unless they are about places.
+
+    >>> _trouble("ConnectionResetError: by peer"), _trouble("OperationalError: no route to db")
+    ('ConnectionResetError: by peer', 'OperationalError: no route to db')
+    >>> _trouble("DataError: 4711 is too much")
+    'DataError; the screen of a terminal tells why'
+    """
+    found = _FOREIGN.match(error)
+    known = None if found is None else getattr(builtins, found[1], None)
+    about_places = isinstance(known, type) and issubclass(known, OSError)
+    if found is None or about_places or found[1] == "OperationalError":
+        return error
+    return f"{found[1]}; the screen of a terminal tells why"

@@ -37,14 +37,17 @@ class _Stderr:
 @contextmanager
 def logs(level: Level | None, *, file: Path | None, as_json: bool) -> Iterator[None]:
     """Log while this lasts: to a file from INFO on, or to standard error from WARNING on, unless told."""
-    root = logging.getLogger()
-    root.addFilter(_is_not_ctrl_c)
+    root, py4j = logging.getLogger(), logging.getLogger("py4j")
+    root.addFilter(_is_not_py4js)
+    # What fails there is raised, too, and told then; the text may hold values of rows.
+    propagates, py4j.propagate = py4j.propagate, False
     try:
         with _opened(file) as stream:
             configure(level or (Level.INFO if file else Level.WARNING), json=as_json, stream=stream)
             yield
     finally:
-        root.removeFilter(_is_not_ctrl_c)
+        root.removeFilter(_is_not_py4js)
+        py4j.propagate = propagates
         configure(Level.WARNING, stream=_stderr())
 
 
@@ -63,9 +66,9 @@ def _opened(file: Path | None) -> Iterator[TextIO]:
         yield opened
 
 
-def _is_not_ctrl_c(record: logging.LogRecord) -> bool:
-    """Keep Py4J from showing where a Ctrl-C met it, as it does through the root logger."""
-    return not str(record.msg).startswith("KeyboardInterrupt")
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    """Keep Py4J from showing where a Ctrl-C or the end of Java met it, as it does through the root logger."""
+    return not str(record.msg).startswith(("KeyboardInterrupt", "Exception while sending command"))
 
 
 def _stderr() -> TextIO:

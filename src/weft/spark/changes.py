@@ -1,7 +1,8 @@
 """Files of a stream whose columns are not the declared ones, named.
 
 A Parquet or ORC file tells its columns in its footer, a CSV file in its header; of JSON and of CSV without a
-header the first records are looked at. Columns that came, went or have another type are told once each.
+header the first records are looked at. Columns that came, went or have another type are told once each, by
+their names: notices go to logs, so they repeat no value of a row.
 
 Looking takes a small share of the time. Files that there was no time for wait: for a batch with few files, or
 for the end of the run.
@@ -21,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weft.query.logical import ColumnDef, StreamDef
 from weft.spark.files import HEAD_BYTES, batch_files, head, stored_columns
 from weft.spark.records import TEXT_FORMATS, corrupt_column
+from weft.types import Kind
 
 TELL_COLUMNS = frozenset({"parquet", "orc"})
 """Formats whose files tell their columns and types."""
@@ -34,6 +36,23 @@ _MOST_WAITING = 10_000
 _MOST_TOLD = 100
 _RECORDS = 100
 """How many records of a text file are looked at."""
+_KINDS: dict[type, str] = {
+    bool: "a boolean", int: "a whole number", float: "a fraction", str: "a string", dict: "an object",
+    list: "a list",
+}  # fmt: skip
+"""What a value of JSON is; NULL tells nothing of a column."""
+_WHOLE, _NUMBER, _TEXT = frozenset({int}), frozenset({int, float}), frozenset({str})
+_READ_FROM: dict[Kind, frozenset[type]] = {
+    Kind.BOOLEAN: frozenset({bool}),
+    **dict.fromkeys((Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT), _WHOLE),
+    **dict.fromkeys((Kind.FLOAT, Kind.DOUBLE), _NUMBER),
+    Kind.DECIMAL: _NUMBER | _TEXT,
+    **dict.fromkeys((Kind.STRING, Kind.BINARY), _TEXT),
+    **dict.fromkeys((Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ), _TEXT),
+}
+"""What columns are usually read from; those of other types are not compared."""
+_NOT_FINITE = ("NaN", "Infinity", "+Infinity", "-Infinity", "INF", "+INF", "-INF")
+"""What numbers are read from, besides."""
 
 
 class SchemaWatch:
@@ -196,7 +215,36 @@ def _field_differences(
         for one in declared
         if one.name not in fields
     }
-    return {**added, **missing} if records else {}
+    retyped = {
+        f"retyped {one.name} {kind}": f"has field {one.name} as {kind}, declared {_type(one)}, in most "
+        f"of the records looked at ({len(records)}): {_fate(one, kind)}"
+        for one in declared
+        if (kind := _other_kind(one, [record.get(one.name) for record in records])) is not None
+    }
+    return {**retyped, **added, **missing} if records else {}
+
+
+def _other_kind(column: ColumnDef, values: Sequence[object]) -> str | None:
+    """Return what most of a field's values are, if the column is not read from such; None if it is."""
+    read_from = _READ_FROM.get(column.type.kind)
+    if read_from is None:
+        return None
+    there = [value for value in values if value is not None]
+    # One that does not fit among many is a bad record, and no change of the column.
+    others = [_KINDS[type(value)] for value in there if not _fits(value, read_from)]
+    return Counter(others).most_common(1)[0][0] if 2 * len(others) > len(there) else None
+
+
+def _fits(value: object, read_from: frozenset[type]) -> bool:
+    return type(value) in read_from or (read_from == _NUMBER and value in _NOT_FINITE)
+
+
+def _fate(column: ColumnDef, kind: str) -> str:
+    if column.type.kind is Kind.STRING:
+        return "it is read as text"
+    if column.type.kind is Kind.TIMESTAMP and kind == _KINDS[int]:
+        return "it is read as seconds since 1970"
+    return "such records cannot be read"
 
 
 def _records(text: str) -> Iterator[dict[str, Any]]:
@@ -209,13 +257,24 @@ def _records(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _header_differences(declared: Sequence[ColumnDef], line: str, separator: str) -> dict[str, str]:
-    header = next(csv.reader([line], delimiter=separator))
+    try:
+        header = next(csv.reader([line], delimiter=separator))
+    except (csv.Error, TypeError, ValueError):
+        return {"header": "has a header that cannot be looked at: its columns are not compared"}
     found, wanted = [name.strip() for name in header], [one.name for one in declared]
     if [name.casefold() for name in found] == [name.casefold() for name in wanted]:
         return {}
+    declares = f"declared {', '.join(wanted)}"
+    fate = "values are taken by their places, and records with more or fewer values are set aside"
+    folded = {name.casefold() for name in found}
+    known = [name for name in wanted if name.casefold() in folded]
+    if 2 * len(known) >= len(folded):
+        return {f"header {line}": f"has columns {', '.join(found)}, {declares}: {fate}"}
+    # It may be a record, whose values are not to be repeated.
+    some = f"only {', '.join(known)} of them declared" if known else "none of them declared"
     return {
-        f"header {line}": f"has columns {', '.join(found)}, declared {', '.join(wanted)}: values are taken "
-        "by their places, and records with more or fewer values are set aside"
+        f"header of {len(found)}: {known}": f"has {len(found)} columns in its first line, {some}; "
+        f"{declares}; is there a header? That line is not read as a record, {fate}"
     }
 
 

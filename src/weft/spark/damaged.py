@@ -3,6 +3,7 @@
 The batch's files are halved until each that fails is known. The rest is read as if they were not there.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from weft.spark.sources import FILE_FORMATS, read_files
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What a failed job raises."""
 _ABOUT_CONTENTS = ("org.apache.parquet.", "org.apache.orc.", "java.lang.ClassCastException")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
+"""What an error of Spark's begins with."""
 
 
 def in_a_line(error: BaseException) -> str:
@@ -41,12 +44,15 @@ class SetAsideFile:
 
     path: str
     reason: str
+    """For the quarantine; it may repeat values of rows."""
+    told: str
+    """The reason as notices and logs tell it."""
     rows: int
     """How many rows it says it has; one that does not say counts as one."""
 
     def notice(self, stream: StreamDef) -> str:
         """Return a sentence for the user."""
-        return f"stream {stream.name}: file {self.path} {self.reason}; its rows ({self.rows:,}) are set aside"
+        return f"stream {stream.name}: file {self.path} {self.told}; its rows ({self.rows:,}) are set aside"
 
 
 def readable(batch: DataFrame, stream: StreamDef) -> tuple[DataFrame, list[SetAsideFile]]:
@@ -128,10 +134,21 @@ def _diagnosed(spark: SparkSession, stream: StreamDef, path: str, error: Excepti
             rows = spark.read.format(format).option("__globPaths__", "false").load(path).count()
         except SPARK_ERRORS:
             pass  # A file that does not even tell its columns.
-    reason = f"has {', '.join(retyped)}" if retyped else f"cannot be read as {format}: {_said(error)}"
-    return SetAsideFile(path=path, reason=reason, rows=rows)
+    if retyped:
+        reason = told = f"has {', '.join(retyped)}"
+    else:
+        problem = f"cannot be read as {format}"
+        reason, told = f"{problem}: {_said(error)}", f"{problem} ({_kind(error)})"
+    return SetAsideFile(path=path, reason=reason, told=told, rows=rows)
 
 
 def _said(error: Exception) -> str:
     first = str(_causes(error)[-1].getMessage()).strip().splitlines()
     return first[0][:200] if first else type(error).__name__
+
+
+def _kind(error: Exception) -> str:
+    """Return what kind of error it is: Spark's name for it, and the class of what lies deepest."""
+    causes = _causes(error)
+    named = [found[1] for cause in causes if (found := _CONDITION.match(str(cause.getMessage())))]
+    return ", ".join((*named[-1:], str(causes[-1].getClass().getSimpleName())))

@@ -4,9 +4,12 @@ PySpark asks the JVM for the class of its functions, and then for the function, 
 two round trips before the call itself. A job has two hundred of them, and a new plan waits for its job.
 """
 
+from collections.abc import Iterator
+from subprocess import TimeoutExpired
 from typing import Any
 
 from py4j.java_gateway import JavaClass, JavaGateway, JavaMember, JVMView
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
 _PYSPARKS_OWN = {
@@ -15,6 +18,8 @@ _PYSPARKS_OWN = {
     "PythonUtils": "org.apache.spark.api.python.PythonUtils",
 }
 """The classes that columns are made with, as PySpark calls them, and their full names."""
+_END_SECONDS = 2.0
+"""How long a process takes to be gone after its connections are."""
 
 
 class _Known(JavaClass):  # type: ignore[misc]
@@ -51,6 +56,31 @@ def gateway() -> JavaGateway:
     found = _context()._gateway
     assert found is not None
     return found
+
+
+def java_has_ended(error: BaseException) -> bool:
+    """Say whether an error is there because the JVM of this process is gone: killed, or out of memory."""
+    chain = list(_chain(error))
+    if not any(isinstance(one, Py4JError | ConnectionError) for one in chain):
+        return False
+    started = getattr(SparkContext._gateway, "proc", None)
+    if started is None:
+        # Another's: only the connection tells.
+        return any(isinstance(one, Py4JNetworkError) for one in chain)
+    try:
+        started.wait(_END_SECONDS)
+    except TimeoutExpired:
+        return False
+    return True
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Give an error, and those that it came from."""
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _jvm() -> JVMView:

@@ -25,8 +25,8 @@ _OPTION = "columnNameOfCorruptRecord"
 def corrupt_column(stream: StreamDef) -> str | None:
     """Return the column that holds the text of corrupt records; None where there are no such records.
 
-    With `mode 'FAILFAST'` or `mode 'DROPMALFORMED'` among a stream's options there are none: Spark fails, or
-    drops them, as it was told to.
+    With `mode 'FAILFAST'` or `mode 'DROPMALFORMED'` among a stream's options there are none: Spark drops
+    them, as it was told to, or cannot read their file, which is set aside as a whole (`damaged.py`).
     """
     if stream.source is None:
         return _SPARKS_NAME if _declares(stream, _SPARKS_NAME) else None

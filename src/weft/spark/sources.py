@@ -138,12 +138,6 @@ def typed_stream(stream: StreamDef, frame: DataFrame) -> StreamDef:
     return known
 
 
-def open_table(spark: SparkSession, table: TableDef, base: Path | None = None) -> tuple[TableDef, DataFrame]:
-    """Return a static table as a DataFrame, and its definition with its columns."""
-    frame = _load(spark, table, _table_source(table, base))
-    return replace(table, columns=column_defs(frame.schema)), frame
-
-
 class TableReader:
     """Open a declared table, as often as it is to be read again."""
 
