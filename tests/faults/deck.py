@@ -13,6 +13,8 @@ _ERRORS = 2
 """In a round."""
 _ANY_TIME = 8
 """In a round."""
+_LATEST = 10
+"""A point that comes by often comes so often before the kill at most: requests pass by some of them, too."""
 _ORDINARY = ("batch.", "commit.", "deliver", "hadoop.", "spark.")
 """Points that every few batches come by, requests or not."""
 _ASKED_FOR = ("request.", "registry.")
@@ -64,9 +66,9 @@ class Deck:
         return KILLS[self._turns[point] % len(KILLS)]
 
     def _fault(self, point: str, what: What) -> Fault:
-        nth = self._chance.randint(1, 5) if point.startswith(_ORDINARY) else 1
+        nth = self._chance.randint(1, _LATEST) if point.startswith(_ORDINARY) else 1
         return Fault(point=point, nth=nth, what=what)
 
     def _any_time(self) -> End:
         victim = self._chance.choices(list(Victim), weights=[3, 2, 3, 1])[0]
-        return End(victim=victim, after_seconds=self._chance.expovariate(1.0))
+        return End(victim=victim, after_seconds=self._chance.expovariate(0.5))

@@ -79,11 +79,11 @@ class EngineProcess:
         return monotonic() - self.began
 
     def await_quiet(self, seconds: float) -> int | None:
-        """Wait for the engine's own end and return its exit code; None once no commit came for so long."""
-        newest, since = self._site.newest_commit(), monotonic()
+        """Wait for the engine's own end and return its exit code; None once no batch came for so long."""
+        newest, since = self._site.newest_batch(), monotonic()
         while (code := self._process.poll()) is None and monotonic() - since < seconds:
             sleep(_POLL_SECONDS)
-            if (now := self._site.newest_commit()) != newest:
+            if (now := self._site.newest_batch()) != newest:
                 newest, since = now, monotonic()
         return code
 
@@ -115,10 +115,13 @@ class EngineProcess:
 class Producer:
     """The process that writes events."""
 
-    def __init__(self, site: Site, *, seed: int, every: float = 0.2, rows: int = 60) -> None:
+    def __init__(
+        self, site: Site, *, seed: int, every: float = 0.2, late: float = 0.01, unusable: float = 0.005
+    ) -> None:
         command = [sys.executable, "-m", "tests.faults.events", str(site.input), "--seed", str(seed)]
+        shares = ["--late", str(late), "--unusable", str(unusable)]
         self._process = subprocess.Popen(
-            [*command, "--every", str(every), "--rows", str(rows)], cwd=ROOT, start_new_session=True
+            [*command, "--every", str(every), *shares], cwd=ROOT, start_new_session=True
         )
 
     def __enter__(self) -> "Producer":

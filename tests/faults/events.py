@@ -34,6 +34,12 @@ DELAY_MS = 5_000
 _DISORDER_MS = 2_500
 """How far an event may be behind the newest of its file: files may also be read in another order."""
 _FILE_MS = 1_000
+_MS = 1_000
+_LATE_MS = 20_000, 60_000
+"""How far late events are behind their file's own second: late, however few batches the files come in."""
+_TIMELY_FILES = 10
+"""So many files come before one with late events: in a first batch none is late."""
+_AHEAD_MS = 50 * 365 * 86_400_000
 _START_MS = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1000)
 _TAGS = np.array(["a", "b", "c", None], dtype=object)
 
@@ -66,7 +72,7 @@ class Events:
     """In a file, over all producers."""
     producers: int = 3
     late: float = 0.0
-    """The share of rows that are far behind."""
+    """The share of rows that are far behind, in all files but the first."""
     unusable: float = 0.0
     """The share of rows without a time, or with one years ahead."""
     _random: np.random.Generator = field(init=False)
@@ -109,16 +115,17 @@ class Events:
     def _times(self) -> pa.Array:
         """Return times of the file's own second, some of them behind, some exactly where windows end."""
         random, rows = self._random, self.rows
-        begin = (_START_MS + self._file * _FILE_MS) * 1000
-        times = begin + random.integers(0, _FILE_MS * 1000, rows)
+        begin = _begin_us(self._file)
+        times = begin + random.integers(0, _FILE_MS * _MS, rows)
         behind = random.random(rows) < 0.3
-        times[behind] -= random.integers(0, _DISORDER_MS * 1000, int(behind.sum()))
+        times[behind] -= random.integers(0, _DISORDER_MS * _MS, int(behind.sum()))
         whole = random.random(rows) < 0.15
         times[whole] = times[whole] // 1_000_000 * 1_000_000
-        late = random.random(rows) < self.late
-        times[late] -= random.integers(10_000_000, 60_000_000, int(late.sum()))
+        late = random.random(rows) < (self.late if self._file >= _TIMELY_FILES else 0.0)
+        least, most = (_MS * behind for behind in _LATE_MS)
+        times[late] = begin - random.integers(least, most, int(late.sum()))
         unusable = random.random(rows) < self.unusable
-        times[unusable] += 50 * 365 * 86_400 * 1_000_000
+        times[unusable] += _AHEAD_MS * _MS
         no_time = unusable & (random.random(rows) < 0.5)
         return pa.array(times, pa.timestamp("us", "UTC"), mask=no_time)
 
@@ -126,6 +133,15 @@ class Events:
 def _cents(values: Numbers) -> pa.Array:
     """Return whole cents as amounts."""
     return pa.array([f"{value / 100:.2f}" for value in values.tolist()]).cast(pa.decimal128(12, 2))
+
+
+def _begin_us(file: int) -> int:
+    return (_START_MS + file * _FILE_MS) * _MS
+
+
+def own_second(path: Path) -> int:
+    """Return where the second begins that a file's events are of, in microseconds."""
+    return _begin_us(int(path.stem.rpartition("-")[2]))
 
 
 def write(folder: Path, number: int, rows: pa.Table) -> Path:
@@ -173,6 +189,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=float, default=0.1)
     parser.add_argument("--rows", type=int, default=60)
+    parser.add_argument("--late", type=float, default=0.0)
+    parser.add_argument("--unusable", type=float, default=0.0)
     given = parser.parse_args()
     stopped = threading.Event()
 
@@ -180,7 +198,8 @@ def main() -> None:
         stopped.set()
 
     signal.signal(signal.SIGTERM, stop)
-    events, number = Events(seed=given.seed, rows=given.rows), 0
+    events = Events(seed=given.seed, rows=given.rows, late=given.late, unusable=given.unusable)
+    number = 0
     while not stopped.is_set():
         if number < wanted(given.folder):
             write_files(given.folder, events, 1, first=number)

@@ -32,7 +32,9 @@ def run(
     faultpoints.arm(fault)
     try:
         with planted(PROMPT), planted(mutant or PROMPT):
-            engine.run(out=site.out, checkpoint=site.place, flush=flush, keep=False, sinks=sinks)
+            engine.run(
+                out=site.out, checkpoint=site.place, late=site.late, flush=flush, keep=False, sinks=sinks
+            )
     finally:
         faultpoints.arm(None)
     return engine.clock("events")

@@ -127,9 +127,6 @@ def _prompt() -> list[Undo]:
     return [
         _set("weft.sinks.parquet", "_BUFFERED_SECONDS", 0.0),
         _set("weft.runtime.checkpoint", "_SNAPSHOT_COMMITS", 8),
-        # On a URI the lock of a dead engine is free after seconds, not a minute.
-        _set("weft.storage.lock", "RENEWED_SECONDS", 0.5),
-        _set("weft.storage.lock", "_STALE_SECONDS", 3.0),
     ]
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tests.faults.events import BASE, BLOCK
+from tests.faults.events import BASE, BLOCK, own_second
 from tests.faults.workload import AGGREGATES, PREDICATES, Asked
 
 Key = tuple[Any, ...]
@@ -29,6 +29,10 @@ Value = tuple[Any, ...]
 Reader = Callable[[Asked], list[tuple[Key, Value]]]
 """Returns the rows that are there for a query, every one of them."""
 
+_BEHIND_US = 10_000_000
+"""An event so far behind its file's own second is late: all others are within the delay."""
+_AHEAD_US = 365 * 86_400_000_000
+"""A time so far ahead of its file's own second cannot be used."""
 _RELATIVE = 1e-9
 _SHOWN = 3
 
@@ -52,13 +56,13 @@ class Verdict:
     """How results differ from what they must be."""
 
     lost: int = 0
-    """Events that were not counted."""
+    """Events that were not counted; late or unusable ones that were not kept."""
     twice: int = 0
-    """Events that were counted more than once."""
+    """Events that were counted, or kept, more than once."""
     missing: int = 0
     """Results that are not there."""
     extra: int = 0
-    """Results that must not be there."""
+    """Results that must not be there; events kept as late or unusable that are not."""
     repeated: int = 0
     """Results that are there again."""
     wrong: int = 0
@@ -92,13 +96,33 @@ class Verdict:
         return "\n  ".join([counts, *self.examples])
 
 
-def read_events(folder: Path) -> pa.Table:
-    """Return all events, in no particular order."""
-    return pa.concat_tables(pq.read_table(path) for path in sorted(folder.glob("events-*.parquet")))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sorted:
+    """Events by what must become of them, each in no particular order."""
+
+    good: pa.Table
+    late: pa.Table
+    unusable: pa.Table
+    """Without a time, or with one years ahead."""
+
+
+def read_events(paths: Iterable[Path]) -> Sorted:
+    """Return the events of some files; a file's name tells which second they are of."""
+    files = [(own_second(path), pq.read_table(path)) for path in paths]
+    rows = pa.concat_tables(table for _, table in files)
+    begins = np.repeat([begin for begin, _ in files], [table.num_rows for _, table in files])
+    times = np.asarray(pc.fill_null(rows["time"].cast(pa.int64()), np.iinfo(np.int64).max))
+    unusable = times > begins + _AHEAD_US
+    late = times < begins - _BEHIND_US
+    return Sorted(
+        good=rows.filter(pa.array(~late & ~unusable)),
+        late=rows.filter(pa.array(late)),
+        unusable=rows.filter(pa.array(unusable)),
+    )
 
 
 def expected(query: Asked, events: pa.Table) -> dict[Key, Value]:
-    """Return a query's results over all events, by window and group."""
+    """Return a query's results over all good events, by window and group."""
     rows = events.filter(pc.fill_null(PREDICATES[query.where](events), False))
     times = np.asarray(rows["time"].cast(pa.int64()))
     range_us, slide_us = query.range_ms * 1000, query.slide_ms * 1000

@@ -3,29 +3,37 @@
 import json
 import re
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from tests.faults import oracle
+from tests.faults import aside, oracle
 from tests.faults.events import DELAY_MS
-from tests.faults.oracle import Span, Verdict
+from tests.faults.oracle import Sorted, Span, Verdict
 from tests.faults.tables import tables_of
-from tests.faults.workload import STANDING, Asked, write_workload
+from tests.faults.workload import STANDING, STREAM, Asked, write_workload
 from weft.errors import DamagedFile
 from weft.storage.container import unpack
 
 _COMMIT = re.compile(r"\d{9}")
 _LAST_FILES = 4
+_LOOKS = 20
+"""How often is looked again where an engine has just removed what was listed."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A workload, its input, its checkpoint and its results, in one folder."""
+    """A workload, its input, its checkpoint and its results, in one folder.
+
+    What is told of an engine may be asked for while it runs.
+    """
 
     root: Path
     input: Path
@@ -73,12 +81,22 @@ class Site:
         """Where results go."""
         return self.root / "out"
 
+    @property
+    def late(self) -> Path:
+        """Where late rows go."""
+        return self.root / "late"
+
+    @property
+    def quarantine(self) -> Path:
+        """Where rows go that cannot be used."""
+        return self.checkpoint / "quarantine"
+
     def copied(self, root: Path) -> "Site":
         """Return another site that is like this one was when it was copied; both read the same input.
 
         A database is not copied.
         """
-        for name in ("checkpoint", "out"):
+        for name in ("checkpoint", "out", "late"):
             if (self.root / name).exists():
                 shutil.copytree(self.root / name, root / name)
         root.mkdir(parents=True, exist_ok=True)
@@ -90,15 +108,13 @@ class Site:
         found = [path for path in self.checkpoint.glob("*/commits/*") if _COMMIT.fullmatch(path.name)]
         return sorted(found, key=lambda path: path.name)
 
-    def newest_commit(self) -> int:
-        """Return the number of the last commit, or −1."""
-        commits = self.commits()
-        return int(commits[-1].name) if commits else -1
-
     def newest_batch(self) -> int:
         """Return the last of Spark's batches that is committed, or −1; other commits only change queries."""
+        return _steady(self._newest_batch)
+
+    def _newest_batch(self) -> int:
         for path in reversed(self.commits()):
-            with suppress(FileNotFoundError, DamagedFile):
+            with suppress(DamagedFile):
                 return int(json.loads(bytes(unpack(path.read_bytes(), name=path.name)["commit"]))["batch"])
         return -1
 
@@ -114,28 +130,51 @@ class Site:
         Spark's notes of the batch: files that a killed engine had listed, but not read, come in a batch with
         others. The newest events are in the last.
         """
-        newest, read = self._listed(self.newest_batch()), set[str]()
-        for path in self.checkpoint.glob("*/spark/sources/0/*"):
-            if path.name[0] != ".":
-                entries = [json.loads(line) for line in path.read_text().splitlines()[1:]]
-                read |= {Path(one["path"]).name for one in entries if one["batchId"] <= newest}
-        last = sorted(read)[-_LAST_FILES:]
-        times = [pc.max(pq.read_table(self.input / name, columns=["time"])["time"]) for name in last]
-        return max((time.cast(pa.int64()).as_py() - DELAY_MS * 1000 for time in times), default=0)
+        return _steady(self._watermark)
 
-    def _listed(self, batch: int) -> int:
-        """Return the last list of files that a batch reads, or −1."""
-        (notes,) = [*self.checkpoint.glob(f"*/spark/offsets/{batch}")] or (None,)
-        return -1 if notes is None else int(json.loads(notes.read_text().splitlines()[-1])["logOffset"])
+    def _watermark(self) -> int:
+        batch = self._newest_batch()
+        if batch < 0:
+            return 0
+        notes = (self.checkpoint / STREAM / f"spark/offsets/{batch}").read_text()
+        last = self._last_files(int(json.loads(notes.splitlines()[-1])["logOffset"]))
+        newest = pc.max(oracle.read_events(self.input / name for name in last).good["time"])
+        return int(newest.cast(pa.int64()).as_py()) - DELAY_MS * 1000
+
+    def _last_files(self, newest: int) -> list[str]:
+        """Return the last files up to one of Spark's lists; every tenth has all files before it, too."""
+        lists, found = self.checkpoint / STREAM / "spark/sources/0", set[str]()
+        for number in range(newest, -1, -1):
+            compact = lists / f"{number}.compact"
+            text = (compact if compact.exists() else lists / str(number)).read_text()
+            found |= {Path(json.loads(line)["path"]).name for line in text.splitlines()[1:]}
+            if len(found) >= _LAST_FILES:
+                break
+        return sorted(found)[-_LAST_FILES:]
+
+    def read(self) -> Sorted:
+        """Return all events so far."""
+        return oracle.read_events(sorted(self.input.glob("events-*.parquet")))
 
     def events(self) -> pa.Table:
-        """Return all events so far."""
-        return oracle.read_events(self.input)
+        """Return all events so far that count."""
+        return self.read().good
 
     def judged(self, spans: dict[str, tuple[Span, ...]] | None = None, *more: Asked) -> Verdict:
-        """Compare the results with what they must be, in files and in tables."""
-        queries, events = [*self.queries, *more], self.events()
-        verdict = oracle.judge(queries, events, self.out, spans)
+        """Compare the results with what they must be, in files and in tables, and the rows set aside."""
+        queries, read = [*self.queries, *more], self.read()
+        verdict = oracle.judge(queries, read.good, self.out, spans)
         if self.postgres is not None:
-            verdict.add(oracle.judge(queries, events, tables_of(self.postgres), spans))
+            verdict.add(oracle.judge(queries, read.good, tables_of(self.postgres), spans))
+        verdict.add(aside.judge("late", read.late, self.late))
+        verdict.add(aside.judge("quarantine", read.unusable, self.quarantine))
         return verdict
+
+
+def _steady(look: Callable[[], T]) -> T:
+    """Return what is seen; look again where an engine has just removed a file that was listed."""
+    for _ in range(_LOOKS):
+        with suppress(FileNotFoundError):
+            return look()
+        sleep(0.02)
+    return look()

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from tests.faults import damage
 from tests.faults.churn import Churn
-from tests.faults.damage import DAMAGES, Damaged, Outcome
+from tests.faults.damage import Damaged, Outcome
 from tests.faults.deck import KILLS, Deck
 from tests.faults.driver import EngineProcess, Producer
 from tests.faults.events import want
@@ -31,7 +31,7 @@ from tests.faults.mutants import MUTANTS, forget_spark_commit, shown
 from tests.faults.oracle import Verdict
 from tests.faults.same_rows import FEWEST_BATCHES, same_rows
 from tests.faults.site import Site
-from tests.faults.trial import FOLLOW, Life, finish, live
+from tests.faults.trial import FOLLOW, Life, finish, keeping_late, live
 from tests.postgres.server import running_server
 from weft.faultpoints import What
 
@@ -62,6 +62,8 @@ class Soak:
     verdict: Verdict = field(default_factory=Verdict)
     damaged: list[Damaged] = field(default_factory=list)
     caught: dict[str, bool] = field(default_factory=dict)
+    set_aside: int = 0
+    """How many events were late or unusable."""
     requests: int = 0
     refused: list[str] = field(default_factory=list)
     cut_into: int = 0
@@ -129,7 +131,7 @@ def soak(
 def _clean_start(untouched: Site, root: Path) -> float:
     """Return how long an engine takes to its first batch over a site without commits."""
     copy = untouched.copied(root)
-    with EngineProcess(copy, *FOLLOW) as engine:
+    with EngineProcess(copy, *FOLLOW, *keeping_late(copy)) as engine:
         seconds = engine.await_batch(seconds=300)
         if seconds is None:
             raise SystemExit(f"an engine does not start:\n{engine.said}")
@@ -140,10 +142,12 @@ def _clean_start(untouched: Site, root: Path) -> float:
 def _kill(found: Soak, site: Site, deck: Deck, chance: random.Random, guests: Churn | None) -> None:
     """Have one more engine live and end."""
     end = deck.draw()
-    if guests is not None:
+    if guests is None:
+        life = live(site, end)
+    else:
         for _ in range(chance.randint(1, 4)):
             guests.step()
-    life = live(site, end)
+        life = live(site, end, meanwhile=guests.step)
     found.lives.append(life)
     found.kills += life.killed
     if life.problem:
@@ -178,13 +182,13 @@ def _look(found: Soak, site: Site, guests: Churn | None) -> None:
 
 
 def _damage(found: Soak, site: Site, root: Path, chance: random.Random, progress: Progress) -> None:
-    cases = [(path, how) for path in damage.chosen(site, chance) for how in DAMAGES]
+    cases = damage.cases(site, chance)
     cases = chance.sample(cases, min(len(cases), found.kills))  # A short run is short in all.
     task = progress.add_task("damaged files", total=len(cases))
     for number, (path, how) in enumerate(cases):
         copy = site.copied(root / f"damaged-{number}")
         file = str(path.relative_to(site.checkpoint))
-        DAMAGES[how](copy.checkpoint / file)
+        damage.do(how, copy.checkpoint / file)
         code, said = finish(copy)
         found.damaged.append(damage.outcome(file, how, refused=code == 1, said=said, verdict=copy.judged()))
         shutil.rmtree(copy.root)
@@ -193,6 +197,8 @@ def _damage(found: Soak, site: Site, root: Path, chance: random.Random, progress
 
 def _finish(found: Soak, site: Site, guests: Churn | None) -> None:
     code, said = finish(site)
+    read = site.read()
+    found.set_aside = read.late.num_rows + read.unusable.num_rows
     if code != 0:
         found.problems.append(f"the last run ended with {code}\n{said[-2000:]}")
     if guests is None:
@@ -201,6 +207,7 @@ def _finish(found: Soak, site: Site, guests: Churn | None) -> None:
     guests.take_answers(flushed=True)
     asked, spans = guests.promised()
     found.requests, found.refused = guests.asked, guests.refused
+    found.problems += guests.problems
     if guests.waiting:
         found.problems.append(f"{guests.waiting} requests were never answered")
     found.verdict = site.judged(spans, *asked)
@@ -231,6 +238,7 @@ def report(found: Soak) -> Table:
         "points they came at": f"{len(found.killed_at)} of {len(found.points)}, and any time",
         "recoveries": len(found.recoveries),
         "batches offered again": found.replays,
+        "late or unusable events": found.set_aside,
         "requests": f"{found.requests}, refused {len(found.refused)}",
         **{f"  {name}": count for name, count in found.verdict.counts.items()},
         "looks at results meanwhile": found.looks,
@@ -262,6 +270,7 @@ def figures(found: Soak, *, seed: int) -> dict[str, Any]:
         "killed_any_time": dict(Counter(map(str, victims))),
         "errors_at": dict(Counter(fault.point for fault in faults if fault.what is What.ERROR)),
         "replays": found.replays,
+        "set_aside": found.set_aside,
         "requests": found.requests,
         "refused": found.refused,
         **found.verdict.counts,

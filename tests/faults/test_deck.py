@@ -1,14 +1,15 @@
-"""Every point of the protocol gets its turn."""
+"""Every point of the protocol gets its turn, and what is done meanwhile is not lost sight of."""
 
 import json
 import random
+import threading
 from collections import Counter
 
 import pytest
 
 from tests.faults.deck import KILLS, Deck
 from tests.faults.soak import Soak, figures, note_missed, report
-from tests.faults.trial import End, Life
+from tests.faults.trial import End, Life, again_and_again
 from weft.faultpoints import POINTS
 
 
@@ -93,3 +94,26 @@ def test_the_figures_can_be_told_and_kept_after_any_number_of_kills() -> None:
         assert sum(kept["killed_at"].values()) == kept["kills"] == len(ends)
         assert set(kept["killed_at"]) == set(POINTS)
         assert report(found).row_count > 0
+
+
+def test_what_is_done_meanwhile_is_done_until_the_end_and_its_error_is_told() -> None:
+    often, failed = threading.Event(), threading.Event()
+    times: list[int] = []
+
+    def count() -> None:
+        times.append(len(times))
+        if len(times) == 3:
+            often.set()
+
+    with again_and_again(count) as problems:
+        assert often.wait(30)
+    assert not problems
+
+    def fail() -> None:
+        failed.set()
+        raise ValueError("not this one")
+
+    with again_and_again(fail) as problems:
+        assert failed.wait(30)
+    (problem,) = problems
+    assert "not this one" in problem

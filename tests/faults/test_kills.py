@@ -16,6 +16,8 @@ ENDS = (
     End(fault=Fault(point="spark.returning", nth=3, what=What.KILL_JVM)),
     End(victim=Victim.ASKED, after_seconds=0.2),
 )
+BEFORE_EACH = 3
+"""How many requests are left before each life; others come in it."""
 
 
 @pytest.mark.timeout(1200)
@@ -24,16 +26,19 @@ def test_kills_at_points_and_at_any_time_lose_and_repeat_nothing(tmp_path: Path)
     guests = Churn(site, seed=31)
     with Producer(site, seed=31):
         for end in ENDS:
-            for _ in range(3):
+            for _ in range(BEFORE_EACH):
                 guests.step()
-            life = live(site, end)
+            life = live(site, end, meanwhile=guests.step)
             assert not life.problem, f"{end}: {life.problem}"
             assert life.reached or end.fault is None, f"{end} did not come"
+    assert guests.asked > BEFORE_EACH * len(ENDS), "no request came to a stream that ran"
     code, said = finish(site)
     assert code == 0, said
     guests.take_answers(flushed=True)
-    assert (guests.waiting, guests.refused) == (0, [])
+    assert (guests.waiting, guests.refused, guests.problems) == (0, [], [])
     asked, spans = guests.promised()
     assert asked
+    assert site.read().late.num_rows > 0
+    assert site.read().unusable.num_rows > 0
     verdict = site.judged(spans, *asked)
     assert verdict.exact, verdict

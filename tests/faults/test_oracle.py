@@ -9,8 +9,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from tests.faults import damage
+from tests.faults.churn import Churn
+from tests.faults.damage import Outcome
 from tests.faults.events import DELAY_MS, Events, write_files
-from tests.faults.oracle import Span, expected, judge
+from tests.faults.oracle import Span, Verdict, expected, judge
 from tests.faults.site import Site
 from tests.faults.workload import STANDING, Asked
 from weft.storage.container import pack
@@ -42,6 +45,26 @@ def site(tmp_path: Path) -> Site:
     write_files(made.input, Events(seed=3), 12)
     for query in made.queries:
         write(made.out, query, results(query, made.events()))
+    return made
+
+
+def set_aside(folder: Path, rows: pa.Table) -> None:
+    """Keep rows as an engine would, in place of those that are there."""
+    place = folder / "origin=1/stream=events/batch=000000003"
+    place.mkdir(parents=True, exist_ok=True)
+    texts = [json.dumps({name: row[name] for name in ("producer", "seq")}) for row in rows.to_pylist()]
+    pq.write_table(pa.table({"row": pa.array(texts, pa.string())}), place / "part-0.parquet")
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Site:
+    """Return a site with late and unusable events, all of them where they belong."""
+    made = Site.made(tmp_path / "mixed")
+    write_files(made.input, Events(seed=4, late=0.05, unusable=0.05), 24)
+    for query in made.queries:
+        write(made.out, query, results(query, made.events()))
+    set_aside(made.late, made.read().late)
+    set_aside(made.quarantine, made.read().unusable)
     return made
 
 
@@ -201,3 +224,113 @@ def test_the_watermark_goes_by_the_lists_that_batches_read(site: Site) -> None:
         (stream / f"commits/{batch:09d}").write_bytes(pack({"commit": json.dumps({"batch": batch}).encode()}))
         times = [pq.read_table(site.input / name)["time"].cast("int64") for name in files[:newest]]
         assert site.watermark() == max(pc.max(some).as_py() for some in times) - DELAY_MS * 1000
+
+
+def test_the_watermark_leaves_out_unusable_events_and_lists_that_were_folded(mixed: Site) -> None:
+    stream = mixed.checkpoint / "events"
+    for folder in ("commits", "spark/offsets", "spark/sources/0"):
+        (stream / folder).mkdir(parents=True)
+    files = sorted(path.name for path in mixed.input.glob("events-*"))
+    lists = [json.dumps({"path": f"file:///{name}", "batchId": number}) for number, name in enumerate(files)]
+    (stream / "spark/sources/0/23.compact").write_text("\n".join(["v1", *lists]))
+    (stream / "spark/offsets/7").write_text('v1\n{}\n{"logOffset":23}')
+    (stream / "commits/000000009").write_bytes(pack({"commit": b'{"batch": 7}'}))
+    assert mixed.watermark() == pc.max(mixed.events()["time"].cast("int64")).as_py() - DELAY_MS * 1000
+
+
+def test_late_and_unusable_events_are_told_by_their_files(mixed: Site) -> None:
+    read = mixed.read()
+    assert read.late.num_rows > 20
+    assert read.unusable["time"].null_count > 10
+    assert read.unusable.num_rows > read.unusable["time"].null_count + 10
+    assert read.good.num_rows + read.late.num_rows + read.unusable.num_rows == 24 * 60
+    verdict = mixed.judged()
+    assert verdict.exact, verdict
+
+
+def test_late_events_are_late_however_files_are_cut_into_batches() -> None:
+    events, begin, newest = Events(seed=6, late=0.2), 0, [0] * 8
+    for number in range(60):
+        times = sorted(events.next_file()["time"].cast(pa.int64()).to_pylist())
+        begin = begin or times[-1] // 1_000_000
+        late = [time for time in times if time < (begin + number - 10) * 1_000_000]
+        assert bool(late) == (number >= 10)
+        # Though the seven files before it were in the same batch.
+        assert all(time < newest[-8] - DELAY_MS * 1000 for time in late)
+        newest.append(times[-1])
+
+
+def test_a_lost_late_event_is_seen(mixed: Site) -> None:
+    set_aside(mixed.late, mixed.read().late.slice(1))
+    verdict = mixed.judged()
+    assert verdict.counts == Verdict(lost=1).counts
+    assert verdict.sound
+
+
+def test_an_unusable_event_that_is_kept_twice_is_seen(mixed: Site) -> None:
+    rows = mixed.read().unusable
+    set_aside(mixed.quarantine, pa.concat_tables([rows, rows.slice(2, 1)]))
+    verdict = mixed.judged()
+    assert verdict.counts == Verdict(twice=1).counts
+    assert not verdict.sound
+
+
+def test_a_good_event_in_quarantine_is_seen(mixed: Site) -> None:
+    read = mixed.read()
+    set_aside(mixed.quarantine, pa.concat_tables([read.unusable, read.good.slice(5, 1)]))
+    assert mixed.judged().counts == Verdict(extra=1).counts
+
+
+def test_what_spark_has_not_finished_is_not_taken_for_kept(mixed: Site) -> None:
+    set_aside(mixed.late / "origin=1/stream=events/batch=000000004/_temporary", mixed.read().late)
+    assert mixed.judged().exact
+
+
+def test_a_late_event_that_counts_is_seen(mixed: Site) -> None:
+    read = mixed.read()
+    write(mixed.out, AUDIT, results(AUDIT, pa.concat_tables([read.good, read.late.slice(0, 1)])))
+    verdict = mixed.judged()
+    assert verdict.wrong + verdict.extra > 0
+
+
+@pytest.mark.parametrize(
+    ("file", "said", "outcome"),
+    [
+        ("events/commits/000000007", "/a/events/commits/000000007 is damaged", Outcome.REFUSED),
+        ("events/commits/000000007", "commit 000000007 is missing", Outcome.REFUSED),
+        ("events/commits/000000007", "Traceback …\n…/events/commits/000000007", Outcome.BAD),
+        ("events/commits/000000007", "a file is damaged", Outcome.BAD),
+        ("id", "the file did not fit in /idle", Outcome.BAD),
+        ("id", "checkpoint/id is damaged", Outcome.REFUSED),
+        ("events/delivered/parquet", "a note of sink parquet is damaged", Outcome.BAD),
+        (
+            "events/spark/offsets/12",
+            "notes in /a/checkpoint/events/spark are not those of then",
+            Outcome.REFUSED,
+        ),
+        ("events/spark/offsets/12", "org.apache.spark.SparkException: 12", Outcome.BAD),
+    ],
+)
+def test_only_a_refusal_that_names_what_is_damaged_is_one(file: str, said: str, outcome: Outcome) -> None:
+    found = damage.outcome(file, "cut", refused=True, said=said, verdict=Verdict())
+    assert found.outcome is outcome
+    # Rows that are right are what counts, if the engine goes on.
+    going_on = damage.outcome(file, "cut", refused=False, said=said, verdict=Verdict())
+    assert going_on.outcome is Outcome.RECOVERED
+
+
+def test_a_first_window_that_is_put_off_is_seen(site: Site) -> None:
+    guests = Churn(site, seed=1)
+    guests.step()
+    (guest,) = guests.guests.values()
+    assert guest.request is not None
+    latest = (DELAY_MS + guest.asked.slide_ms) * 1000
+    for start, problems in ((latest, 0), (latest + 1, 1)):
+        answer = {"ok": True, "said": "added", "found": {"query": {"first_window": [start, start + 1]}}}
+        answers = site.checkpoint / "answers"
+        answers.mkdir(exist_ok=True)
+        (answers / f"{guest.request.id}.json").write_text(json.dumps(answer))
+        asked = guest.request
+        guests.take_answers()
+        assert (guests.waiting, len(guests.problems)) == (0, problems)
+        guest.request = asked

@@ -1,7 +1,11 @@
 """One life of an engine after another over the same site, and what each came to."""
 
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from time import sleep
+from traceback import format_exc
 
 from tests.faults.driver import EngineProcess, Victim
 from tests.faults.events import want, wanted
@@ -14,7 +18,9 @@ _START_SECONDS = 300.0
 _PATIENCE_SECONDS = 60.0
 """How long an engine whose Java is gone, or that was asked to stop, may take to end."""
 _QUIET_SECONDS = 6.0
-"""How long after the last commit a point is given up."""
+"""How long after the last batch a point is given up."""
+_EVERY_SECONDS = 0.1
+"""How often is done what is to be done meanwhile."""
 _FILES = 14
 """How many files of events come in a life."""
 
@@ -48,18 +54,46 @@ class Life:
     """What should not have happened, in words."""
 
 
-def live(site: Site, end: End, *, mutant: str | None = None) -> Life:
-    """Start an engine, and end it as told."""
+def live(site: Site, end: End, *, meanwhile: Callable[[], None] = lambda: None) -> Life:
+    """Start an engine, and end it as told; from its first batch on, do something again and again."""
     want(site.input, wanted(site.input) + _FILES)
     fault = None if end.fault is None else str(end.fault)
-    with EngineProcess(site, *FOLLOW, fault=fault, mutant=mutant) as engine:
-        if end.fault is None:
-            return _ended_from_outside(engine, end)
-        return _ended_at_point(engine, end)
+    ended = _ended_from_outside if end.fault is None else _ended_at_point
+    with EngineProcess(site, *FOLLOW, *keeping_late(site), fault=fault) as engine:
+        seconds = engine.await_batch(seconds=_START_SECONDS)
+        with again_and_again(meanwhile) as problems:
+            life = ended(engine, end, seconds)
+    return replace(life, problem="\n".join(filter(None, (life.problem, *problems))))
 
 
-def _ended_from_outside(engine: EngineProcess, end: End) -> Life:
-    seconds = engine.await_batch(seconds=_START_SECONDS)
+def keeping_late(site: Site) -> tuple[str, str]:
+    """Return the options that have late rows kept."""
+    return "--late", str(site.late)
+
+
+@contextmanager
+def again_and_again(do: Callable[[], None]) -> Iterator[list[str]]:
+    """Do something in a thread as long as the block runs; what goes wrong is in the list when it is over."""
+    problems: list[str] = []
+    over = threading.Event()
+
+    def run() -> None:
+        try:
+            while not over.wait(_EVERY_SECONDS):
+                do()
+        except Exception:
+            problems.append(f"what is done meanwhile failed\n{format_exc()}")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield problems
+    finally:
+        over.set()
+        thread.join()
+
+
+def _ended_from_outside(engine: EngineProcess, end: End, seconds: float | None) -> Life:
     if seconds is None:
         return Life(end=end, killed=False, seconds=None, problem=f"no commit\n{engine.said[-2000:]}")
     sleep(end.after_seconds)
@@ -75,9 +109,8 @@ def _ended_from_outside(engine: EngineProcess, end: End) -> Life:
     return Life(end=end, killed=end.victim is not Victim.ASKED, seconds=seconds, problem=problem)
 
 
-def _ended_at_point(engine: EngineProcess, end: End) -> Life:
+def _ended_at_point(engine: EngineProcess, end: End, seconds: float | None) -> Life:
     assert end.fault is not None
-    seconds = engine.await_batch(seconds=_START_SECONDS)
     code = engine.await_quiet(_QUIET_SECONDS)
     reached = f"fault {end.fault}" in engine.said
     if code is None and reached and end.fault.what is What.KILL_JVM:
@@ -101,5 +134,6 @@ def finish(
     site: Site, *, mutant: str | None = None, flush: bool = True, seconds: float = 600.0
 ) -> tuple[int | None, str]:
     """Use up the input, close all windows unless told otherwise, and return exit code and output."""
-    with EngineProcess(site, *(("--flush",) if flush else ()), mutant=mutant) as engine:
+    options = (*keeping_late(site), *(("--flush",) if flush else ()))
+    with EngineProcess(site, *options, mutant=mutant) as engine:
         return engine.wait(seconds), engine.said

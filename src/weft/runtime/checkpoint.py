@@ -39,7 +39,7 @@ from weft.runtime.blocks import (
 from weft.runtime.clock import Clock, RowCounts
 from weft.runtime.delivered import Note, Notes
 from weft.runtime.fragments import Signatures
-from weft.runtime.position import position
+from weft.runtime.position import mend, position
 from weft.runtime.registry import Registry
 from weft.runtime.state import Block
 from weft.runtime.warm import Derivation
@@ -151,6 +151,12 @@ class Checkpoint:
         """Return what one of Spark's batches is made of; wait, if told, until its notes are on the disk."""
         return position(self.folder.folder("spark"), batch, settled=settled)
 
+    def mend_notes(self, committed: int) -> None:
+        """See that Spark can go on after the last batch that is committed; raise DamagedFile if it cannot."""
+        planned = mend(self.folder.folder("spark"), committed)
+        if 0 <= planned < committed:
+            raise self.replanned(planned + 1, committed)
+
     def recover(self) -> Recovered | None:
         """Return what was committed, or None if nothing was; raise DamagedFile if it cannot be told."""
         commits = self._commits.names()
@@ -184,8 +190,8 @@ class Checkpoint:
         """Return the error for a batch that has the number of one that was committed, and is another."""
         return DamagedFile(
             f"checkpoint {self.folder.uri}: batches up to {last} are committed, but Spark's notes in "
-            f"{self.spark_uri} are not those of then: it has made up a new batch {offered}, whose rows would "
-            "be lost; restore that folder as it was, or start a new checkpoint"
+            f"{self.spark_uri} are not those of then: it would make up a new batch {offered}, whose rows "
+            "would be lost; restore that folder as it was, or start a new checkpoint"
         )
 
     def _newest_snapshot(self) -> Recovered | None:

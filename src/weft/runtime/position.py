@@ -4,16 +4,86 @@ Spark gives a batch that it does again the number that it had, and Weft does not
 can be lost: with the machine's power, for Spark does not wait until they are on the disk, or with a copy that
 left them out. Then Spark makes up another batch of that number, whose rows would never be aggregated. So a
 commit waits for the notes of its batch, and remembers what the batch was made of.
+
+    spark/
+      metadata     a name, which nothing depends on
+      offsets/7    how far batch 7 reads: before it is given to Weft
+      commits/7    that Spark is done with it: after Weft has committed it
 """
 
 import json
+import logging
+import re
 from collections.abc import Iterator
 from hashlib import sha256
+from uuid import uuid4
 
+from weft.errors import DamagedFile
 from weft.storage import Folder
 
 _HEADER = 2
 """The first lines of a note: its version, and when and with which settings the batch was planned."""
+_VERSION = re.compile(rb"v\d+")
+_NONE = b"-"
+"""What stands for a source that has not been read."""
+_log = logging.getLogger("weft.runtime")
+
+
+def mend(spark: Folder, committed: int) -> int:
+    """Remove notes that a crash has cut off, where Spark makes them anew; return the last batch planned.
+
+    That is −1 if there is none. Raise DamagedFile if notes of a batch that is committed cannot be read.
+    """
+    offsets, commits = spark.folder("offsets"), spark.folder("commits")
+    planned, done = _newest(offsets), _newest(commits)
+    if planned > committed and not _is_whole(offsets, planned):
+        _remove(offsets, planned)
+        planned = _newest(offsets)
+    if planned >= 0 and not _is_whole(offsets, planned):
+        raise DamagedFile(
+            f"{offsets.uri}/{planned} is damaged: it is not as Spark writes it; restore {spark.uri} as it "
+            "was, or start a new checkpoint"
+        )
+    if done >= 0 and not _is_whole(commits, done):
+        _remove(commits, done)
+    if planned >= 0 and not _has_name(spark):
+        spark.write("metadata", json.dumps({"id": str(uuid4())}).encode(), replace=True)
+        spark.delete(".metadata.crc")
+        _log.warning("Spark's note metadata was damaged, and is written anew", extra={"folder": spark.uri})
+    for folder in (offsets, commits):
+        # The checksum of a note that is gone would have the next of its number be refused.
+        folder.delete(f".{_newest(folder) + 1}.crc")
+    return planned
+
+
+def _newest(folder: Folder) -> int:
+    return max((int(name) for name in folder.names() if name.isdecimal()), default=-1)
+
+
+def _is_whole(folder: Folder, number: int) -> bool:
+    """Say whether a note is a version and lines of JSON."""
+    try:
+        version, *lines = folder.read(str(number)).splitlines()
+        for line in lines:
+            if line != _NONE:
+                json.loads(line)
+    except (ValueError, DamagedFile):
+        return False
+    return bool(lines) and _VERSION.fullmatch(version) is not None
+
+
+def _remove(folder: Folder, number: int) -> None:
+    folder.delete(str(number))
+    folder.delete(f".{number}.crc")
+    fields = {"folder": folder.uri, "batch": number}
+    _log.warning("one of Spark's notes was cut off, and is removed for Spark to write it again", extra=fields)
+
+
+def _has_name(spark: Folder) -> bool:
+    try:
+        return "id" in json.loads(spark.read("metadata"))
+    except (FileNotFoundError, ValueError, TypeError, DamagedFile):
+        return False
 
 
 def position(spark: Folder, batch: int, *, settled: bool = False) -> str:

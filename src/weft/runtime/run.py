@@ -117,13 +117,12 @@ class Run:
 
     def _start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool) -> None:
         frame = self._declared.rows(name)
-        checkpoint = None
+        checkpoint, recovered = None, None
         if self._root is not None:
             checkpoint = Checkpoint(self._root.folder(folder_of(name)), held=self._guard)
-        recovered = None
-        if checkpoint is not None:
             checkpoint.tidy()
             recovered = checkpoint.recover()
+            checkpoint.mend_notes(-1 if recovered is None else recovered.last.batch)
         pipeline = self._pipeline(name)
         registry, watermark = Registry(), None
         if checkpoint is not None and recovered is not None:
