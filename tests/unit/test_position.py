@@ -1,4 +1,4 @@
-"""Spark's notes: what a crash has cut off is removed where Spark makes it anew, and refused where it cannot."""
+"""Spark's notes: what a crash cut off is removed where Spark makes it anew, and refused where it does not."""
 
 import json
 from pathlib import Path
