@@ -144,13 +144,18 @@ def own_second(path: Path) -> int:
     return _begin_us(int(path.stem.rpartition("-")[2]))
 
 
+def path_of(folder: Path, number: int) -> Path:
+    """Return where a file of events is."""
+    return folder / f"events-{number:06d}.parquet"
+
+
 def write(folder: Path, number: int, rows: pa.Table) -> Path:
     """Write a file of events whole: it is there with all its rows, or not at all."""
-    path = folder / f"events-{number:06d}.parquet"
+    path = path_of(folder, number)
     unfinished = folder / f".{path.name}"
     pq.write_table(rows, unfinished)
     # Spark reads files in order of their times: no two have the same.
-    before = folder / f"events-{number - 1:06d}.parquet"
+    before = path_of(folder, number - 1)
     moment = max(time.time_ns(), before.stat().st_mtime_ns + 2_000_000 if before.exists() else 0)
     os.utime(unfinished, ns=(moment, moment))
     unfinished.rename(path)

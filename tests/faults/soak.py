@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from time import sleep
 from typing import Any
 
 from rich.console import Console
@@ -26,7 +27,7 @@ from tests.faults.churn import Churn
 from tests.faults.damage import Damaged, Outcome
 from tests.faults.deck import KILLS, Deck
 from tests.faults.driver import EngineProcess, Producer
-from tests.faults.events import want
+from tests.faults.events import path_of, want, wanted
 from tests.faults.mutants import MUTANTS, forget_spark_commit, shown
 from tests.faults.oracle import Verdict
 from tests.faults.same_rows import FEWEST_BATCHES, same_rows
@@ -43,6 +44,10 @@ _BATCHES_PER_KILL = 5
 """An input is cut into so many batches for each kill of the soak, to be compared with the same as one."""
 _KILLS_AMONG_BATCHES = 40
 """One kill among those batches for so many of the soak."""
+_CATCH_UP_SECONDS = 1_800.0
+"""How long the input may take that engines did not live to read."""
+_FILES_LEFT = 8
+"""How many files of events come after that, for engines on damaged copies to read."""
 _RATIO = 2.0
 """How much longer than a clean start a recovery may take."""
 
@@ -117,6 +122,7 @@ def soak(
                 _kill(found, site, deck, chance, guests)
                 progress.update(task, completed=found.kills)
             note_missed(found)
+            _catch_up(found, site)
         _damage(found, site, root, chance, progress)
         _finish(found, site, guests)
         _plant(found, root, progress)
@@ -179,6 +185,17 @@ def _look(found: Soak, site: Site, guests: Churn | None) -> None:
         verdict = site.judged(spans, *asked)
     if not verdict.sound:
         found.problems.append(f"after {len(found.lives)} lives: {verdict}")
+
+
+def _catch_up(found: Soak, site: Site) -> None:
+    """Use up the input, but for a few files: each engine on a damaged copy begins where this one ends."""
+    code, said = finish(site, flush=False, seconds=_CATCH_UP_SECONDS)
+    if code != 0:
+        found.problems.append(f"the run before files are damaged ended with {code}\n{said[-2000:]}")
+    count = wanted(site.input) + _FILES_LEFT
+    want(site.input, count)
+    while not path_of(site.input, count - 1).exists():
+        sleep(0.1)
 
 
 def _damage(found: Soak, site: Site, root: Path, chance: random.Random, progress: Progress) -> None:
