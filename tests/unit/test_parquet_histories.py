@@ -1,0 +1,80 @@
+"""Files of several checkpoints and streams in one folder: none is taken for another's."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.unit.test_sinks_parquet import Crash, FailingFolder, files, result, started, written
+
+from weft.sinks import ParquetSink, parquet
+from weft.storage import LocalFolder
+
+
+def counted(folder: Path, origin: str, after: int = -1, **queries: pa.Schema) -> ParquetSink:
+    """Return a sink of one history."""
+    sink = ParquetSink(LocalFolder(folder), queries=queries)
+    sink.resume(after, origin=origin)
+    return sink
+
+
+def give(sink: ParquetSink, query: str, commits: range, sign: int = 1) -> None:
+    for commit in commits:
+        sink.deliver(commit, {query: result(sign * commit)})
+        sink.flush()
+
+
+def test_files_of_another_checkpoint_are_never_taken_for_ones_own(tmp_path: Path) -> None:
+    """A query joins that the folder holds files of, from a checkpoint with more commits."""
+    give(counted(tmp_path, "one trades"), "spike", range(1, 700))
+    sink = counted(tmp_path, "two trades")
+    give(sink, "other", range(5))
+    sink = counted(tmp_path, "two trades", after=4)
+    give(sink, "spike", range(5, 100), sign=-1)
+    assert written(tmp_path, "spike") == list(range(-99, -4))
+    assert written(tmp_path, "other") == list(range(5))
+
+
+@pytest.mark.parametrize("after", [-1, 30])
+def test_a_name_that_becomes_another_streams_keeps_the_results_of_both(tmp_path: Path, after: int) -> None:
+    give(counted(tmp_path, "one a"), "q", range(1, 100))
+    sink = counted(tmp_path, "one b", after=after, q=result().schema)
+    give(sink, "q", range(after + 1, 60), sign=-1)
+    assert written(tmp_path, "q") == sorted([*range(1, 100), *(-n for n in range(after + 1, 60))])
+    # And so it stays for either.
+    give(counted(tmp_path, "one a", after=99, q=result().schema), "q", range(100, 102))
+    assert len(written(tmp_path, "q")) == 99 + 59 - after + 2
+
+
+def test_a_run_without_a_checkpoint_removes_what_others_left_of_its_queries(tmp_path: Path) -> None:
+    give(counted(tmp_path, "one trades"), "a", range(9))
+    give(counted(tmp_path, "one trades"), "b", range(9))
+    sink = started(tmp_path, a=result().schema)
+    give(sink, "a", range(2))
+    assert (written(tmp_path, "a"), len(written(tmp_path, "b"))) == ([0, 1], 9)
+
+
+def test_a_merge_that_was_cut_off_is_finished_though_its_query_rests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "_SMALL_FILES", 3)
+
+    def no_rename(path: Path, name: str) -> bool:
+        return name.startswith("_") and not any(path.glob("weft-*"))
+
+    sink = ParquetSink(FailingFolder(tmp_path, no_rename))
+    sink.resume(-1, origin="one trades")
+    with pytest.raises(Crash):
+        give(sink, "a", range(4))
+    assert (written(tmp_path, "a"), len(files(tmp_path / "a"))) == ([], 1)
+    sink = counted(tmp_path, "one trades", after=3)
+    assert (written(tmp_path, "a"), sink.found) == ([0, 1, 2, 3], 3)
+
+
+def test_a_merged_file_tells_that_there_is_more_than_the_checkpoint_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "_SMALL_FILES", 3)
+    give(counted(tmp_path, "one trades"), "a", range(6))
+    # The first four are one file, and begin before what an older copy knows of.
+    assert counted(tmp_path, "one trades", after=2).found == 3
+    assert counted(tmp_path, "one trades", after=5).found == 5
