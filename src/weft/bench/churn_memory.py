@@ -19,9 +19,8 @@ from weft.runtime.pipeline import BatchReport
 _ROWS_IN_BATCH = 400
 _SAMPLES = 50
 """How often memory is looked at, if there are as many batches."""
-_SETTLED = 0.6
-"""The part of a run in which windows fill, code is compiled, and caches (of 1,024 predicates) come to their
-bounds; growth is looked for after it."""
+_SETTLED = 0.4
+"""The part of a run in which windows fill and code is compiled; growth is looked for after it."""
 _SPREADS = 2.0
 _ARENA_MB = 1.0
 """How much Python takes from the system at a time: what it grows by less than that says nothing."""

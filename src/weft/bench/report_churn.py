@@ -50,8 +50,8 @@ def _show_memory(memory: "MemoryOverTime", console: Console) -> None:
         numbers = (one.mean, one.per_100_batches, one.growth, one.spread)
         table.add_row(name, *(f"{number:,.1f}" for number in numbers), "flat" if one.flat else "grows")
     table.caption = (
-        f"A line through {len(memory.settled)} samples, after windows and caches have filled. Flat: what "
-        "it grows by is within twice the spread of the samples around it, or is less than the megabyte that "
-        "Python takes from the system at a time."
+        f"A line through {len(memory.settled)} samples, after windows have filled. Flat: what it grows by is "
+        "within twice the spread of the samples around it, or is less than the megabyte that Python takes "
+        "from the system at a time."
     )
     console.print(table)
