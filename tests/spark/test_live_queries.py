@@ -353,21 +353,35 @@ def test_a_second_engine_is_refused(spark: SparkSession, feed: Feed, tmp_path: P
     assert ends(pq.read_table(tmp_path / "out" / "q")) == [5, 10]
 
 
-def test_a_name_is_not_taken_by_a_query_of_another_stream(
+def test_a_name_is_another_streams_once_sinks_have_all_results(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
     engine = weft.Engine(spark)
-    stream(engine, spark, feed((1, "a", 1.0, 1)))
+    stream(engine, spark, feed((1, "a", 1.0, 1), (12, "a", 1.0, 1)))
     engine.stream("others", spark.readStream.schema("time TIMESTAMP").parquet(str(feed.folder)), time="time")
     for name, source in (("q", "trades"), ("other", "others")):
         engine.add(f"SELECT count(*) AS n FROM {source} [RANGE '10 s']", name=name)
-    engine.start()
+    engine.start(out=tmp_path / "out", follow=True)
+    engine.process_available()
     engine.remove("q")
-    with pytest.raises(weft.EngineError, match='there was a query "q" of stream trades in this run'):
-        engine.add("SELECT count(*) AS n FROM others [RANGE '10 s']", name="q")
+    other = "SELECT count(*) AS n FROM others [RANGE '10 s' SLIDE '5 s']"
+    # Parquet files are written once a minute.
+    with pytest.raises(
+        weft.EngineError, match='results of a query "q" of stream trades are still on their way'
+    ):
+        engine.add(other, name="q")
     assert list(engine.queries) == ["other"]
-    engine.add("SELECT sum(vol) AS n FROM trades [RANGE '10 s']", name="q")
-    engine.stop()
+    engine.add("SELECT count(*) AS n FROM trades [RANGE '5 s']", name="q")
+    engine.remove("q")
+    assert engine._run is not None
+    assert engine._run.streams["trades"].ledger.drain(30)
+    engine.add(other, name="q")
+    assert len(engine._run._leaving) == 0
+    feed((21, "a", 1.0, 1))
+    engine.process_available()
+    engine.stop(flush=True)
+    # Both streams' results of that name are there.
+    assert sorted(ends(pq.read_table(tmp_path / "out" / "q"))) == [10, 25, 30]
 
 
 def test_a_query_that_was_removed_speaks_for_itself_alone(spark: SparkSession, feed: Feed) -> None:

@@ -1,5 +1,6 @@
 """The Parquet sink: results arrive once, in few files, however often they are delivered or a crash comes."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,13 +13,15 @@ from hypothesis import strategies as st
 from weft.sinks import ParquetSink, dataset, parquet
 from weft.storage import LocalFolder
 
+_HISTORY = re.compile("weft-[0-9a-f]{8}-[0-9a-f]{4}-")
+
 
 def result(*values: int) -> pa.Table:
     return pa.table({"window_end": pa.array(values, pa.timestamp("us", "UTC")), "x": pa.array(values)})
 
 
-def started(folder: Path, after: int = -1, **queries: pa.Schema) -> ParquetSink:
-    sink = ParquetSink(LocalFolder(folder), queries=queries)
+def started(folder: Path, after: int = -1, run: str = "a run", **queries: pa.Schema) -> ParquetSink:
+    sink = ParquetSink(LocalFolder(folder), queries=queries, run=run)
     sink.resume(after)
     return sink
 
@@ -30,7 +33,8 @@ def written(folder: Path, query: str) -> list[int]:
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+    """Return the names of all files, without the histories in them."""
+    return sorted(_HISTORY.sub("weft-", path.name) for path in folder.rglob("*") if path.is_file())
 
 
 def test_many_commits_are_one_file_for_each_query(tmp_path: Path) -> None:
@@ -107,7 +111,7 @@ def test_redelivery_leaves_no_duplicates(tmp_path: Path) -> None:
 
 def test_a_new_run_without_a_checkpoint_begins_afresh(tmp_path: Path) -> None:
     for run in range(2):
-        sink = started(tmp_path)
+        sink = started(tmp_path, run="")
         sink.deliver(0, {"a": result(run), "b": result(run)})
         sink.flush()
     assert (written(tmp_path, "a"), written(tmp_path, "b")) == ([1], [1])
@@ -179,8 +183,9 @@ def test_a_name_that_is_given_to_another_query_has_files_with_the_columns_of_eac
     sink.deliver(7, {"b": result(4)})
     sink.flush()
     assert files(tmp_path / "a") == ["weft-000000000-000000002.parquet", "weft-000000003-000000007.parquet"]
-    assert pq.read_table(tmp_path / "a" / files(tmp_path / "a")[0])["x"].to_pylist() == [1, 2]
-    assert pq.read_table(tmp_path / "a" / files(tmp_path / "a")[1])["y"].to_pylist() == [3.5]
+    first, second = sorted((tmp_path / "a").iterdir())
+    assert pq.read_table(first)["x"].to_pylist() == [1, 2]
+    assert pq.read_table(second)["y"].to_pylist() == [3.5]
 
 
 def test_what_a_query_gave_is_there_when_it_has_left_and_when_its_name_comes_back(tmp_path: Path) -> None:
@@ -195,7 +200,7 @@ def test_what_a_query_gave_is_there_when_it_has_left_and_when_its_name_comes_bac
     sink.expect_no_more("a")
     sink.flush()
     assert written(tmp_path, "a") == [0, 1, 2, 3]
-    # Nothing but the name is remembered of it.
+    # Nothing is remembered of it.
     assert sink._datasets == {}
     sink.deliver(4, {"b": result(4)})
     sink.flush()
@@ -240,7 +245,7 @@ def test_large_files_and_other_columns_are_not_merged(
         sink.flush()
     assert set(large) < set(files(tmp_path))
     assert len(files(tmp_path)) < 9
-    sizes = [pq.read_metadata(tmp_path / "a" / name).num_rows for name in files(tmp_path)]
+    sizes = [pq.read_metadata(path).num_rows for path in (tmp_path / "a").iterdir()]
     assert sum(sizes) == 30_006
 
 
@@ -292,7 +297,7 @@ def crashing_run(root: Path, *, crash_at: int, lag: int, origin: str) -> Iterato
         return steps == crash_at
 
     def run(noted: int) -> int:
-        sink = ParquetSink(FailingFolder(root, step), queries={"a": result(1).schema})
+        sink = ParquetSink(FailingFolder(root, step), queries={"a": result(1).schema}, run="a run")
         done = noted
         try:
             sink.resume(noted, origin=origin)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 
 from pyspark.sql import SparkSession
 
@@ -17,6 +17,8 @@ from weft.bench.workloads import paper_queries
 from weft.engine import Engine
 from weft.runtime.pipeline import BatchReport
 from weft.spark.session import local_session
+
+_LETTING_GO_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,9 @@ def heap_in_use(spark: SparkSession) -> float:
     """Return the JVM's live heap after a collection, in megabytes."""
     lang = spark._jvm.java.lang  # type: ignore[union-attr]
     runtime = lang.Runtime.getRuntime()
+    # What the first collection finds unused is let go of by Spark only then, buffers of 64 MB among it.
+    lang.System.gc()
+    sleep(_LETTING_GO_SECONDS)
     lang.System.gc()
     return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
 

@@ -84,6 +84,11 @@ class Ledger:
             raise checkpoint.replanned(batch, self.batch)
         return True
 
+    @property
+    def delivered(self) -> int:
+        """The last commit that all sinks have."""
+        return min((one.status.done for one in self.deliveries), default=self.number)
+
     def may_be_ahead(self) -> bool:
         """Say whether a commit that could not be written may be durable all the same."""
         try:
@@ -133,8 +138,7 @@ class Ledger:
         """Fold the commits so far; where that fails, they stay, and it is tried again after the next."""
         try:
             checkpoint.snapshot(commit, self.registry, _all_blocks(pipeline))
-            done = [delivery.status.done for delivery in self.deliveries]
-            checkpoint.prune(min(done, default=commit.number))
+            checkpoint.prune(self.delivered)
         except OSError as error:
             fields = {"commit": commit.number, "error": str(error)}
             _log.warning("a snapshot cannot be written, and is tried again", extra=fields)

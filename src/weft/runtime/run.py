@@ -16,6 +16,7 @@ from weft.query.logical import LogicalQuery
 from weft.runtime.aside import Aside, part_of
 from weft.runtime.checkpoint import Checkpoint, Recovered
 from weft.runtime.info import QueryInfo, stored_info
+from weft.runtime.leaving import Leaving
 from weft.runtime.ledger import Ledger, registered, restore
 from weft.runtime.live_stream import Live
 from weft.runtime.lives import LiveQuery
@@ -64,8 +65,7 @@ class Run:
         self._bind, self._tell, self._on_batch = bind, tell, on_batch
         self.streams: dict[str, Live] = {}
         self._known: dict[str, LogicalQuery] = {}
-        self._left: dict[str, str] = {}
-        """By the names of queries that were dropped their streams."""
+        self._leaving = Leaving()
         self.unbound: dict[str, QueryInfo] = {}
         """Queries that the checkpoint knows and that cannot be bound any more."""
         self.active = True
@@ -211,13 +211,8 @@ class Run:
 
     def add(self, query: LogicalQuery) -> LiveQuery | None:
         """Let a query join at the next batch boundary, or its stream start with it."""
-        live, other = self.streams.get(query.stream), self._left.get(query.name, query.stream)
-        if other != query.stream:
-            # Sinks know results by the query's name, and each stream's commits are counted by themselves.
-            raise EngineError(
-                f'there was a query "{query.name}" of stream {other} in this run; choose another name for '
-                f"one of stream {query.stream}"
-            )
+        self._leaving.check(query)
+        live = self.streams.get(query.stream)
         if live is None:
             return self._start_with(query)
         live.pipeline.try_out(query, live.loop.spark)
@@ -254,15 +249,17 @@ class Run:
             return
         if live.out is not None:
             live.out.expect_no_more(query.name)
-        self._left[query.name] = query.stream
+        self._known.pop(query.name, None)
+        self._leaving.note(query.name, query.stream, live.ledger)
 
     def forget(self, name: str) -> bool:
         """Let a query leave that cannot be bound; False if it is none."""
         known = self.unbound.get(name)
         if known is None:
             return False
-        self.streams[known.stream].loop.leave(name, None)
-        self._left[name] = known.stream
+        live = self.streams[known.stream]
+        live.loop.leave(name, None)
+        self._leaving.note(name, known.stream, live.ledger)
         del self.unbound[name]
         return True
 
@@ -373,7 +370,8 @@ class Run:
         if self._options.out is None:
             return None
         schemas = {name: result_schema(live.query) for name, live in pipeline.queries.items()}
-        return ParquetSink(open_folder(self._options.out, lambda: self._declared.session), queries=schemas)
+        folder = open_folder(self._options.out, lambda: self._declared.session)
+        return ParquetSink(folder, queries=schemas, run=f"{self.origin} {pipeline.stream.name}")
 
     def _observer(self, stream: str) -> Callable[[BatchReport], None]:
         def observe(report: BatchReport) -> None:

@@ -13,9 +13,9 @@ the second line; what is done again changes nothing.
 No reader that lists a folder can be given many files and then one at one blow. But whoever finds the same
 names before and after reading, and no hidden one, has read all rows, and each once.
 
-A history is a stream of a checkpoint, and names have it in front of the commits; those of a run without a
-checkpoint have none. What another checkpoint or run left is removed. What another stream of the same gave,
-when one of its queries had the name, stays.
+A history is a stream of a checkpoint, or else of a run, and names have it in front of the commits. What
+another checkpoint or run left is removed. What another stream of the same gave, when one of its queries had
+the name, stays.
 """
 
 import re
@@ -37,18 +37,19 @@ _LARGE_BYTES = 32 << 20
 class History:
     """What commits are counted in, as the names of files tell it."""
 
-    checkpoint: str = ""
-    stream: str = ""
+    owner: str
+    """The checkpoint, or the run."""
+    stream: str
 
     @classmethod
     def of(cls, origin: str) -> "History":
         """Return the history that an origin, as `Sink.resume` has it, stands for.
 
         >>> History.of("0123456789abcdef trades")
-        History(checkpoint='f3299829', stream='eccb')
+        History(owner='f3299829', stream='eccb')
         """
-        checkpoint, _, stream = origin.partition(" ")
-        return cls(_digest(checkpoint, 4), _digest(stream, 2)) if origin else cls()
+        owner, _, stream = origin.partition(" ")
+        return cls(_digest(owner, 4), _digest(stream, 2))
 
     def seen(self, first: int, last: int) -> str:
         """Return what a file with these commits is called."""
@@ -68,11 +69,11 @@ class History:
     def strange(self, names: Iterable[str]) -> list[str]:
         """Return the files among names that another checkpoint's engine, or another run, wrote."""
         found = [(name, _FILE.fullmatch(name)) for name in names]
-        return [name for name, match in found if match is not None and (match[1] or "") != self.checkpoint]
+        return [name for name, match in found if match is not None and match[1] != self.owner]
 
     @property
     def _before(self) -> str:
-        return f"weft-{self.checkpoint}-{self.stream}-" if self.checkpoint else "weft-"
+        return f"weft-{self.owner}-{self.stream}-"
 
 
 class Dataset:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Mapping
 from itertools import groupby
 from time import monotonic
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -27,10 +28,16 @@ class ParquetSink:
     """Write one Parquet dataset per query, in few files however many batches there were.
 
     `queries` are the columns of all queries of the stream: each has a dataset, if only one without rows.
+    `run` is what commits are counted in where no checkpoint does: the run's name, a space, and the stream's.
     """
 
     def __init__(
-        self, folder: Folder, *, queries: Mapping[str, pa.Schema] | None = None, name: str = "parquet"
+        self,
+        folder: Folder,
+        *,
+        queries: Mapping[str, pa.Schema] | None = None,
+        run: str = "",
+        name: str = "parquet",
     ) -> None:
         self.name = name
         self.done = -1
@@ -42,11 +49,10 @@ class ParquetSink:
         self._buffer: dict[str, list[tuple[int, pa.Table]]] = {}
         self._buffered_bytes = 0
         self._buffered_at = math.inf
-        self._first = self._last = self._after = self.found = -1
-        self._history = History()
+        self._first = self._last = self.found = -1
+        self._run = run or uuid4().hex
+        self._history = History.of(self._run)
         self._datasets: dict[str, Dataset] = {}
-        self._cleaned: set[str] = set()
-        """The queries whose folders hold nothing of other histories, or of commits that come again."""
 
     def expect(self, query: str, schema: pa.Schema) -> None:
         """Let a query have a dataset, even if it never gives a row."""
@@ -64,9 +70,9 @@ class ParquetSink:
         One that holds earlier commits too stays, and its later commits are not written again.
         """
         self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
-        self.done = self._first = self._last = self._after = after
-        self._history = History.of(origin)
-        self._datasets, self._cleaned = {}, set()
+        self.done = self._first = self._last = after
+        self._history = History.of(origin or self._run)
+        self._datasets = {}
         self.found = self._mend(after) if origin else after
         for query in self._queries:
             self._dataset(query)
@@ -138,10 +144,8 @@ class ParquetSink:
     def _dataset(self, query: str) -> Dataset:
         """Return a query's files, after those of commits that are delivered again were removed."""
         if query not in self._datasets:
-            after = self.done if query in self._cleaned else self._after
             folder = self._folder.folder(query)
-            self._datasets[query] = Dataset(folder, after=after, history=self._history)
-            self._cleaned.add(query)
+            self._datasets[query] = Dataset(folder, after=self.done, history=self._history)
         return self._datasets[query]
 
     def _merge(self) -> None:

@@ -48,6 +48,11 @@ def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, st
         "spark.sql.warehouse.dir": Path(_scratch().name, "warehouse").as_uri(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # What was done is kept for a user interface that is off: 1,000 jobs, stages and plans unless told.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "1000",
+        "spark.sql.ui.retainedExecutions": "50",
         # Spark keeps 100; code that falls out is compiled and warmed up again.
         "spark.sql.codegen.cache.maxEntries": "1000",
         # Noting the line of Python that made each column costs more than making it.
