@@ -1,5 +1,6 @@
 """One run of the bench of memory, in a process of its own: `python -m weft.bench.memory_run run '{…}'`."""
 
+import gc
 import json
 import resource
 import subprocess
@@ -18,7 +19,8 @@ from weft.engine import Engine
 from weft.runtime.pipeline import BatchReport
 from weft.spark.session import local_session
 
-_LETTING_GO_SECONDS = 0.1
+_COLLECTIONS = 5
+_LETTING_GO_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +103,17 @@ def _jvm(spark: SparkSession) -> tuple[float, float, float]:
 
 
 def heap_in_use(spark: SparkSession) -> float:
-    """Return the JVM's live heap after a collection, in megabytes."""
+    """Return the JVM's live heap in megabytes, after collections in both processes.
+
+    Python's garbage holds objects of Spark's. Threads of Spark let go of buffers, of 64 MB each, up to a
+    second after a collection has found them unused.
+    """
     lang = spark._jvm.java.lang  # type: ignore[union-attr]
     runtime = lang.Runtime.getRuntime()
-    # What the first collection finds unused is let go of by Spark only then, buffers of 64 MB among it.
-    lang.System.gc()
-    sleep(_LETTING_GO_SECONDS)
-    lang.System.gc()
+    gc.collect()
+    for _ in range(_COLLECTIONS):
+        lang.System.gc()
+        sleep(_LETTING_GO_SECONDS)
     return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
 
 

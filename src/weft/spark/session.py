@@ -17,9 +17,16 @@ DEFAULT_MEMORY = "2g"
 """Heap of the one process that is driver and executor at once."""
 
 
-def local_session(*, cores: int | None = None, memory: str | None = None, app: str = "weft") -> SparkSession:
+def local_session(
+    *,
+    cores: int | None = None,
+    memory: str | None = None,
+    app: str = "weft",
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
     """Return the session at work, or start one on this machine with `cores` threads and `memory` of heap.
 
+    `settings` are Spark's, and take the place of Weft's own.
     Where the user has told Spark where to run (spark-submit, MASTER, SPARK_MASTER, PYSPARK_SUBMIT_ARGS,
     spark-defaults.conf), that holds, and only what Weft's answers depend on is set.
     """
@@ -29,7 +36,8 @@ def local_session(*, cores: int | None = None, memory: str | None = None, app: s
     if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         # Begun in another thread, or by spark-submit: its settings are its owner's.
         return SparkSession.builder.appName(app).getOrCreate()
-    return _start(_settings(cores=cores, memory=memory, environ=os.environ), app)
+    own = _settings(cores=cores, memory=memory, environ=os.environ)
+    return _start({**own, **(settings or {})}, app)
 
 
 def _start(settings: Mapping[str, str], app: str) -> SparkSession:
@@ -53,6 +61,10 @@ def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, st
         "spark.ui.retainedStages": "50",
         "spark.ui.retainedTasks": "1000",
         "spark.sql.ui.retainedExecutions": "50",
+        # Files that a batch has read are not looked for again; Spark would remember up to 250 MB of them.
+        "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
+        # Each broadcast begins a thread with buffers of its own, until there are 128.
+        "spark.sql.broadcastExchange.maxThreadThreshold": "16",
         # Spark keeps 100; code that falls out is compiled and warmed up again.
         "spark.sql.codegen.cache.maxEntries": "1000",
         # Noting the line of Python that made each column costs more than making it.
