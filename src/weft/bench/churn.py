@@ -21,13 +21,6 @@ from weft.bench.runs import Input, engine_for
 from weft.bench.workloads import BenchQuery, Predicates
 from weft.spark.session import local_session
 
-_FEW_COMPILED = {"spark.sql.codegen.cache.maxEntries": "32"}
-"""Weft lets Spark keep 1,000 compiled stages, of about 60 KB each, and a batch here uses fewer than these.
-
-What is compiled for new plans then takes the place of old ones long before growth is looked for, and does not
-hide what else would grow.
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChurnResult:
@@ -140,7 +133,7 @@ def run_churn(
     """
     Predicates.REGULAR.check(queries)
     needs_matplotlib(plot)
-    spark = local_session(cores=cores, memory=memory, settings=_FEW_COMPILED)
+    spark = local_session(cores=cores, memory=memory)
     tables = make_market(spark, data, seed=seed)
     given = trades_input(spark, data, rows=rows, batches=batches, seed=seed, tables=tables)
     source = Workload(Predicates.REGULAR, collect(given), seed)

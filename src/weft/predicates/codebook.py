@@ -64,12 +64,15 @@ class Attribute:
 
 
 def attributes(formulas: Iterable[Formula]) -> dict[Expression, Attribute]:
-    """Gather the tests of all formulas by the expression that they test."""
+    """Gather the tests of all formulas by the expression that they test, in an order of the expressions' own.
+
+    Whoever comes or goes then does not put them in another.
+    """
     sets: dict[Expression, set[Values]] = {}
     for formula in formulas:
         for one in tests(formula):
             sets.setdefault(one.expression, set()).add(one.values)
-    return {expression: _attribute(expression, found) for expression, found in sets.items()}
+    return {expression: _attribute(expression, sets[expression]) for expression in sorted(sets, key=str)}
 
 
 def _attribute(expression: Expression, sets: Iterable[Values]) -> Attribute:

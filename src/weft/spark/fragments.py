@@ -10,6 +10,10 @@ one fragment, and its predicate is evaluated as it stands.
 Fragments of all relations are numbered in one row, from 1. 0 stands for good rows that are in no fragment of
 the first relation, and negative numbers for rows that are late or set aside, so that all rows can be counted
 in one copy.
+
+Numbers are part of the code that Spark generates (see weft.spark.constants). So that queries can come and go
+without new code, those that depend on how many constants and fragments there are leave room for more: they
+change only when the next power of two is reached.
 """
 
 import json
@@ -38,6 +42,7 @@ NOBODYS = 0
 """The fragment number of good rows that the first relation has no use for."""
 UNWANTED = -100
 """The fragment number of a copy that another relation has no use for."""
+_LEAST_ROOM = 64
 Place = tuple[tuple[Join, ...], Expression]
 """An expression, and the tables that are joined where it is evaluated."""
 
@@ -55,6 +60,12 @@ class Numbered:
     def end(self) -> int:
         """The number after the last."""
         return self.first + len(self.signatures)
+
+    @property
+    def bound(self) -> int:
+        """The first number that may be another relation's."""
+        several = len(self.signatures)
+        return self.first + (_room(several) if several > 1 else several)
 
 
 class FragmentCoder:
@@ -79,7 +90,7 @@ class FragmentCoder:
     @property
     def counting_end(self) -> int:
         """The fragment numbers below it are those of the first copy of each row."""
-        return self.numbered[0].end if self._relations and self._first_is_shared else NOBODYS + 1
+        return self.numbered[0].bound if self._relations and self._first_is_shared else NOBODYS + 1
 
     def positions(self) -> list[Column]:
         """Return where each attribute's value stands, to be selected beside the row's columns."""
@@ -134,7 +145,7 @@ class FragmentCoder:
                 book.signatures if book is not None and relation.shared else np.eye(several, dtype=bool)
             )
             found.append(Numbered(first, relation.predicates, signatures))
-            first = found[-1].end
+            first = found[-1].bound
         return tuple(found)
 
     def _fragment(self, index: int, taken: Column | None) -> Column:
@@ -170,8 +181,9 @@ class FragmentCoder:
         for table, columns in by_table.items():
             name = f"__weft_cell{index}_{table}"
             self._joins.derive(table, name, partial(_table_part, columns))
-            without_partner = sum(int(share[-1]) for _, _, share in columns)
-            parts.append(F.nvl(F.col(name), F.lit(without_partner)))
+            without_partner = np.array([sum(int(share[-1]) for _, _, share in columns)])
+            found = F.col(name)
+            parts.append(F.nvl(found, lookup(without_partner, F.when(found.isNull(), F.lit(0)))))
         return reduce(Column.__add__, parts) if parts else F.lit(0)
 
 
@@ -197,9 +209,9 @@ def _table_part(columns: Sequence[tuple[str, Attribute, Codes]], column: Callabl
 
 
 def _position(attribute: Attribute, value: Column) -> Column:
-    """Return where a value stands: the search's answers −(m + 1) … m − 1 as 0 … 2m, and NULL last."""
-    place = search(attribute, value) + (len(attribute.points) + 1)
-    return F.nvl(place, F.lit(attribute.positions - 1))
+    """Return where a value stands: the search's answers −(m + 1) … m − 1, moved above 0, and NULL last."""
+    middle = _room(len(attribute.points) + 1)
+    return F.nvl(search(attribute, value) + middle, F.lit(2 * middle))
 
 
 def search(attribute: Attribute, value: Column) -> Column:
@@ -223,13 +235,28 @@ def _answer(points: Sequence[Point], value: Point) -> int:
 
 
 def _in_search_order(by_position: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Return shares in the order of the search's answers, −(m + 1) … m − 1, and then NULL's.
+    """Return shares where `_position` looks for them: −(m + 1) … m − 1 around the middle, and NULL last.
 
-    >>> _in_search_order(np.array([10, 11, 12, 13, 14, 99]))  # points a, b: below a, a, between, b, above b
+    >>> shares = np.array([10, 11, 12, 13, 14, 99])  # points a, b: below a, a, between, b, above b; NULL
+    >>> _in_search_order(shares)[[61, 62, 63, 64, 65, 128]]
     array([14, 12, 10, 11, 13, 99])
     """
-    values = by_position[:-1]
-    return np.concatenate([values[::2][::-1], values[1::2], by_position[-1:]])
+    below, points = by_position[:-1:2][::-1], by_position[1:-1:2]
+    middle = _room(len(below))
+    placed = np.zeros(2 * middle + 1, dtype=by_position.dtype)
+    placed[middle - len(below) : middle] = below
+    placed[middle : middle + len(points)] = points
+    placed[-1] = by_position[-1]
+    return placed
+
+
+def _room(several: int) -> int:
+    """Return how many there may be before numbers change: a power of two.
+
+    >>> _room(1), _room(64), _room(65)
+    (64, 64, 128)
+    """
+    return max(_LEAST_ROOM, 1 << (several - 1).bit_length())
 
 
 def _members(book: Codebook, first: int) -> Column:

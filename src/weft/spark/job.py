@@ -240,7 +240,7 @@ class BatchJob:
         if len(members) == len(self.relations):
             return fragment > NOBODYS
         numbered = [self.fragments.numbered[index] for index in members]
-        return reduce(Column.__or__, [(fragment >= one.first) & (fragment < one.end) for one in numbered])
+        return reduce(Column.__or__, [(fragment >= one.first) & (fragment < one.bound) for one in numbered])
 
     def _grouping(self) -> list[str]:
         return [FRAGMENT, SLICE, *(slot.name for slot in self.layout.key_slots())]

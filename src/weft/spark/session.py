@@ -17,16 +17,9 @@ DEFAULT_MEMORY = "2g"
 """Heap of the one process that is driver and executor at once."""
 
 
-def local_session(
-    *,
-    cores: int | None = None,
-    memory: str | None = None,
-    app: str = "weft",
-    settings: Mapping[str, str] | None = None,
-) -> SparkSession:
+def local_session(*, cores: int | None = None, memory: str | None = None, app: str = "weft") -> SparkSession:
     """Return the session at work, or start one on this machine with `cores` threads and `memory` of heap.
 
-    `settings` are Spark's, and take the place of Weft's own.
     Where the user has told Spark where to run (spark-submit, MASTER, SPARK_MASTER, PYSPARK_SUBMIT_ARGS,
     spark-defaults.conf), that holds, and only what Weft's answers depend on is set.
     """
@@ -36,8 +29,7 @@ def local_session(
     if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         # Begun in another thread, or by spark-submit: its settings are its owner's.
         return SparkSession.builder.appName(app).getOrCreate()
-    own = _settings(cores=cores, memory=memory, environ=os.environ)
-    return _start({**own, **(settings or {})}, app)
+    return _start(_settings(cores=cores, memory=memory, environ=os.environ), app)
 
 
 def _start(settings: Mapping[str, str], app: str) -> SparkSession:
