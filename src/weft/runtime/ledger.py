@@ -14,7 +14,7 @@ from weft.optimizer.plan import Grouping
 from weft.predicates import Formula
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.runtime.checkpoint import Checkpoint, Commit, Placed, Recovered
-from weft.runtime.due import Times, oldest_needed, shapes
+from weft.runtime.due import oldest_needed, shapes
 from weft.runtime.fragments import Signatures
 from weft.runtime.lives import LiveQuery
 from weft.runtime.pipeline import Pipeline
@@ -51,8 +51,8 @@ class Ledger:
         """The last of Spark's batches that is committed."""
         self._position = "" if recovered is None else recovered.last.position
         self._watermark = None if recovered is None else recovered.last.clock.watermark
-        self._windows: Times | None = None
-        """The windows of all queries at the last commit of this run."""
+        self._lives: tuple[LiveQuery, ...] | None = None
+        """All queries at the last commit of this run."""
         for sink in self._inline:
             sink.resume(self.number)
         # What a run before has committed but not delivered waits in the outbox.
@@ -169,10 +169,11 @@ class Ledger:
 
         When the watermark moves, partials go that no query of the commit before needs.
         """
-        windows, now = self._windows, pipeline.clock.watermark
+        before, now = self._lives, pipeline.clock.watermark
         moved, self._watermark = now != self._watermark, now
-        self._windows = shapes({live.query.window for live in pipeline.queries.values()})
-        if moved and now is not None and windows is not None:
+        self._lives = tuple(pipeline.queries.values())
+        if moved and now is not None and before is not None:
+            windows = shapes({live.query.window for live in before})
             self.registry.outdate(oldest_needed(windows, now) if len(windows) else now)
 
     def drain(self, seconds: float) -> bool:
