@@ -15,6 +15,7 @@ import weft
 from tests.spark.trades import Feed, counted, ends, seconds, stream, windows
 from weft import faultpoints
 from weft.errors import InUse, TooLarge
+from weft.runtime.report import BatchReport
 from weft.storage import LocalFolder
 from weft.storage.mailbox import Mailbox, Reply
 
@@ -26,7 +27,9 @@ OTHER = "SELECT sum(vol) AS n FROM trades [RANGE '10 s'] WHERE symbol = 'b'"
 @contextmanager
 def running(spark: SparkSession, feed: Feed, *queries: str, **options: Any) -> Iterator[weft.Engine]:
     """Run an engine with queries q0, q1 and so on over a stream of trades, and stop it."""
-    engine = weft.Engine(spark, limits=options.pop("limits", weft.Limits()))
+    engine = weft.Engine(
+        spark, limits=options.pop("limits", weft.Limits()), sharing=options.pop("sharing", "auto")
+    )
     stream(engine, spark, feed.folder)
     for number, text in enumerate(queries):
         engine.add(text, name=f"q{number}")
@@ -75,6 +78,33 @@ def test_a_query_that_is_resumed_at_once_repeats_nothing(spark: SparkSession, fe
             engine.resume("q0")
         more(engine, feed, 24, 41)
         assert counted(query.results()) == counted(other.results())
+
+
+def compiled(spark: SparkSession) -> int:
+    """Return how much of the code that Spark generates was compiled so far."""
+    assert spark._jvm is not None
+    metrics = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
+    return int(metrics.METRIC_COMPILATION_TIME().getCount())
+
+
+def test_queries_that_come_and_go_need_no_new_code(spark: SparkSession, feed: Feed) -> None:
+    """New code would be interpreted, many times slower, until Java has warmed to it."""
+    feed.at(1, 12)
+    asked = "SELECT sum(vol) AS v FROM trades [RANGE '10 s'] WHERE {}"
+    first = ("price > 1 AND vol < 5", "vol > 7", "price < 3 AND symbol = 'a'")
+    later = ("symbol IN ('a', 'c') AND vol > 2", "vol BETWEEN 2 AND 9 AND price > 2", "price > 8 OR vol = 4")
+    reports: list[BatchReport] = []
+    with running(
+        spark, feed, *map(asked.format, first), sharing="joint", on_batch=lambda _, one: reports.append(one)
+    ) as engine:
+        more(engine, feed, 23)
+        before = compiled(spark)
+        for number, test in enumerate(later):
+            engine.add(asked.format(test), name=f"new{number}")
+            engine.remove(f"q{number}")
+            more(engine, feed, 34 + 11 * number)
+        assert [one.replanned for one in reports[-3:]] == [True] * 3
+        assert compiled(spark) == before
 
 
 def test_calls_that_do_not_fit_are_refused(spark: SparkSession, feed: Feed) -> None:
