@@ -22,8 +22,8 @@ _SAMPLES = 50
 _SETTLED = 0.4
 """The part of a run in which windows fill and code is compiled; growth is looked for after it."""
 _SPREADS = 2.0
-_ARENA_MB = 1.0
-"""How much Python takes from the system at a time: what it grows by less than that says nothing."""
+_PIECE_MB = 1.0
+"""How much Python and Java take at a time at least, as an arena or a region: growth by less says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +66,9 @@ class Sample:
     queries: int
     partials: int
     jvm_mb: float
-    """The live heap, after a collection."""
+    """The live heap, after collections."""
     python_mb: float
-    """The resident set of the Python process."""
+    """The resident set of the Python process, after a collection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +87,12 @@ class MemoryOverTime:
     @property
     def jvm(self) -> Trend:
         """Spark's live heap, in megabytes."""
-        return self._trend([one.jvm_mb for one in self.settled])
+        return self._trend([one.jvm_mb for one in self.settled], grain=_PIECE_MB)
 
     @property
     def python(self) -> Trend:
         """Python's resident set, in megabytes."""
-        return self._trend([one.python_mb for one in self.settled], grain=_ARENA_MB)
+        return self._trend([one.python_mb for one in self.settled], grain=_PIECE_MB)
 
     @property
     def partials(self) -> Trend:

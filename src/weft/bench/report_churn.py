@@ -51,7 +51,7 @@ def _show_memory(memory: "MemoryOverTime", console: Console) -> None:
         table.add_row(name, *(f"{number:,.1f}" for number in numbers), "flat" if one.flat else "grows")
     table.caption = (
         f"A line through {len(memory.settled)} samples, after windows have filled. Flat: what it grows by is "
-        "within twice the spread of the samples around it, or is less than the megabyte that Python takes "
-        "from the system at a time."
+        "within twice the spread of the samples around it, or is less than the megabyte that Python and "
+        "Java take at a time."
     )
     console.print(table)
