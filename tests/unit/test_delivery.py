@@ -1,95 +1,16 @@
 """Delivery: everything arrives once and in order, whatever a sink does, and only that sink waits."""
 
 import logging
-import math
 import threading
-from collections.abc import Callable, Iterator
-from time import monotonic
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.deliveries import PatientSink, StoreSink, result, wait_until
 
 from weft.sinks import Delivery, ForeachSink, Limits, MemorySink, Results, SinkError
-
-FAST = Limits(first_retry_s=0.001, longest_retry_s=0.004)
-
-
-def result(*values: int) -> pa.Table:
-    return pa.table({"x": pa.array(values, pa.int64())})
-
-
-def wait_until(true: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline, pause = monotonic() + seconds, threading.Event()
-    while not true():
-        assert monotonic() < deadline, "it never came true"
-        pause.wait(0.002)
-
-
-class StoreSink:
-    """A sink of which only `stored` outlives an error: rows and the last commit, changed together."""
-
-    def __init__(self, fails: Callable[[str], bool] = lambda phase: False, *, patience: float = 0.0) -> None:
-        self.name, self.done = "store", -1
-        self.stored: tuple[list[int], int] = [], -1
-        self.flushes = 0
-        self.closed = False
-        self._fails, self._patience = fails, patience
-        self._kept: list[int] = []
-        self._last = -1
-
-    def resume(self, after: int, *, origin: str = "") -> None:
-        self._maybe("resume")
-        self._kept = []
-        self.done = self._last = max(self.stored[1], after)
-
-    def deliver(self, commit: int, results: Results) -> None:
-        self._maybe("deliver")
-        assert commit > self._last, "out of order"
-        self._last = commit
-        for table in results.values():
-            self._kept += table["x"].to_pylist()
-        self._maybe("delivered")
-
-    def flush(self) -> None:
-        self._maybe("flush")
-        self.flushes += 1
-        self.stored = [*self.stored[0], *self._kept], self._last
-        # Now the results are there, but the sink's user does not know.
-        self._maybe("flushed")
-        self._kept, self.done = [], self._last
-
-    def close(self) -> None:
-        self.closed = True
-
-    def _maybe(self, phase: str) -> None:
-        if self._fails(phase):
-            raise ConnectionError(phase)
-
-
-class PatientSink(StoreSink):
-    """A sink that keeps results back for a while."""
-
-    _since = math.inf
-
-    def flush_due_in(self) -> float:
-        self._since = min(self._since, monotonic()) if self._kept else math.inf
-        return self._since + self._patience - monotonic()
-
-
-@pytest.fixture
-def deliver() -> Iterator[Callable[..., Delivery]]:
-    """Makes deliveries, and closes them."""
-    made: list[Delivery] = []
-
-    def make(*args: object, **options: object) -> Delivery:
-        made.append(Delivery(*args, **{"limits": FAST, **options}))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 @settings(max_examples=30)
@@ -157,101 +78,6 @@ def test_a_slow_sink_delays_no_other(deliver: Callable[..., Delivery]) -> None:
     assert slow.status.behind == 100
     go.set()
     assert slow.drain(20)
-
-
-@pytest.mark.parametrize("outbox", [True, False])
-def test_there_is_no_room_while_too_much_waits(deliver: Callable[..., Delivery], outbox: bool) -> None:
-    go, commits = threading.Event(), {n: {"a": result(*range(100))} for n in range(40)}
-    seen: list[str] = []
-
-    def call(name: str, table: pa.Table, key: str) -> None:
-        go.wait(30)
-        seen.append(key)
-
-    # 800 bytes each: room for ten in memory.
-    limits = Limits(commits=30, memory_bytes=8_000)
-    delivery = deliver(ForeachSink(call), outbox=commits.__getitem__ if outbox else None, limits=limits)
-    offered: list[int] = []
-
-    def offer() -> None:
-        for commit, results in commits.items():
-            delivery.await_room()
-            delivery.offer(commit, results)
-            offered.append(commit)
-
-    thread = threading.Thread(target=offer)
-    thread.start()
-    bound = 30 if outbox else 10
-    wait_until(lambda: len(offered) == bound)
-    threading.Event().wait(0.1)
-    assert len(offered) == delivery.status.behind == bound
-    assert delivery.status.waiting_bytes <= 8_000
-    go.set()
-    thread.join(20)
-    assert delivery.drain(20)
-    assert seen == [f"{n:09d}-a" for n in range(40)]
-
-
-def test_one_commit_beyond_the_bound_is_taken_alone(deliver: Callable[..., Delivery]) -> None:
-    sink = StoreSink()
-    delivery = deliver(sink, limits=Limits(memory_bytes=10))
-    delivery.offer(0, {"a": result(*range(100))})
-    delivery.offer(1, {"a": result(*range(100))})
-    assert delivery.drain(20)
-    assert len(sink.stored[0]) == 200
-
-
-def test_what_a_run_before_left_waits_without_anyone_waiting_for_it(
-    deliver: Callable[..., Delivery],
-) -> None:
-    """The sink is away, and more waits than may."""
-    away = threading.Event()
-    sink = StoreSink(lambda phase: phase == "resume" and not away.is_set())
-    commits = {commit: {"a": result(commit)} for commit in range(7)}
-    limits = Limits(commits=2, first_retry_s=0.001, longest_retry_s=0.004)
-    delivery = deliver(sink, outbox=commits.__getitem__, limits=limits)
-
-    def offer() -> None:
-        for commit in range(6):
-            delivery.offer(commit, None)
-
-    thread = threading.Thread(target=offer, daemon=True)
-    thread.start()
-    thread.join(20)
-    assert not thread.is_alive()
-    assert delivery.status.behind == 6
-    away.set()
-    delivery.offer(6, None)
-    assert delivery.drain(20)
-    assert sink.stored == (list(range(7)), 6)
-
-
-def test_a_stop_ends_the_wait_for_room_and_loses_nothing(deliver: Callable[..., Delivery]) -> None:
-    go, stop, seen = threading.Event(), threading.Event(), []
-
-    def call(name: str, table: pa.Table, key: str) -> None:
-        go.wait(30)
-        seen.extend(table["x"].to_pylist())
-
-    delivery = deliver(ForeachSink(call), stop=stop, limits=Limits(commits=2))
-
-    def offer() -> None:
-        for commit in range(5):
-            delivery.await_room()
-            delivery.offer(commit, {"a": result(commit)})
-
-    thread = threading.Thread(target=offer)
-    thread.start()
-    wait_until(lambda: delivery.status.offered == 1)
-    assert thread.is_alive()
-    stop.set()
-    thread.join(20)
-    assert not thread.is_alive()
-    assert delivery.status.behind == 5
-    assert not delivery.drain(0.05)
-    go.set()
-    assert delivery.drain(20)
-    assert seen == [0, 1, 2, 3, 4]
 
 
 def test_a_patient_sink_keeps_results_until_they_are_due_wanted_or_in_the_way(
