@@ -24,6 +24,7 @@ from weft.optimizer.slices import Slicing
 from weft.runtime.options import MakeSink
 from weft.runtime.results import result_schema
 from weft.sinks import ConsoleSink, DeliveryStatus, ParquetSink, PostgresSink, as_table
+from weft.spark.session import hush
 from weft.storage import open_folder
 
 _SHOWN_QUERIES = 5
@@ -172,6 +173,7 @@ def _run(console: Console, engine: Engine, places: _Places, pace: _Pace) -> None
         finally:
             # A run over all data there is closes windows only if it came to their end.
             at_end = ended and (pace.flush or places.checkpoint is None)
+            hush(engine.spark)
             engine.stop(flush=clean and (pace.flush if pace.follow else at_end))
     if stop.asked:
         console.print("stopped between batches" + ("" if pace.follow else ", before the end of the input"))

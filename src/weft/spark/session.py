@@ -4,7 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -134,6 +134,12 @@ def utc(session: SparkSession) -> Iterator[None]:
         yield
     finally:
         session.conf.set(_ZONE, str(zone))
+
+
+def hush(spark: SparkSession) -> None:
+    """Have a session log nothing more: what a stop interrupts in Spark is no error."""
+    with suppress(Exception):
+        spark.sparkContext.setLogLevel("OFF")
 
 
 def is_alive(spark: SparkSession) -> bool:
