@@ -23,6 +23,7 @@ from weft.runtime.options import MakeSink, RunOptions
 from weft.runtime.pipeline import Pipeline
 from weft.runtime.registry import QueryState, Registered
 from weft.runtime.results import result_schema
+from weft.runtime.rewinding import Approve
 from weft.runtime.run import OnBatch, Run
 from weft.runtime.status import EngineStatus
 from weft.runtime.subscribers import Subscribers
@@ -241,11 +242,13 @@ class Engine:
         follow: bool = True,
         interval: str = "0 seconds",
         idle: str | None = None,
+        rewind: bool | Approve = False,
     ) -> None:
         """Begin to answer, and return at once.
 
         `keep` holds all results in memory for `Query.results()`; `idle` closes windows when no row has come
-        for so long.
+        for so long. `rewind` has sinks lose what the checkpoint does not know of, after it was restored from
+        a copy, say; a function is shown first what would go, and says whether it may.
         """
         if self._running is not None:
             raise EngineError("the engine is running already; stop it first")
@@ -261,6 +264,7 @@ class Engine:
             late=late,
             trigger=Trigger(follow=follow, interval_ms=parse_duration(interval)),
             idle_seconds=None if idle is None else parse_duration(idle) / 1000,
+            rewind=(lambda rewinds: True) if rewind is True else rewind or None,
         )
         self._run = Run(
             self._declared,

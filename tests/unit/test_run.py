@@ -109,7 +109,10 @@ def test_what_was_asked_for_before_a_start_is_carried_out_before_the_first_batch
         mailbox.ask(do, name=name)
     run = made(tmp_path, control=control)
     begun = SimpleNamespace(
-        sound=True, notices=[], loop=SimpleNamespace(start=lambda _: control.did.append("start"))
+        sound=True,
+        notices=[],
+        ledger=SimpleNamespace(await_sinks=lambda seconds: None),
+        loop=SimpleNamespace(start=lambda _: control.did.append("start")),
     )
     streams: Any = {"trades": begun}
     run.streams = streams
@@ -170,7 +173,7 @@ def test_a_stream_that_a_query_cannot_start_was_never_started(
 def stream(run: Run, name: str, checkpoint: Checkpoint | None = None) -> Live:
     """Begin a stream without rows, as far as it needs no Spark."""
     none: Any = None
-    run.streams[name] = run._live(name, none, none, Registry(), checkpoint, None, [])
+    run.streams[name] = run._live(name, none, none, Registry(), checkpoint, None, None, [])
     return run.streams[name]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from weft.sinks import ParquetSink, dataset, parquet
 from weft.storage import LocalFolder
 
-_HISTORY = re.compile("weft-[0-9a-f]{8}-[0-9a-f]{4}-")
+_HISTORY = re.compile("weft-r?[0-9a-f]{8}-[0-9a-f]{4}-")
 
 
 def result(*values: int) -> pa.Table:
@@ -34,7 +34,8 @@ def written(folder: Path, query: str) -> list[int]:
 
 def files(folder: Path) -> list[str]:
     """Return the names of all files, without the histories in them."""
-    return sorted(_HISTORY.sub("weft-", path.name) for path in folder.rglob("*") if path.is_file())
+    found = [path.name for path in folder.rglob("*") if path.is_file() and path.name != ".weft.lock"]
+    return sorted(_HISTORY.sub("weft-", name) for name in found)
 
 
 def test_many_commits_are_one_file_for_each_query(tmp_path: Path) -> None:
@@ -190,7 +191,7 @@ def test_a_name_that_is_given_to_another_query_has_files_with_the_columns_of_eac
 
 def test_what_a_query_gave_is_there_when_it_has_left_and_when_its_name_comes_back(tmp_path: Path) -> None:
     (tmp_path / "late").mkdir()
-    pq.write_table(result(99), tmp_path / "late" / "weft-000000001-000000009.parquet")
+    pq.write_table(result(99), tmp_path / "late" / "weft-r0000000a-0000-000000001-000000009.parquet")
     sink = started(tmp_path, a=result().schema)
     for commit in range(3):
         sink.deliver(commit, {"a": result(commit)})
@@ -209,7 +210,7 @@ def test_what_a_query_gave_is_there_when_it_has_left_and_when_its_name_comes_bac
     sink.deliver(5, {"a": result(5), "late": result(6)})
     sink.flush()
     assert written(tmp_path, "a") == [0, 1, 2, 3, 5]
-    # Files of another history are gone.
+    # Files of another run are gone.
     assert written(tmp_path, "late") == [6]
 
 

@@ -3,6 +3,7 @@
 import builtins
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Event, Lock, Thread
 from time import monotonic, time
 from types import TracebackType
@@ -74,6 +75,17 @@ class LiveView:
         self._ticker.join()
         if kind is None or self._figures.batches:
             self._lines.tell(self._figures, self._watch, began=self._began, last=True)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Draw nothing for as long as the block runs: the terminal is used for something else."""
+        if self._live is not None:
+            self._live.stop()
+        try:
+            yield
+        finally:
+            if self._live is not None:
+                self._live.start()
 
     def _tick(self) -> None:
         """Tell what there is to tell while no batch comes."""

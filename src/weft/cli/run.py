@@ -14,6 +14,7 @@ from rich.progress import track
 
 from weft.cli.live import LiveView
 from weft.cli.log_options import Level, logs
+from weft.cli.rewinding import asking
 from weft.cli.stopping import Stop, await_end, say_leaving
 from weft.cli.workload import load
 from weft.engine import Engine
@@ -62,6 +63,11 @@ Quarantine = Annotated[
 Late = Annotated[str | None, typer.Option(help="Folder for rows that came too late.", show_default=False)]
 Follow = Annotated[bool, typer.Option("--follow", help="Keep going as data comes; Ctrl-C stops.")]
 Flush = Annotated[bool, typer.Option("--flush", help="Close all windows at the end, even with a checkpoint.")]
+Rewind = Annotated[
+    bool,
+    typer.Option("--rewind", help="Take sinks back to the checkpoint, once it is shown what would go."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="With --rewind: do not ask.")]
 HowShared = Annotated[
     RunSharing, typer.Option(help="How predicates share; none: each query as ordinary Spark.")
 ]
@@ -125,6 +131,8 @@ def run(
     postgres: Postgres = None,
     quarantine: Quarantine = None,
     late: Late = None,
+    rewind: Rewind = False,
+    yes: Yes = False,
     limit: Limit = None,
     log_file: LogFile = None,
     log_level: LogLevel = None,
@@ -139,6 +147,10 @@ def run(
     console = Console(stderr=True)
     places = _Places(out=out, checkpoint=checkpoint, postgres=postgres, quarantine=quarantine, late=late)
     plain = sharing is RunSharing.NONE
+    if rewind and checkpoint is None:
+        raise typer.BadParameter(
+            "sinks are taken back to a checkpoint; give --checkpoint", param_hint="--rewind"
+        )
     with logs(log_level, file=log_file, as_json=json_logs):
         with console.status("starting Spark"):
             engine = load(
@@ -156,16 +168,20 @@ def run(
             _run_plain(engine, places, follow=follow)
         else:
             pace = _Pace(follow=follow, flush=flush, interval=interval, idle=idle)
-            _run(console, engine, places, pace)
+            _run(console, engine, places, pace, rewind=yes if rewind else None)
 
 
-def _run(console: Console, engine: Engine, places: _Places, pace: _Pace) -> None:
+def _run(console: Console, engine: Engine, places: _Places, pace: _Pace, *, rewind: bool | None) -> None:
+    """Run streams; `rewind` takes sinks back to the checkpoint: True without asking, False if it may."""
     stop, ended, clean = Stop(say_leaving), False, False
     keep = not pace.follow and places.out is None and places.postgres is None
-    with stop.listening(), LiveView(console, engine.status) as observe:
+    view = LiveView(console, engine.status)
+    approve = False if rewind is None else asking(console, yes=rewind, hidden=view.hidden)
+    with stop.listening(), view as observe:
         engine.start(
             **places.given(), sinks=_sinks(console, places, pace), on_batch=observe, keep=keep,
             follow=pace.follow, interval=pace.interval, idle=pace.idle if pace.follow else None,
+            rewind=approve,
         )  # fmt: skip
         try:
             ended = await_end(engine.wait, stop)

@@ -321,12 +321,29 @@ class Checkpoint:
             fields = {"sink": sink, "first": done + 1, "last": gone}
             _log.warning("sink %s was left out for a while: it lacks results of then", sink, extra=fields)
             done = gone
+        self.check_outbox(sink, after=done)
+        return done
+
+    def check_outbox(self, sink: str, *, after: int) -> None:
+        """Raise DamagedFile if results of a commit after one are gone."""
+        commits, snapshots = ([int(one) for one in of.names()] for of in (self._commits, self._snapshots))
         last = max((*commits[-1:], *snapshots[-1:]), default=-1)
-        lacking = sorted({*range(done + 1, last + 1)}.difference(commits))
+        lacking = sorted({*range(after + 1, last + 1)}.difference(commits))
         if lacking:
             more = f" (and {len(lacking) - 1:,} more)" if len(lacking) > 1 else ""
             raise self.missing(lacking[0], also=f'{more}, and sink "{sink}" does not have its results')
-        return done
+
+    def deliver_again(self, sink: str, *, after: int) -> None:
+        """Note that a sink has nothing of the commits after one."""
+        note = self._notes.read(sink)
+        if note is not None and note.commit > after:
+            self._notes.write(sink, Note(commit=after))
+
+    def clock_of(self, number: int) -> Clock:
+        """Return the clock of a commit; raise FileNotFoundError if it is gone."""
+        name = _named(number)
+        sections = unpack(self._commits.read(name), name=f"{self._commits.uri}/{name}")
+        return _read_commit(sections, self.folder.uri)[0].clock
 
     def set_delivered(self, sink: str, number: int) -> None:
         """Note that a sink has made all results up to a commit visible."""

@@ -97,12 +97,18 @@ class Ledger:
             return True
 
     def await_room(self) -> None:
-        """Wait while too much waits for a sink.
+        """Wait while too much waits for a sink; raise Fenced if one refuses this engine.
 
         Only the input is held back like this: changes of queries and a stop's windows are not.
         """
         for delivery in self.deliveries:
             delivery.await_room()
+
+    def await_sinks(self, seconds: float) -> None:
+        """Wait until every sink was tried; raise Fenced if one refuses this engine."""
+        deadline = monotonic() + seconds
+        for delivery in self.deliveries:
+            delivery.await_begun(max(0.0, deadline - monotonic()))
 
     def pass_over(self, pipeline: Pipeline) -> None:
         """Take note of a change of queries that needs no commit: nothing outlives the run."""

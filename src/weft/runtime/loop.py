@@ -22,6 +22,7 @@ from weft.runtime.lives import LiveQuery, ending_after
 from weft.runtime.pipeline import Pipeline
 from weft.runtime.registry import QueryState, Registered
 from weft.runtime.report import BatchReport
+from weft.sinks.fence import Fenced
 
 _STOP_SECONDS = 30.0
 """How long a stop waits for Spark to finish with a batch that Weft has committed, and for sinks."""
@@ -274,7 +275,11 @@ class Loop:
 
     def _handle(self, batch: DataFrame, number: int) -> None:
         # Before the lock is taken: queries come and go also while a sink is away.
-        self._ledger.await_room()
+        try:
+            self._ledger.await_room()
+        except Fenced as error:
+            self._error = error
+            raise
         with self._lock:
             if self._stopping.is_set():
                 raise _StopRequested

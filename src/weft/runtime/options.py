@@ -8,6 +8,7 @@ from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.runtime.loop import Trigger
+from weft.runtime.rewinding import Approve
 from weft.sinks import Sink
 
 MakeSink = Callable[[], Sink]
@@ -31,3 +32,5 @@ class RunOptions:
     """Where rows go that cannot be used, and late ones; quarantined rows go into a checkpoint by default."""
     trigger: Trigger
     idle_seconds: float | None
+    rewind: Approve | None = None
+    """Asked whether sinks may lose what the checkpoint does not know of; None: they are not taken back."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from weft.errors import EngineError
 from weft.runtime.checkpoint import Checkpoint
 from weft.sinks import REFUSED, Delivery, Sink
+from weft.sinks.fence import Fenced, Fencing, Lineage
 
 
 def make_sinks(given: Iterable[Sink | Callable[[], Sink]], *, taken: Sequence[Sink]) -> list[Sink]:
@@ -28,15 +29,18 @@ def deliveries(
     checkpoint: Checkpoint | None,
     last: int,
     origin: str,
+    lineage: Lineage | None,
+    on_fenced: Callable[[Fenced], None],
     held: Callable[[], None] | None,
     stop: threading.Event,
 ) -> list[Delivery]:
     """Begin to deliver to sinks, each after what the checkpoint knows that it has.
 
-    `last` is the checkpoint's last commit, or −1. `held` raises an error if another engine may run on it now.
+    `last` is the checkpoint's last commit, or −1. Sinks that can will refuse any but the current incarnation
+    of the checkpoint's lineage, which `on_fenced` is told. `held` raises an error if another engine may run on the checkpoint now.
     """
     if checkpoint is None:
-        return [Delivery(sink, stop=stop) for sink in sinks]
+        return [Delivery(sink, stop=stop, on_fenced=on_fenced) for sink in sinks]
     for name, times in Counter(sink.name for sink in sinks).items():
         if times > 1:
             raise EngineError(
@@ -46,6 +50,9 @@ def deliveries(
     done = {sink.name: checkpoint.delivered(sink.name) for sink in sinks}
     # Before they begin: a delivery notes its own progress.
     checkpoint.deliver_to(done)
+    for sink in sinks:
+        if isinstance(sink, Fencing) and lineage is not None:
+            sink.stand_as(lineage)
     return [
         Delivery(
             sink,
@@ -54,6 +61,7 @@ def deliveries(
             origin=origin,
             outbox=checkpoint.results,
             on_done=checkpoint.set_delivered,
+            on_fenced=on_fenced,
             held=held,
             stop=stop,
         )

@@ -15,6 +15,7 @@ from weft.errors import EngineError
 from weft.query.logical import LogicalQuery
 from weft.runtime.aside import Aside, part_of
 from weft.runtime.checkpoint import Checkpoint, Recovered
+from weft.runtime.incarnations import begin
 from weft.runtime.info import QueryInfo, stored_info
 from weft.runtime.leaving import Leaving
 from weft.runtime.ledger import Ledger, registered, restore
@@ -30,8 +31,10 @@ from weft.runtime.rejoining import Bind, check, check_names, rejoin
 from weft.runtime.report import BatchReport
 from weft.runtime.requests import Carrier, Requests
 from weft.runtime.results import result_schema
+from weft.runtime.rewinding import rewind
 from weft.runtime.status import EngineStatus, StreamStatus
 from weft.sinks import MemorySink, ParquetSink
+from weft.sinks.fence import Lineage
 from weft.spark.declarations import Declarations
 from weft.storage import Folder, open_folder
 from weft.storage.lock import Lock
@@ -43,6 +46,8 @@ Tell = Callable[[str, pa.Table], None]
 """Told a query's name and its new results."""
 _LOOK_SECONDS = 0.5
 """How often who waits looks whether a stop was asked for."""
+_SINK_SECONDS = 10.0
+"""How long a start waits to hear whether sinks refuse it."""
 _NOTICES = 100
 """How many of a stream's notices are kept."""
 _log = logging.getLogger("weft.runtime")
@@ -117,12 +122,13 @@ class Run:
 
     def _start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool) -> None:
         frame = self._declared.rows(name)
-        checkpoint, recovered = None, None
+        checkpoint, recovered, lineage = None, None, None
         if self._root is not None:
             checkpoint = Checkpoint(self._root.folder(folder_of(name)), held=self._guard)
             checkpoint.tidy()
             recovered = checkpoint.recover()
             checkpoint.mend_notes(-1 if recovered is None else recovered.last.batch)
+            lineage = begin(checkpoint.folder, after=-1 if recovered is None else recovered.last.number)
         pipeline = self._pipeline(name)
         registry, watermark = Registry(), None
         if checkpoint is not None and recovered is not None:
@@ -139,15 +145,21 @@ class Run:
             number = -1 if recovered is None else recovered.last.number
             joined = registered(pipeline.queries[query.name], commit=number + 1, added_live=live)
             registry.put(joined)
-        made = self._live(name, frame, pipeline, registry, checkpoint, recovered, found.notices)
+        made = self._live(name, frame, pipeline, registry, checkpoint, recovered, lineage, found.notices)
         self.streams[name] = made
         self._known |= {**found.resting, **found.running}
         self.unbound |= {one.name: stored_info(one, name) for one in found.unbound}
         if self._begun:
+            made.ledger.await_sinks(_SINK_SECONDS)
             made.loop.start(self._options.trigger)
 
     def begin(self) -> None:
-        """Take batches, once all that other terminals asked for meanwhile is carried out."""
+        """Take batches, once all that other terminals asked for meanwhile is carried out.
+
+        Nothing is done that a sink would not take: Fenced is raised if one refuses this engine.
+        """
+        for live in self.streams.values():
+            live.ledger.await_sinks(_SINK_SECONDS)
         if self._requests is not None:
             self._requests.look()
         self._begun = True
@@ -178,21 +190,37 @@ class Run:
         registry: Registry,
         checkpoint: Checkpoint | None,
         recovered: Recovered | None,
+        lineage: Lineage | None,
         notices: list[str],
     ) -> Live:
         memory = MemorySink() if self._options.keep else None
         out = self._parquet(pipeline)
         taken = [one.sink for live in self.streams.values() for one in live.ledger.deliveries]
-        made = make_sinks(self._options.sinks, taken=taken)
+        sinks = [*([out] if out else []), *make_sinks(self._options.sinks, taken=taken)]
+        origin = f"{self.origin} {name}"
+        # Not while it runs: whoever could be asked is not there.
+        asked = None if self._begun else self._options.rewind
+        if asked is not None and checkpoint is not None and lineage is not None:
+            rewind(
+                sinks,
+                name,
+                checkpoint=checkpoint,
+                recovered=recovered,
+                lineage=lineage,
+                origin=origin,
+                approve=asked,
+            )
         ledger = Ledger(
             registry=registry,
             checkpoint=checkpoint,
             recovered=recovered,
             deliveries=deliveries(
-                [*([out] if out else []), *made],
+                sinks,
                 checkpoint=checkpoint,
                 last=-1 if recovered is None else recovered.last.number,
-                origin=f"{self.origin} {name}",
+                origin=origin,
+                lineage=lineage,
+                on_fenced=self._fenced,
                 held=self._guard,
                 stop=self._stopping,
             ),
@@ -215,6 +243,8 @@ class Run:
         live = self.streams.get(query.stream)
         if live is None:
             return self._start_with(query)
+        if live.out is not None:
+            live.out.check_free(query.name)
         live.pipeline.try_out(query, live.loop.spark)
         joined = live.loop.add(query)
         if live.out is not None:
@@ -342,7 +372,11 @@ class Run:
 
     def _lost(self, loss: EngineError) -> None:
         _log.error("the checkpoint's lock is lost", extra={"error": str(loss)})
-        self._failure = loss
+        self._fenced(loss)
+
+    def _fenced(self, error: EngineError) -> None:
+        """Have the run end: another engine has taken its place."""
+        self._failure = error
         self.stop_asked.set()
 
     def _pipeline(self, name: str) -> Pipeline:

@@ -13,9 +13,10 @@ the second line; what is done again changes nothing.
 No reader that lists a folder can be given many files and then one at one blow. But whoever finds the same
 names before and after reading, and no hidden one, has read all rows, and each once.
 
-A history is a stream of a checkpoint, or else of a run, and names have it in front of the commits. What
-another checkpoint or run left is removed. What another stream of the same gave, when one of its queries had
-the name, stays.
+A history is a stream of a checkpoint, or else of a run, and names have it in front of the commits; those of
+runs begin with an r. What a run left that no checkpoint counts is removed by the next that has the name. What
+another checkpoint has written is nobody else's to remove, and what another stream of the same gave, when one
+of its queries had the name, stays.
 """
 
 import re
@@ -24,11 +25,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from weft.sinks.fence import Fenced
 from weft.storage import Folder
 
-_FILE = re.compile(r"_?weft-(?:([0-9a-f]{8})-([0-9a-f]{4})-)?\d{9}-\d{9}\.(?:parquet|merged)")
+_FILE = re.compile(r"_?weft-(?:(r?[0-9a-f]{8})-([0-9a-f]{4})-)?\d{9}-\d{9}\.(?:parquet|merged)")
 _LARGE_BYTES = 32 << 20
 """Files of this size are not merged any more."""
 
@@ -42,14 +45,19 @@ class History:
     stream: str
 
     @classmethod
-    def of(cls, origin: str) -> "History":
-        """Return the history that an origin, as `Sink.resume` has it, stands for.
+    def of(cls, origin: str, *, run: bool = False) -> "History":
+        """Return the history that an origin, as `Sink.resume` has it, stands for; `run` if none outlives it.
 
         >>> History.of("0123456789abcdef trades")
         History(owner='f3299829', stream='eccb')
         """
         owner, _, stream = origin.partition(" ")
-        return cls(_digest(owner, 4), _digest(stream, 2))
+        return cls(f"{'r' if run else ''}{_digest(owner, 4)}", _digest(stream, 2))
+
+    @property
+    def claim(self) -> str:
+        """What the file is called that tells who delivered last; readers of datasets skip it."""
+        return f"_{self._before}claim.json"
 
     def seen(self, first: int, last: int) -> str:
         """Return what a file with these commits is called."""
@@ -66,10 +74,17 @@ class History:
         found = [(name, pattern.fullmatch(name)) for name in names]
         return {name: (int(match[1]), int(match[2])) for name, match in found if match is not None}
 
-    def strange(self, names: Iterable[str]) -> list[str]:
-        """Return the files among names that another checkpoint's engine, or another run, wrote."""
+    def left_over(self, names: Iterable[str]) -> list[str]:
+        """Return the files among names that another run wrote which no checkpoint counts."""
+        return [name for name, owner in self._of_others(names) if owner.startswith("r")]
+
+    def foreign(self, names: Iterable[str]) -> list[str]:
+        """Return the files among names that are another checkpoint's."""
+        return [name for name, owner in self._of_others(names) if not owner.startswith("r")]
+
+    def _of_others(self, names: Iterable[str]) -> list[tuple[str, str]]:
         found = [(name, _FILE.fullmatch(name)) for name in names]
-        return [name for name, match in found if match is not None and match[1] != self.owner]
+        return [(name, match[1] or "") for name, match in found if match and match[1] != self.owner]
 
     @property
     def _before(self) -> str:
@@ -83,8 +98,9 @@ class Dataset:
         """Mend what a crash left, and remove the files of commits after `after`: they are delivered again."""
         self._folder, self._history = folder, history
         self._large: set[str] = set()
+        refuse_foreign(folder, history)
         folder.tidy()
-        for name in history.strange(folder.names()):
+        for name in history.left_over(folder.names()):
             folder.delete(name)
         finish_merges(folder, history)
         self._files = history.ranges(folder.names())
@@ -141,6 +157,53 @@ class Dataset:
             size += len(data)
         if len(files) > 1:
             yield files
+
+
+def refuse_foreign(folder: Folder, history: History) -> None:
+    """Raise Fenced if a folder holds results of another checkpoint."""
+    foreign = history.foreign(folder.names())
+    if foreign:
+        raise Fenced(
+            f"{folder.uri} holds results of another checkpoint (such as {foreign[0]}), which are not this "
+            "run's to remove; name another folder with --out, or give the query another name. If that "
+            "checkpoint is not needed any more, weft run --checkpoint … --rewind takes the folder over, and "
+            "shows first what would go"
+        )
+
+
+def cut_after(folder: Folder, history: History, commit: int, watermark: int | None) -> None:
+    """Remove the results of commits after one; `watermark` tells them apart in a file that holds both."""
+    finish_merges(folder, history)
+    for name, (first, last) in history.ranges(folder.names()).items():
+        if first <= commit < last:
+            kept = until(pq.read_table(pa.BufferReader(folder.read(name))), watermark)
+            folder.write(history.hidden(first, commit), _as_parquet(kept), replace=True)
+            folder.delete(name)
+            folder.rename(history.hidden(first, commit), history.seen(first, commit))
+        elif last > commit:
+            folder.delete(name)
+
+
+def rows_after(folder: Folder, history: History, commit: int, watermark: int | None) -> int:
+    """Return how many rows `cut_after` would remove."""
+    count = 0
+    for name, (first, last) in history.ranges(folder.names()).items():
+        if last > commit:
+            rows = pq.read_table(pa.BufferReader(folder.read(name)))
+            count += rows.num_rows - (until(rows, watermark).num_rows if first <= commit else 0)
+    return count
+
+
+def rows_in(folder: Folder, names: Iterable[str]) -> int:
+    """Return how many rows some files have."""
+    return sum(pq.read_metadata(pa.BufferReader(folder.read(name))).num_rows for name in names)
+
+
+def until(rows: pa.Table, watermark: int | None) -> pa.Table:
+    """Return the results of windows that had ended when the watermark was at a time, in microseconds."""
+    if watermark is None:
+        return rows.slice(0, 0)
+    return rows.filter(pc.less_equal(rows["window_end"].cast(pa.int64()), watermark))
 
 
 def finish_merges(folder: Folder, history: History) -> None:

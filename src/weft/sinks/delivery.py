@@ -11,7 +11,8 @@ from time import monotonic
 from weft.errors import WeftError
 from weft.faultpoints import reach
 from weft.sinks.backlog import Backlog, Outbox
-from weft.sinks.sink import Patient, Refusing, Remembering, Results, Sink, SinkError
+from weft.sinks.fence import Fenced
+from weft.sinks.sink import Patient, Refusing, Results, Sink
 
 _log = logging.getLogger("weft.sinks")
 _POLL_SECONDS = 0.1
@@ -55,11 +56,11 @@ class DeliveryStatus:
 class Delivery:
     """Deliver commits to one sink, whatever others do.
 
-    `after` is the last commit known to be delivered, `last` the last that there is in a checkpoint, and
-    `origin` the history that commits are counted in, as `Sink.resume` has it. `outbox` reads results back.
-    `on_done` is told, in the delivery's own thread, the sink's name and its last finished commit; it must not
-    wait for whoever makes offers. `held` raises an error if another engine may deliver by now. Setting `stop`
-    ends waits for room.
+    `after` is the last commit known to be delivered, `last` the last that there was in a checkpoint when this
+    engine started, and `origin` the history that commits are counted in, as `Sink.resume` has it. `outbox` reads results back. `on_done` is told, in the delivery's own thread, the
+    sink's name and its last finished commit; it must not wait for whoever makes offers. `on_fenced` is told
+    there that the sink has seen another incarnation: nothing more is tried then. `held` raises an error if
+    another engine may deliver by now. Setting `stop` ends waits for room.
     """
 
     def __init__(
@@ -71,11 +72,13 @@ class Delivery:
         origin: str = "",
         outbox: Outbox | None = None,
         on_done: Callable[[str, int], None] | None = None,
+        on_fenced: Callable[[Fenced], None] | None = None,
         held: Callable[[], None] | None = None,
         stop: threading.Event | None = None,
         limits: Limits | None = None,
     ) -> None:
         self._sink, self._origin, self._on_done = sink, origin, on_done
+        self._on_fenced = on_fenced or (lambda error: None)
         self._held = held or (lambda: None)
         self._stop = stop or threading.Event()
         self._limits = limits or Limits()
@@ -86,6 +89,7 @@ class Delivery:
         self._changed = threading.Condition()
         self._offered = self._done = self._delivered = self._flushed = after
         self._last = last
+        self._fenced: Fenced | None = None
         self._begun = self._resumed = self._draining = self._closing = self._abandoned = False
         self._blocked = self._attempts = 0
         # How many commits are flushed together: fewer after each error, so that a flaky sink still gets on.
@@ -117,16 +121,28 @@ class Delivery:
                 refused=self._sink.refused if isinstance(self._sink, Refusing) else 0,
             )
 
+    def await_begun(self, seconds: float) -> None:
+        """Wait until the sink was tried for the first time; raise Fenced if it refuses this engine."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._begun or self._attempts or self._fenced, seconds)
+            if self._fenced is not None:
+                raise self._fenced
+
     def await_room(self) -> None:
-        """Wait while too much waits already, until the sink has caught up, or a stop."""
+        """Wait while too much waits already, until the sink has caught up, or a stop.
+
+        Raise Fenced if the sink refuses this engine: there will be no room.
+        """
         with self._changed:
             self._blocked += 1
             try:
-                while self._backlog.is_full and not (self._stop.is_set() or self._closing):
+                while self._backlog.is_full and not (self._stop.is_set() or self._closing or self._fenced):
                     self._changed.notify_all()
                     self._changed.wait(_POLL_SECONDS)
             finally:
                 self._blocked -= 1
+            if self._fenced is not None:
+                raise self._fenced
 
     def offer(self, commit: int, results: Results | None) -> None:
         """Let a durable commit wait for delivery; None for results that are in the outbox only."""
@@ -145,7 +161,8 @@ class Delivery:
             if self._retry_at is not None:
                 self._retry_at = monotonic()
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: not self._draining, seconds)
+            self._changed.wait_for(lambda: not self._draining or self._fenced, seconds)
+            return not self._draining
 
     def close(self, seconds: float = 5.0) -> None:
         """End the thread and close the sink; what was not delivered stays in the outbox."""
@@ -163,6 +180,8 @@ class Delivery:
             # SystemExit too: a callback that raises it would end the thread, and with it all delivery.
             try:
                 self._work()
+            except Fenced as error:
+                self._give_up(error)
             except (Exception, SystemExit) as error:
                 self._failed(error)
             else:
@@ -187,6 +206,8 @@ class Delivery:
             return False
 
     def _idle_for(self) -> float:
+        if self._fenced is not None:
+            return math.inf
         if self._retry_at is not None:
             return self._retry_at - monotonic()
         if not self._resumed or self._backlog.after(self._delivered) or self._must_flush():
@@ -218,17 +239,17 @@ class Delivery:
         # What a sink was done with before it was given to this delivery was counted in another history.
         done = max(self._done, self._sink.done) if self._begun else self._done
         self._sink.resume(done, origin=self._origin)
-        found = self._sink.found if isinstance(self._sink, Remembering) else done
-        has, last = max(found, self._sink.done), self._last
-        if last is not None and has > max(last, self._offered):
-            # New commits would be taken for those that it has.
-            raise SinkError(
-                f"sink {self._sink.name} has results through commit {has}, and the checkpoint ends with "
-                f"{last}: it is an older copy. Go on with the newer one, or begin with a new checkpoint"
+        if self._last is not None and not self._begun and self._sink.done > self._last:
+            # This engine has delivered nothing yet: new commits would be taken for those that it has.
+            raise Fenced(
+                f"sink {self._sink.name} has results through commit {self._sink.done}, and the checkpoint ended "
+                f"with {self._last}: it is an older copy. Go on with the newer one, or begin with a new "
+                "checkpoint"
             )
         with self._changed:
             self._delivered = self._flushed = self._sink.done
             self._begun = self._resumed = True
+            self._changed.notify_all()
 
     def _deliver_waiting(self) -> None:
         with self._changed:
@@ -280,6 +301,15 @@ class Delivery:
             self._backlog.forget(done)
             self._changed.notify_all()
 
+    def _give_up(self, error: Fenced) -> None:
+        """Try nothing more: the sink has seen another incarnation, and that does not change by itself."""
+        with self._changed:
+            self._fenced, self._error, self._retry_at = error, _shown(error), None
+            self._changed.notify_all()
+        fields = {"sink": self._sink.name, "error": _safe(error)}
+        _log.error("sink %s refuses this engine for good", self._sink.name, extra=fields)
+        self._on_fenced(error)
+
     def _failed(self, error: BaseException) -> None:
         name, limits = self._sink.name, self._limits
         with self._changed:
@@ -292,6 +322,7 @@ class Delivery:
             self._retry_at = monotonic() + delay
             self._error = _shown(error)
             self._resumed = False
+            self._changed.notify_all()
             fields = {
                 "sink": name,
                 "done": self._done,

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from time import monotonic
 from uuid import uuid4
@@ -10,7 +10,16 @@ from uuid import uuid4
 import pyarrow as pa
 
 from weft.faultpoints import reach
-from weft.sinks.dataset import Dataset, History, finish_merges
+from weft.sinks.dataset import (
+    Dataset,
+    History,
+    cut_after,
+    finish_merges,
+    refuse_foreign,
+    rows_after,
+    rows_in,
+)
+from weft.sinks.fence import Claim, Lineage, Surplus, Target, judge, read_claim
 from weft.sinks.sink import Results
 from weft.storage import Folder
 
@@ -41,17 +50,17 @@ class ParquetSink:
     ) -> None:
         self.name = name
         self.done = -1
-        self.found: int
-        """The last commit of which anything was there at the beginning, and stays."""
         self._folder = folder
         self._queries = dict(queries or {})
         self._changing = threading.Lock()
         self._buffer: dict[str, list[tuple[int, pa.Table]]] = {}
         self._buffered_bytes = 0
         self._buffered_at = math.inf
-        self._first = self._last = self.found = -1
+        self._first = self._last = -1
         self._run = run or uuid4().hex
-        self._history = History.of(self._run)
+        self._history = History.of(self._run, run=True)
+        self._origin = ""
+        self._lineage: Lineage | None = None
         self._datasets: dict[str, Dataset] = {}
 
     def expect(self, query: str, schema: pa.Schema) -> None:
@@ -64,31 +73,99 @@ class ParquetSink:
         with self._changing:
             self._queries = {name: schema for name, schema in self._queries.items() if name != query}
 
+    def check_free(self, query: str) -> None:
+        """Raise Fenced if a query's folder holds results of another checkpoint."""
+        refuse_foreign(self._folder.folder(query), self._history)
+
+    def stand_as(self, lineage: Lineage) -> None:
+        """Deliver as the current incarnation of a lineage from now on."""
+        self._lineage = lineage
+
+    def seen(self, origin: str) -> Claim | None:
+        """Return who delivered last to this folder, as the claim beside the datasets tells."""
+        history = History.of(origin)
+        try:
+            claim = self._folder.read(history.claim)
+        except FileNotFoundError:
+            # Written before there were claims: files tell through which commit.
+            last = max((last for _, (_, last) in self._files(history)), default=None)
+            return None if last is None else Claim(through=last)
+        return read_claim(claim, name=f"{self._folder.uri}/{history.claim}")
+
+    def surplus(self, target: Target) -> list[Surplus]:
+        """Return the results of later commits, and what other checkpoints have in this one's folders."""
+        history, found = History.of(target.origin), list[Surplus]()
+        later = f"after commit {target.commit}, which this checkpoint does not have"
+        for query in self._datasets_of(history):
+            rows = rows_after(self._folder.folder(query), history, target.commit, target.watermark)
+            found.append(Surplus(query=query, rows=rows, why=later))
+        for query in self._queries:
+            folder = self._folder.folder(query)
+            rows = rows_in(folder, history.foreign(folder.names()))
+            found.append(Surplus(query=query, rows=rows, why="of another checkpoint"))
+        return [one for one in found if one.rows]
+
+    def rewind(self, target: Target) -> None:
+        """Remove what `surplus` tells, and then claim the folder for the current incarnation."""
+        history = History.of(target.origin)
+        with self._folder.alone():
+            for query in self._datasets_of(history):
+                cut_after(self._folder.folder(query), history, target.commit, target.watermark)
+            for query in self._queries:
+                folder = self._folder.folder(query)
+                for name in history.foreign(folder.names()):
+                    folder.delete(name)
+            claim = Claim(through=target.commit, lineage=target.lineage)
+            self._folder.write(history.claim, claim.as_json().encode(), replace=True)
+
+    def _files(self, history: History) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Yield the datasets of a history, each with the first and last commit of one of its files."""
+        for query in self._folder.names():
+            names = self._folder.folder(query).names()
+            for hidden in (False, True):
+                yield from ((query, commits) for commits in history.ranges(names, hidden=hidden).values())
+
+    def _datasets_of(self, history: History) -> list[str]:
+        return list(dict.fromkeys(query for query, _ in self._files(history)))
+
     def resume(self, after: int, *, origin: str = "") -> None:
         """Remove the files of commits after `after`.
 
-        One that holds earlier commits too stays, and its later commits are not written again.
+        One that holds earlier commits too stays, and its later commits are not written again. Where another
+        incarnation was here, or another checkpoint, nothing is removed: Fenced is raised.
         """
         self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
         self.done = self._first = self._last = after
-        self._history = History.of(origin or self._run)
-        self._datasets = {}
-        self.found = self._mend(after) if origin else after
-        for query in self._queries:
-            self._dataset(query)
+        self._origin, self._datasets = origin, {}
+        self._history = History.of(origin or self._run, run=not origin)
+        with self._folder.alone():
+            self._judge()
+            for query in self._queries:
+                self.check_free(query)
+            if origin:
+                # Also of queries that rest.
+                for query in self._datasets_of(self._history):
+                    finish_merges(self._folder.folder(query), self._history)
+            for query in self._queries:
+                self._dataset(query)
 
-    def _mend(self, after: int) -> int:
-        """Finish merges of all queries, also of those that rest; return the last commit that stays."""
-        found = after
-        for name in self._folder.names():
-            folder = self._folder.folder(name)
-            names = folder.names()
-            if self._history.ranges(names, hidden=True):
-                finish_merges(folder, self._history)
-                names = folder.names()
-            files = self._history.ranges(names).values()
-            found = max(found, *(last for first, last in files if first <= after), -1)
-        return found
+    def _judge(self) -> Claim | None:
+        """Return what the folder has seen; raise Fenced if that is not known to this lineage."""
+        if self._lineage is None or not self._origin:
+            return None
+        claim = self.seen(self._origin)
+        judge(f"{self.name} ({self._folder.uri})", self._lineage, claim)
+        return claim
+
+    def _claim(self) -> None:
+        """Tell the folder who delivers, and through which commit, before anything of that is there."""
+        claim, lineage = self._judge(), self._lineage
+        if lineage is None or not self._origin:
+            return
+        through = self._last if claim is None else max(self._last, claim.through)
+        new = Claim(through=through, lineage=lineage)
+        if claim != new:
+            self._folder.write(self._history.claim, new.as_json().encode(), replace=True)
 
     def deliver(self, commit: int, results: Results) -> None:
         """Keep results until there is enough for a file, or a minute has passed."""
@@ -112,17 +189,22 @@ class ParquetSink:
         return self._buffered_at + _BUFFERED_SECONDS - monotonic()
 
     def flush(self) -> None:
-        """Write a file for each query that has new results."""
-        for query, parts in self._buffer.items():
-            self._write(query, parts)
-            reach("deliver.partly")
-        for query, schema in self._queries.items():
+        """Write a file for each query that has new results; raise Fenced if another incarnation was here."""
+        with self._folder.alone():
             # A query without results has a dataset too, with no rows.
-            if self._dataset(query).is_empty:
-                self._dataset(query).write(max(self._first, 0), max(self._last, 0), schema.empty_table())
-        self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
-        self.done = self._last
-        self._merge()
+            empty = [query for query in self._queries if self._dataset(query).is_empty]
+            if self._buffer or empty:
+                self._claim()
+            for query, parts in self._buffer.items():
+                self._write(query, parts)
+                reach("deliver.partly")
+            for query in empty:
+                if self._dataset(query).is_empty:
+                    rows = self._queries[query].empty_table()
+                    self._dataset(query).write(max(self._first, 0), max(self._last, 0), rows)
+            self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
+            self.done = self._last
+            self._merge()
         expected = self._queries
         self._datasets = {query: one for query, one in self._datasets.items() if query in expected}
 

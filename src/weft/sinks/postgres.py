@@ -11,6 +11,10 @@ import pyarrow as pa
 
 from weft.errors import UserError
 from weft.faultpoints import reach
+from weft.sinks.fence import Claim, Lineage, Surplus, Target, judge
+from weft.sinks.postgres_fence import DELIVERED, WRITTEN, create_tables, note_written, seen_by
+from weft.sinks.postgres_fence import rewind as take_back
+from weft.sinks.postgres_fence import surplus as beyond
 from weft.sinks.postgres_refused import REFUSED, Refused, count, fault_of_table, insert, keep, refuse
 from weft.sinks.postgres_tables import TableShape, identifier, quoted, table_shape
 from weft.sinks.sink import Results, SinkError, keys_of
@@ -35,16 +39,11 @@ _DEFAULTS = {
 }
 _DATA_ERRORS = ("22", "23")
 """Classes of errors whose text repeats values of rows."""
-_DELIVERED = "weft_delivered"
-"""The table of how far each history has come."""
-_CREATE = f"""
-    CREATE TABLE IF NOT EXISTS {_DELIVERED} (
-        sink text PRIMARY KEY, "commit" bigint NOT NULL, at timestamp with time zone NOT NULL DEFAULT now()
-    )
-"""
-_FORGET_OLD = f"""
-    DELETE FROM {_DELIVERED} WHERE sink ~ ' run [0-9a-f]{{32}}$' AND at < now() - interval '30 days'
-"""
+_FORGET_OLD = (
+    f"DELETE FROM {DELIVERED} WHERE sink ~ ' run [0-9a-f]{{32}}$' AND at < now() - interval '30 days'",
+    f"DELETE FROM {WRITTEN} AS old WHERE sink ~ ' run [0-9a-f]{{32}}$' AND NOT EXISTS "
+    f"(SELECT 1 FROM {DELIVERED} AS known WHERE known.sink = old.sink)",
+)
 """Forgets histories that a crash ended. One that is not over after all is counted on by who has it."""
 _COLUMNS = """
     SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
@@ -71,6 +70,7 @@ class PostgresSink:
         self._dsn = _parsed(dsn)
         self._connection: psycopg.Connection[Any] | None = None
         self._own = self._counted_as = self._new_history()
+        self._lineage: Lineage | None = None
         self._last = -1
         self._parts: dict[str, list[pa.Table]] = {}
         self._ready: dict[str, TableShape] = {}
@@ -78,18 +78,52 @@ class PostgresSink:
     def __repr__(self) -> str:
         return f"PostgresSink({self._place!r}, name={self.name!r})"
 
+    def stand_as(self, lineage: Lineage) -> None:
+        """Deliver as the current incarnation of a lineage from now on."""
+        self._lineage = lineage
+
+    def seen(self, origin: str) -> Claim | None:
+        """Return who delivered last in a history, and through which commit."""
+        with self._errors("count commits"), self._connect() as connection:
+            create_tables(connection)
+            return seen_by(connection, self._history_of(origin))
+
+    def surplus(self, target: Target) -> list[Surplus]:
+        """Return the rows of windows that later commits answered."""
+        with self._errors("count rows"), self._connect() as connection:
+            create_tables(connection)
+            return beyond(connection, self._history_of(target.origin), target)
+
+    def rewind(self, target: Target) -> None:
+        """Remove these rows, and have the history be the current incarnation's, in one transaction."""
+        with self._errors("remove rows"), self._connect() as connection, connection.transaction():
+            create_tables(connection)
+            take_back(connection, self._history_of(target.origin), target)
+
     def resume(self, after: int, *, origin: str = "") -> None:
-        """Connect, and find out through which commit results are there."""
+        """Connect, and find out through which commit results are there; raise Fenced if they are not ours."""
         self._disconnect()
-        self._counted_as = f"{self.name} {origin}" if origin else self._own
+        self._counted_as = self._history_of(origin)
         with self._errors("count commits"):
             self._connection = self._connect()
             with self._connection.transaction():
-                self._connection.execute(_CREATE.encode())
+                create_tables(self._connection)
                 if not origin:
-                    self._connection.execute(_FORGET_OLD.encode())
+                    for forget in _FORGET_OLD:
+                        self._connection.execute(forget.encode())
+                self._judge(self._connection)
                 self.done = self._last = self._count_on(self._connection, after)
                 self.refused = count(self._connection, self._counted_as)
+
+    def _history_of(self, origin: str) -> str:
+        return f"{self.name} {origin}" if origin else self._own
+
+    def _judge(self, connection: "psycopg.Connection[Any]") -> Claim | None:
+        """Return what was delivered in this history; raise Fenced if that is not known to this lineage."""
+        claim = seen_by(connection, self._counted_as, lock=True)
+        if self._lineage is not None and self._counted_as != self._own:
+            judge(f"{self.name} ({self._place})", self._lineage, claim)
+        return claim
 
     def deliver(self, commit: int, results: Results) -> None:
         """Keep results until `flush`."""
@@ -135,8 +169,9 @@ class PostgresSink:
         """End the connection, and a history that nothing outlives."""
         if self._connection is not None and self._counted_as == self._own:
             with suppress(_psycopg().Error):
-                forget = f"DELETE FROM {_DELIVERED} WHERE sink = %s"
-                self._connection.execute(forget.encode(), (self._own,))
+                for table in (DELIVERED, WRITTEN):
+                    forget = f"DELETE FROM {table} WHERE sink = %s"
+                    self._connection.execute(forget.encode(), (self._own,))
         self._own = self._new_history()
         self._disconnect()
 
@@ -166,9 +201,9 @@ class PostgresSink:
 
     def _count_on(self, connection: "psycopg.Connection[Any]", after: int) -> int:
         """Return the commit to go on after: a count of this history may be ahead of what the engine noted."""
-        ahead = f"GREATEST({_DELIVERED}.commit, EXCLUDED.commit)"
+        ahead = f"GREATEST({DELIVERED}.commit, EXCLUDED.commit)"
         row = connection.execute(
-            f'INSERT INTO {_DELIVERED} (sink, "commit") VALUES (%s, %s) '
+            f'INSERT INTO {DELIVERED} (sink, "commit") VALUES (%s, %s) '
             f'ON CONFLICT (sink) DO UPDATE SET "commit" = {ahead} RETURNING "commit"'.encode(),
             (self._counted_as, after),
         ).fetchone()
@@ -176,16 +211,22 @@ class PostgresSink:
         return int(row[0])
 
     def _claim(self, connection: "psycopg.Connection[Any]") -> None:
-        """Note the commit first: whoever else delivers under this name waits, and then finds it taken."""
-        claimed = connection.execute(
-            f'UPDATE {_DELIVERED} SET "commit" = %s, at = now() WHERE sink = %s AND "commit" = %s'.encode(),
-            (self._last, self._counted_as, self.done),
-        )
-        if claimed.rowcount != 1:
+        """Note the commit and who delivers it, first: whoever else does so waits, and then finds it taken."""
+        claim, lineage = self._judge(connection), self._lineage
+        if claim is None or claim.through != self.done:
             raise SinkError(
                 f'sink {self.name}: another engine delivers to {self._place} as "{self._counted_as}"; '
                 "stop it, or give this sink another name"
             )
+        text = None
+        if lineage is not None and self._counted_as != self._own:
+            known = claim.lineage is not None and claim.lineage.current == lineage.current
+            text = None if known else Claim(through=self._last, lineage=lineage).as_json()
+        connection.execute(
+            f'UPDATE {DELIVERED} SET "commit" = %s, claim = COALESCE(%s, claim), at = now() '
+            "WHERE sink = %s".encode(),
+            (self._last, text, self._counted_as),
+        )
 
     def _write(
         self, connection: "psycopg.Connection[Any]", query: str, parts: list[pa.Table]
@@ -209,6 +250,7 @@ class PostgresSink:
             if shape != known:
                 with connection.transaction():
                     self._make_ready(connection, shape)
+                    note_written(connection, self._counted_as, query)
             refused = insert(connection, shape.insert.encode(), rows)
         except Exception as error:
             reason = fault_of_table(error)
@@ -225,7 +267,7 @@ class PostgresSink:
 
     def _make_ready(self, connection: "psycopg.Connection[Any]", shape: TableShape) -> None:
         find = quoted(shape.name).replace("%%", "%")
-        if shape.name in (_DELIVERED, REFUSED):
+        if shape.name in (DELIVERED, REFUSED, WRITTEN):
             raise SinkError(f"table {find} is the sink's own; give query {shape.name} another name")
         found = dict(connection.execute(_COLUMNS, (find,)).fetchall())
         if not found:

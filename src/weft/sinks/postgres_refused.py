@@ -99,6 +99,34 @@ def count(connection: "psycopg.Connection[Any]", sink: str) -> int:
     return 0 if found is None else int(found[0])
 
 
+def count_after(connection: "psycopg.Connection[Any]", sink: str, watermark: int | None) -> int:
+    """Return how many rows are kept of windows that ended after the watermark was at a time."""
+    return len(_later(connection, sink, watermark))
+
+
+def forget_after(connection: "psycopg.Connection[Any]", sink: str, watermark: int | None) -> None:
+    """Remove those rows."""
+    later = _later(connection, sink, watermark)
+    if later:
+        connection.execute(f"DELETE FROM {REFUSED} WHERE ctid = ANY(%s::tid[])".encode(), (later,))
+
+
+def _later(connection: "psycopg.Connection[Any]", sink: str, watermark: int | None) -> list[str]:
+    if not count(connection, sink):
+        return []
+    rows = connection.execute(f'SELECT ctid, "row" FROM {REFUSED} WHERE sink = %s'.encode(), (sink,))
+    return [str(place) for place, row in rows.fetchall() if watermark is None or _end(row) > watermark]
+
+
+def _end(row: str) -> int:
+    """Return where the window of a kept row ends, in microseconds."""
+    text = str(json.loads(row)["window_end"])
+    # A time that has no text is kept as its number.
+    if text.removeprefix("-").isdecimal():
+        return int(text)
+    return int(pa.scalar(text).cast(pa.timestamp("us", "UTC")).value)
+
+
 def as_json(row: pa.Table) -> str:
     """Return a row as JSON, in characters that every text can hold.
 

@@ -57,15 +57,6 @@ class Patient(Protocol):
 
 
 @runtime_checkable
-class Remembering(Protocol):
-    """A sink that may hold results of commits beyond `done`, which it then does not take again."""
-
-    @property
-    def found(self) -> int:
-        """The last commit of which anything was there when it resumed, and stays."""
-
-
-@runtime_checkable
 class Refusing(Protocol):
     """A sink that sets rows aside which it cannot take, and goes on with the others."""
 

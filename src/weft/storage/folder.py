@@ -1,5 +1,6 @@
 """What Weft asks of a place to keep files in."""
 
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 
@@ -45,3 +46,6 @@ class Folder(Protocol):
 
         A place that is not this machine's disk makes it as safe as it can by itself.
         """
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Have no other engine be here for as long as the block runs, as far as this machine's disks go."""

@@ -1,5 +1,6 @@
 """Folders on any file system that Hadoop has a client for, through Spark's JVM."""
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,10 @@ class HadoopFolder:
         """Wait until what others wrote is on the disk, if that is this machine's."""
         if self.local is not None:
             self.local.sync(name)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Hold a lock on the folder if it is on this machine's disk; elsewhere there is none."""
+        return nullcontext() if self.local is None else self.local.alone()
 
     def _listed(self) -> list[str]:
         try:

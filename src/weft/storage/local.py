@@ -1,5 +1,6 @@
 """Folders on this machine."""
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from uuid import uuid4
 
 _UNFINISHED = "."
 """Names of files that are being written begin with it."""
+_ALONE = ".weft.lock"
+"""The file that is locked by whoever wants to be alone in a folder."""
 
 
 class LocalFolder:
@@ -95,6 +98,17 @@ class LocalFolder:
                 sync(Path(place, file))
             sync(Path(place))
         sync(self.path)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold a lock on the folder, which the operating system lets go of with the process."""
+        make_folder(self.path)
+        descriptor = os.open(self.path / _ALONE, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def _unfinished(self, name: str) -> Iterator[Path]:

@@ -1,0 +1,93 @@
+"""Take sinks back to a checkpoint: what they have that it does not know of goes, if whoever asked agrees.
+
+    the sink saw       A ── B ── C through 61
+    the checkpoint     A ── B ─┬ D                 restored from a copy of commit 34, say
+                               34: the last commit that both have. Results of later ones go.
+
+Later commits answered windows that end after the watermark of then, so that tells rows of one file or table
+apart. Results that the checkpoint has beyond the common commit are delivered again, and so must be at hand.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from weft.errors import EngineError
+from weft.runtime.checkpoint import Checkpoint, Recovered
+from weft.sinks import Sink
+from weft.sinks.fence import Fencing, Lineage, Surplus, Target, common_commit, known_through
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewind:
+    """What taking a sink back means."""
+
+    stream: str
+    sink: str
+    commit: int
+    """The last commit that both the checkpoint and the sink have, or −1."""
+    surplus: tuple[Surplus, ...]
+    """What the sink would lose."""
+
+
+Approve = Callable[[Sequence[Rewind]], bool]
+"""Is shown what would go, and says whether it may."""
+
+
+def rewind(
+    sinks: Sequence[Sink],
+    stream: str,
+    *,
+    checkpoint: Checkpoint,
+    recovered: Recovered | None,
+    lineage: Lineage,
+    origin: str,
+    approve: Approve,
+) -> None:
+    """Take back the sinks that have seen what the checkpoint does not know; raise EngineError if refused."""
+    planned = list(_planned(sinks, checkpoint, recovered, lineage, origin))
+    if not planned:
+        return
+    shown = [
+        Rewind(stream=stream, sink=sink.name, commit=target.commit, surplus=tuple(fencing.surplus(target)))
+        for sink, fencing, target in planned
+    ]
+    if not approve(shown):
+        raise EngineError(f"stream {stream}: its sinks were not taken back, and nothing was changed")
+    for sink, fencing, target in planned:
+        # First: should a crash come between the two, the sink still refuses, and is taken back next time.
+        checkpoint.deliver_again(sink.name, after=target.commit)
+        fencing.rewind(target)
+
+
+def _planned(
+    sinks: Sequence[Sink],
+    checkpoint: Checkpoint,
+    recovered: Recovered | None,
+    lineage: Lineage,
+    origin: str,
+) -> Iterator[tuple[Sink, Fencing, Target]]:
+    """Yield the sinks that have to be taken back, each with where to."""
+    last = -1 if recovered is None else recovered.last.number
+    queries = () if recovered is None else tuple(entry.name for entry in recovered.registry)
+    for sink in sinks:
+        if not isinstance(sink, Fencing):
+            continue
+        claim = sink.seen(origin)
+        ahead = claim is not None and claim.through > known_through(lineage, claim)
+        commit = common_commit(lineage, claim) if ahead and claim is not None else last
+        watermark = None
+        if commit >= 0 and recovered is not None:
+            watermark = recovered.last.clock.watermark if commit == last else _watermark(checkpoint, commit)
+        target = Target(origin=origin, lineage=lineage, commit=commit, watermark=watermark, queries=queries)
+        if ahead:
+            checkpoint.check_outbox(sink.name, after=commit)
+        if ahead or sink.surplus(target):
+            yield sink, sink, target
+
+
+def _watermark(checkpoint: Checkpoint, commit: int) -> int | None:
+    """Return where the watermark was with a commit that is not the last."""
+    try:
+        return checkpoint.clock_of(commit).watermark
+    except FileNotFoundError:
+        raise checkpoint.missing(commit, also=", and only it tells what sinks had then") from None

@@ -1,0 +1,13 @@
+"""Lineages of checkpoints and of copies of them."""
+
+from weft.sinks.fence import Lineage
+
+NONE = Lineage(incarnations=(), place="state/trades/incarnations")
+
+
+def after(*commits: int, since: Lineage = NONE) -> Lineage:
+    """Return a lineage with incarnations that start after commits, behind those of another."""
+    lineage = since
+    for commit in commits:
+        lineage = lineage.followed(after=commit, by="a test")
+    return lineage
