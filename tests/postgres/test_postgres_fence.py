@@ -1,0 +1,146 @@
+"""PostgreSQL's fence: no row is changed for an engine that is not known, and results can be taken back."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from tests.postgres.samples import ask, fail_at, keyless, result, rows
+from tests.unit.lineages import after
+from weft.sinks import PostgresSink
+from weft.sinks.fence import Fenced, Lineage, Target
+
+ORIGIN = "c1 trades"
+_opened: list[PostgresSink] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while _opened:
+        _opened.pop().close()
+
+
+def fenced(dsn: str, lineage: Lineage, done: int) -> PostgresSink:
+    sink = PostgresSink(dsn)
+    _opened.append(sink)
+    sink.stand_as(lineage)
+    sink.resume(done, origin=ORIGIN)
+    return sink
+
+
+def give(sink: PostgresSink, commits: range, query: str = "a") -> None:
+    """Deliver a row a commit: that of a window which ends with the commit's second."""
+    for commit in commits:
+        sink.deliver(commit, {query: keyless(result((commit, "A", commit)))})
+        sink.flush()
+
+
+def numbers(dsn: str, query: str = "a") -> list[int | None]:
+    return [n for _, n in rows(dsn, query)]
+
+
+def target(lineage: Lineage, commit: int) -> Target:
+    return Target(
+        origin=ORIGIN, lineage=lineage, commit=commit, watermark=commit * 1_000_000 if commit >= 0 else None
+    )
+
+
+def test_a_restored_checkpoint_changes_nothing_and_is_refused_for_good(dsn: str) -> None:
+    first = after(-1)
+    give(fenced(dsn, first, -1), range(3))
+    give(fenced(dsn, after(2, since=first), 2), range(3, 5))
+    before = ask(dsn, "SELECT * FROM weft_delivered"), numbers(dsn)
+    for _ in range(3):
+        with pytest.raises(Fenced, match="through commit 4 of incarnation 2"):
+            fenced(dsn, after(1, since=first), 1)
+    assert (ask(dsn, "SELECT * FROM weft_delivered"), numbers(dsn)) == before
+
+
+def test_whoever_was_overtaken_is_refused_in_the_transaction(dsn: str) -> None:
+    first = after(-1)
+    original = fenced(dsn, first, -1)
+    give(original, range(2))
+    copy = fenced(dsn, after(1, since=first), 1)
+    original.deliver(2, {"a": keyless(result((2, "A", -2)))})
+    give(copy, range(2, 4))
+    with pytest.raises(Fenced, match="through commit 3 of incarnation 2"):
+        original.flush()
+    assert numbers(dsn) == [0, 1, 2, 3]
+
+
+def test_a_server_that_was_away_at_the_start_is_judged_by_what_was_known_then(dsn: str) -> None:
+    """The copy has made more commits by now than the sink has seen: they are others all the same."""
+    first = after(-1)
+    give(fenced(dsn, first, -1), range(5))
+    copy = PostgresSink(dsn)
+    _opened.append(copy)
+    copy.stand_as(after(2, since=first))
+    with pytest.raises(Fenced, match="through commit 4"):
+        copy.resume(2, origin=ORIGIN)
+    # As it would be tried again after 30 commits.
+    with pytest.raises(Fenced, match="through commit 4"):
+        copy.resume(2, origin=ORIGIN)
+    assert numbers(dsn) == [0, 1, 2, 3, 4]
+
+
+def test_a_history_from_before_there_were_claims_goes_on(dsn: str) -> None:
+    ask(
+        dsn,
+        "CREATE TABLE weft_delivered (sink text PRIMARY KEY, commit bigint NOT NULL, "
+        "at timestamptz NOT NULL DEFAULT now())",
+    )
+    ask(dsn, "INSERT INTO weft_delivered (sink, commit) VALUES (%s, 7)", (f"postgres {ORIGIN}",))
+    with pytest.raises(Fenced, match="through commit 7"):
+        fenced(dsn, after(6), 6)
+    sink = fenced(dsn, after(7), 5)
+    assert sink.done == 7
+    give(sink, range(8, 10))
+    assert numbers(dsn) == [8, 9]
+
+
+def test_results_are_taken_back_to_what_both_have(dsn: str) -> None:
+    first = after(-1)
+    give(fenced(dsn, first, -1), range(10))
+    newer = fenced(dsn, after(9, since=first), 9)
+    give(newer, range(10, 12), "b % \"'")
+    ask(dsn, "CREATE TABLE bystander (window_end timestamptz, n bigint)")
+    ask(dsn, "INSERT INTO bystander VALUES (now(), 1)")
+    copy, sink = after(5, since=first), PostgresSink(dsn)
+    told = sink.surplus(target(copy, 5))
+    assert [(one.query, one.rows) for one in sorted(told, key=lambda one: one.query)] == [
+        ("a", 4), ("b % \"'", 2),
+    ]  # fmt: skip
+    assert numbers(dsn) == list(range(10))
+    sink.rewind(target(copy, 5))
+    assert ask(dsn, "SELECT count(*) FROM bystander") == [(1,)]
+    again = fenced(dsn, copy, 3)
+    assert again.done == 5
+    give(again, range(6, 8))
+    assert numbers(dsn) == list(range(8))
+    newer.deliver(12, {"a": keyless(result((12, "A", 12)))})
+    with pytest.raises(Fenced):
+        newer.flush()
+
+
+def test_rows_set_aside_are_taken_back_too(dsn: str) -> None:
+    first = after(-1)
+    fail_at(dsn, "a", "numeric_value_out_of_range")
+    sink = fenced(dsn, first, -1)
+    give(sink, range(4))
+    assert sink.refused == 4
+    copy = after(1, since=first)
+    [told] = PostgresSink(dsn).surplus(target(copy, 1))
+    assert (told.query, told.rows) == ("weft_refused", 2)
+    PostgresSink(dsn).rewind(target(copy, 1))
+    assert fenced(dsn, copy, 1).refused == 2
+
+
+def test_everything_goes_where_nothing_is_common(dsn: str) -> None:
+    give(fenced(dsn, after(-1), -1), range(3))
+    lineage = after(-1)
+    PostgresSink(dsn).rewind(target(lineage, -1))
+    sink = fenced(dsn, lineage, -1)
+    assert (numbers(dsn), sink.done) == ([], -1)
+    sink.deliver(0, {"a": pa.concat_tables([result((1, "A", 1))])})
+    sink.flush()
