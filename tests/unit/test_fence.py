@@ -47,7 +47,7 @@ def test_a_sink_takes_from_who_delivered_last_and_from_who_follows() -> None:
     ],
 )  # fmt: skip
 def test_a_sink_refuses_whoever_does_not_know_what_it_has(lineage: Lineage, seen: Claim) -> None:
-    with pytest.raises(Fenced, match=f"sink parquet has results through commit {seen.through}"):
+    with pytest.raises(Fenced, match=f"sink parquet has results through commit {seen.through:09d}"):
         judge("parquet", lineage, seen)
 
 
@@ -55,7 +55,7 @@ def test_a_refusal_tells_who_was_there_and_what_to_do() -> None:
     with pytest.raises(Fenced) as refused:
         judge("parquet (results)", COPY, claim(ORIGINAL, 61))
     said = str(refused.value)
-    assert "commit 61 of incarnation 3 (a test, begun 2" in said
+    assert "commit 000000061 of incarnation 3 (a test, begun 2" in said
     assert "this is incarnation 3, begun after commit 34" in said
     assert "weft run --rewind" in said
 

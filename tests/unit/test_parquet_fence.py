@@ -45,7 +45,7 @@ def test_a_restored_checkpoint_changes_nothing_and_is_refused_for_good(tmp_path:
     before = everything(tmp_path)
     copy = after(1, since=first)
     for _ in range(3):
-        with pytest.raises(Fenced, match="through commit 4 of incarnation 2"):
+        with pytest.raises(Fenced, match="through commit 000000004 of incarnation 2"):
             fenced(tmp_path, copy, 1, "a")
     assert everything(tmp_path) == before
 
@@ -59,7 +59,7 @@ def test_whoever_was_overtaken_is_refused_at_the_next_flush(tmp_path: Path) -> N
     # Nobody has delivered since: whoever does so first may go on.
     give(copy, range(2, 4))
     before = everything(tmp_path)
-    with pytest.raises(Fenced, match="through commit 3 of incarnation 2"):
+    with pytest.raises(Fenced, match="through commit 000000003 of incarnation 2"):
         original.flush()
     assert (everything(tmp_path), written(tmp_path, "a")) == (before, [0, 1, 2, 3])
 
@@ -79,7 +79,7 @@ def test_a_claim_comes_before_its_results(tmp_path: Path, monkeypatch: pytest.Mo
         sink.flush()
     monkeypatch.undo()
     assert written(tmp_path, "a") == [0, 1, 2]
-    with pytest.raises(Fenced, match="through commit 2"):
+    with pytest.raises(Fenced, match="through commit 000000002"):
         fenced(tmp_path, after(1, since=first), 1)
     again = fenced(tmp_path, after(2, since=first), 1)
     give(again, range(2, 3))
@@ -91,7 +91,7 @@ def test_files_without_a_claim_tell_through_which_commit_they_go(tmp_path: Path)
     sink.resume(-1, origin=ORIGIN)
     give(sink, range(5))
     fenced(tmp_path, after(4), 2)
-    with pytest.raises(Fenced, match="through commit 4"):
+    with pytest.raises(Fenced, match="through commit 000000004"):
         fenced(tmp_path, after(3), 2)
 
 

@@ -108,7 +108,8 @@ def judge(sink: str, lineage: Lineage, claim: Claim | None) -> None:
     """Raise Fenced if a sink has seen what a lineage does not know of."""
     if claim is None or claim.through <= known_through(lineage, claim):
         return
-    seen = f"results through commit {claim.through}"
+    # As the file of a commit is called: it may be missing.
+    seen = f"results through commit {claim.through:09d}"
     if claim.lineage is not None:
         seen += f" of {claim.lineage.current}"
     own = lineage.current

@@ -3,6 +3,7 @@
 import math
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from time import monotonic
 from uuid import uuid4
@@ -138,7 +139,7 @@ class ParquetSink:
         self.done = self._first = self._last = after
         self._origin, self._datasets = origin, {}
         self._history = History.of(origin or self._run, run=not origin)
-        with self._folder.alone():
+        with self._alone():
             self._judge()
             for query in self._queries:
                 self.check_free(query)
@@ -148,6 +149,10 @@ class ParquetSink:
                     finish_merges(self._folder.folder(query), self._history)
             for query in self._queries:
                 self._dataset(query)
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Keep others out while it is judged who may deliver, and until that is done; runs have no rivals."""
+        return nullcontext() if self._lineage is None else self._folder.alone()
 
     def _judge(self) -> Claim | None:
         """Return what the folder has seen; raise Fenced if that is not known to this lineage."""
@@ -190,7 +195,7 @@ class ParquetSink:
 
     def flush(self) -> None:
         """Write a file for each query that has new results; raise Fenced if another incarnation was here."""
-        with self._folder.alone():
+        with self._alone():
             # A query without results has a dataset too, with no rows.
             empty = [query for query in self._queries if self._dataset(query).is_empty]
             if self._buffer or empty:
