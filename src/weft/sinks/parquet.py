@@ -13,6 +13,7 @@ from weft.faultpoints import reach
 from weft.sinks.dataset import Dataset, History, finish_merges
 from weft.sinks.sink import Results
 from weft.storage import Folder
+from weft.storage.names import file_name
 
 _BUFFERED_BYTES = 64 << 20
 """How much waits in memory before files are written: many batches, few files."""
@@ -88,6 +89,10 @@ class ParquetSink:
                 names = folder.names()
             files = self._history.ranges(names).values()
             found = max(found, *(last for first, last in files if first <= after), -1)
+            # Older versions called folders just as their queries, which never had a percent sign.
+            today = name if "%" in name else file_name(name)
+            if files and today != name and not self._folder.has(today):
+                self._folder.rename(name, today)
         return found
 
     def deliver(self, commit: int, results: Results) -> None:
@@ -144,7 +149,7 @@ class ParquetSink:
     def _dataset(self, query: str) -> Dataset:
         """Return a query's files, after those of commits that are delivered again were removed."""
         if query not in self._datasets:
-            folder = self._folder.folder(query)
+            folder = self._folder.folder(file_name(query))
             self._datasets[query] = Dataset(folder, after=self.done, history=self._history)
         return self._datasets[query]
 
