@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import weft
 from tests.spark.trades import Feed, counted, stream
 from tests.unit.checkpoint_samples import GROUPING, commit, one_row, starts, wrote
+from tests.unit.odd_names import NASTY
 from tests.unit.state_samples import Row, block
 from weft.errors import DamagedFile, EngineError, InternalError, InUse
 from weft.runtime.checkpoint import Checkpoint
@@ -23,6 +24,7 @@ from weft.storage.hadoop import HadoopFolder
 from weft.storage.lock import Lock, holder
 from weft.storage.mailbox import Mailbox, Reply
 from weft.storage.marks import Mark, put_mark
+from weft.storage.names import file_name
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_a_folder_is_removed_by_the_checkpoint_that_made_it(folder: HadoopFolder
         folder.delete_tree("inner", made_by="you")
     folder.delete_tree("inner", made_by="me")
     folder.delete_tree("inner", made_by="me")
-    assert folder.names() == ["link"]
+    assert os.listdir(tmp_path / "deep" / "folder") == ["link"]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/", "../a", "a\0b"])
@@ -86,6 +88,16 @@ def test_a_name_leads_to_no_other_folder(folder: HadoopFolder, name: str) -> Non
     with pytest.raises(InternalError, match="is no name of a file in a folder"):
         folder.write(name, b"2", replace=True)
     assert folder.read("x") == b"1"
+
+
+def test_files_may_be_of_any_name(folder: HadoopFolder) -> None:
+    for name in NASTY:
+        folder.folder(file_name(name)).write(file_name(name), name.encode(errors="surrogatepass"))
+    assert folder.names() == sorted(map(file_name, NASTY))
+    for name in NASTY:
+        inner = folder.folder(file_name(name))
+        assert inner.names() == [file_name(name)]
+        assert inner.read(file_name(name)) == name.encode(errors="surrogatepass")
 
 
 def test_a_file_is_written_once(folder: HadoopFolder) -> None:

@@ -50,8 +50,7 @@ class HadoopFolder:
 
     def names(self) -> list[str]:
         """Return the files and folders inside, in order."""
-        names = [str(status.getPath().getName()) for status in self._listed()]
-        return sorted(name for name in names if not name.startswith("."))
+        return sorted(name for name in self._listed() if not name.startswith("."))
 
     def has(self, name: str) -> bool:
         """Say whether there is such a file or folder."""
@@ -113,9 +112,9 @@ class HadoopFolder:
 
     def tidy(self) -> None:
         """Remove unfinished files: Spark hides them by a dot too."""
-        for status in self._listed():
-            name = str(status.getPath().getName())
-            if status.isFile() and name.startswith(".") and name.endswith(".tmp"):
+        for name in self._listed():
+            # Each call takes a way to Java and back, so only these are asked what they are.
+            if name.startswith(".") and name.endswith(".tmp") and self._files.isFile(self._path(name)):
                 self.delete(name)
 
     def delete(self, name: str) -> None:
@@ -150,9 +149,9 @@ class HadoopFolder:
         if self.local is not None:
             self.local.sync(name)
 
-    def _listed(self) -> list[Any]:
+    def _listed(self) -> list[str]:
         try:
-            return list(self._files.listStatus(self._root))
+            return [str(one.getPath().getName()) for one in self._files.listStatus(self._root)]
         except Py4JJavaError as error:
             if _is(error, "FileNotFoundException"):
                 return []
