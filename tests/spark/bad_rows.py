@@ -79,9 +79,8 @@ class Judge:
         rows = set_aside(batch, self.stream, bounds, files)
         if self._keep is not None:
             for kind in ("quarantine", "late"):
-                write_set_aside(
-                    rows, f"{self._keep}/{kind}", stream=self.stream.name, batch=number, kind=kind
-                )
+                stream = f"{self._keep}/{kind}/stream={self.stream.name}"
+                write_set_aside(rows, stream, batch=number, kind=kind)
         key = self._job.layout.key_slots()[0].name
         good = [row[key] for row in result.to_pylist() if row[FRAGMENT] > 0 for _ in range(row["rows"])]
         lost = RowCounts(corrupt=sum(file.rows for file in files))

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 import weft
 from tests.spark.trades import Feed, counted, stream
 from tests.unit.checkpoint_samples import GROUPING, commit, one_row, starts, wrote
+from tests.unit.odd_names import NASTY
 from tests.unit.state_samples import Row, block
-from weft.errors import DamagedFile, EngineError, InUse
+from weft.errors import DamagedFile, EngineError, InternalError, InUse
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.info import read_registry
 from weft.runtime.registry import Registry
@@ -22,6 +23,8 @@ from weft.storage import LocalFolder, lock, open_folder
 from weft.storage.hadoop import HadoopFolder
 from weft.storage.lock import Lock, holder
 from weft.storage.mailbox import Mailbox, Reply
+from weft.storage.marks import Mark, put_mark
+from weft.storage.names import file_name
 
 
 @pytest.fixture
@@ -49,8 +52,52 @@ def test_folders_are_inside_one_another(folder: HadoopFolder, tmp_path: Path) ->
     inner.write("x", b"1")
     assert (folder.names(), inner.names(), inner.read("x")) == (["in ner%2F"], ["x"], b"1")
     assert inner.uri == f"file://{tmp_path}/deep/folder/in ner%2F"
-    folder.delete("in ner%2F")
-    assert (folder.names(), inner.names()) == ([], [])
+    with pytest.raises(OSError, match="in ner%2F"):
+        folder.delete("in ner%2F")
+    assert inner.read("x") == b"1"
+
+
+def test_a_folder_is_removed_by_the_checkpoint_that_made_it(folder: HadoopFolder, tmp_path: Path) -> None:
+    inner = folder.folder("inner")
+    inner.folder("most").write("x", b"1")
+    (tmp_path / "deep" / "folder" / "link").symlink_to(tmp_path / "deep" / "folder" / "inner")
+    for name in ("inner", "link"):
+        with pytest.raises(EngineError, match=f"folder/{name} is not removed"):
+            folder.delete_tree(name, made_by="me")
+    put_mark(inner, Mark(checkpoint="me", stream="s"))
+    with pytest.raises(EngineError, match=r"folder/inner is not removed: .* made by checkpoint me"):
+        folder.delete_tree("inner", made_by="you")
+    # So it is where no local disk is known.
+    folder.local = None  # type: ignore[misc]
+    with pytest.raises(EngineError, match=r"folder/inner is not removed: .* made by checkpoint me"):
+        folder.delete_tree("inner", made_by="you")
+    folder.delete_tree("inner", made_by="me")
+    folder.delete_tree("inner", made_by="me")
+    assert os.listdir(tmp_path / "deep" / "folder") == ["link"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/", "../a", "a\0b"])
+def test_a_name_leads_to_no_other_folder(folder: HadoopFolder, name: str) -> None:
+    for call in (folder.folder, folder.has, folder.read, folder.delete, folder.sync):
+        with pytest.raises(InternalError, match="is no name of a file in a folder"):
+            call(name)
+    folder.write("x", b"1")
+    for pair in ((name, "x"), ("x", name)):
+        with pytest.raises(InternalError, match="is no name of a file in a folder"):
+            folder.rename(*pair)
+    with pytest.raises(InternalError, match="is no name of a file in a folder"):
+        folder.write(name, b"2", replace=True)
+    assert folder.read("x") == b"1"
+
+
+def test_files_may_be_of_any_name(folder: HadoopFolder) -> None:
+    for name in NASTY:
+        folder.folder(file_name(name)).write(file_name(name), name.encode(errors="surrogatepass"))
+    assert folder.names() == sorted(map(file_name, NASTY))
+    for name in NASTY:
+        inner = folder.folder(file_name(name))
+        assert inner.names() == [file_name(name)]
+        assert inner.read(file_name(name)) == name.encode(errors="surrogatepass")
 
 
 def test_a_file_is_written_once(folder: HadoopFolder) -> None:

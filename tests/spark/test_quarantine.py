@@ -22,9 +22,9 @@ from tests.spark.bad_rows import SECOND, Judge, declared
 from tests.spark.trades import Feed
 from tests.spark.trades import stream as trades
 from weft.query.logical import StreamDef, TimeUnit
-from weft.runtime.aside import Aside, part_of
+from weft.runtime.aside import Aside, part_of, stream_folder
 from weft.runtime.clock import RowCounts
-from weft.spark.quarantine import batch_of, stream_folder, write_set_aside
+from weft.spark.quarantine import batch_of
 from weft.spark.schemas import column_defs
 from weft.spark.sources import open_static
 from weft.storage import LocalFolder
@@ -250,19 +250,27 @@ def test_a_batch_that_comes_again_replaces_its_rows(spark: SparkSession, tmp_pat
     def rows(*reasons: str) -> DataFrame:
         return unused(spark, *reasons)
 
-    place = (tmp_path / "kept").as_uri()
+    place = tmp_path / "kept"
+    aside = Aside(stream="a/b é", origin="me", quarantine=LocalFolder(place), late=None)
+
+    def keep(batch: int, *reasons: str) -> None:
+        aside.keep(lambda: rows(*reasons), RowCounts(no_time=len(reasons)), batch=batch)
+
     for batch, reasons in ((0, ["a"]), (1, ["b", "late", "c"]), (1, ["d"])):
-        write_set_aside(rows(*reasons), place, stream="a/b é", batch=batch, kind="quarantine")
+        keep(batch, *reasons)
     # What a crash leaves of a batch is replaced too.
-    folder = tmp_path / "kept" / stream_folder("a/b é")
+    folder = place / stream_folder("a/b é")
     (folder / "batch=000000002" / "_temporary").mkdir(parents=True)
     (folder / "batch=000000002" / "part-9.parquet").write_bytes(b"half")
-    write_set_aside(rows("e", "late"), place, stream="a/b é", batch=2, kind="quarantine")
-    kept = spark.read.parquet(place)
-    assert sorted((row.stream, row.batch, row.reason) for row in kept.collect()) == [
-        ("a/b é", 0, "a"), ("a/b é", 1, "d"), ("a/b é", 2, "e"),
-    ]  # fmt: skip
-    assert sorted(filter(None, map(str, map(batch_of, os.listdir(folder))))) == ["0", "1", "2"]
+    keep(2, "e", "late")
+    expected = [("a/b é", 0, "a"), ("a/b é", 1, "d"), ("a/b é", 2, "e")]
+    kept = pq.read_table(place).to_pylist()
+    assert sorted((row["stream"], row["batch"], row["reason"]) for row in kept) == expected
+    # Spark takes the bytes of a name for letters.
+    name = F.decode(F.encode("stream", "ISO-8859-1"), "UTF-8").alias("stream")
+    kept = spark.read.parquet(str(place)).select(name, "batch", "reason").collect()
+    assert sorted(map(tuple, kept)) == expected
+    assert {batch_of(name) for name in os.listdir(folder)} == {0, 1, 2, None}
     assert batch_of("_SUCCESS") is None
 
 
@@ -272,7 +280,7 @@ def test_rows_are_on_the_disk_before_they_are_counted(
     found: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda one: found.append(os.readlink(f"/proc/self/fd/{one}")))
     kept = tmp_path / "kept"
-    aside = Aside(stream="s", quarantine=LocalFolder(kept), late=None)
+    aside = Aside(stream="s", origin="me", quarantine=LocalFolder(kept), late=None)
     aside.keep(lambda: unused(spark, "a"), RowCounts(no_time=1), batch=7)
     stream, batch = kept / "stream=s", kept / "stream=s" / "batch=000000007"
     (part,) = batch.glob("part-*.parquet")
@@ -305,8 +313,8 @@ def test_a_start_forgets_only_its_own_batches(tmp_path: Path) -> None:
     shared = LocalFolder(tmp_path)
     for origin, batch in (("a", 0), ("a", 1), ("b", 0), ("b", 1)):
         part_of(shared, origin).folder("stream=s").folder(f"batch=00000000{batch}").write("part", b"")
-    Aside(stream="s", quarantine=part_of(shared, "a"), late=None).forget_after(0)
-    Aside(stream="s", quarantine=None, late=part_of(shared, "c")).forget_after(-1)
+    Aside(stream="s", origin="a", quarantine=part_of(shared, "a"), late=None).forget_after(0)
+    Aside(stream="s", origin="c", quarantine=None, late=part_of(shared, "c")).forget_after(-1)
     left = {(one.parts[-4], one.parts[-2]) for one in tmp_path.rglob("part")}
     assert left == {
         ("origin=a", "batch=000000000"), ("origin=b", "batch=000000000"), ("origin=b", "batch=000000001"),

@@ -9,6 +9,7 @@ from tests.unit.test_sinks_parquet import Crash, FailingFolder, files, result, s
 from weft.sinks import ParquetSink, parquet
 from weft.sinks.fence import Fenced
 from weft.storage import LocalFolder
+from weft.storage.names import file_name
 
 
 def counted(folder: Path, origin: str, after: int = -1, **queries: pa.Schema) -> ParquetSink:
@@ -81,3 +82,27 @@ def test_a_merge_that_was_cut_off_is_finished_though_its_query_rests(
     assert (written(tmp_path, "a"), len(files(tmp_path / "a"))) == ([], 1)
     counted(tmp_path, "one trades", after=3)
     assert written(tmp_path, "a") == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("query", ["by symbol", "_hidden", "é", "-x"])
+def test_results_under_the_name_that_older_versions_gave_stay_with_the_query(
+    tmp_path: Path, query: str
+) -> None:
+    name = file_name(query)
+    give(counted(tmp_path, "one trades"), query, range(3))
+    (tmp_path / name).rename(tmp_path / query)
+    # Those of another checkpoint, and what is none of Weft's, keep their name.
+    give(counted(tmp_path, "two trades"), "a b", range(3))
+    (tmp_path / "a%20b").rename(tmp_path / "a b")
+    LocalFolder(tmp_path).folder("my notes").write("x", b"1")
+    sink = counted(tmp_path, "one trades", after=2)
+    give(sink, query, range(3, 5))
+    assert written(tmp_path, name) == list(range(5))
+    assert LocalFolder(tmp_path).names() == sorted([name, "a b", "my notes"])
+
+
+def test_queries_whose_names_differ_in_case_are_two(tmp_path: Path) -> None:
+    sink = counted(tmp_path, "one trades")
+    sink.deliver(0, {"q": result(1), "Q": result(2)})
+    sink.flush()
+    assert (written(tmp_path, "q"), written(tmp_path, "Q")) == ([1], [2])

@@ -1,4 +1,4 @@
-"""A checkpoint has one name for ever: sinks know by it which results are its own."""
+"""A checkpoint has one name for ever, by which sinks know its results, and each stream its own folder."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ from tests.unit.checkpoint_samples import commit
 
 from weft.errors import DamagedFile
 from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.places import folder_of, identity
+from weft.runtime.places import claim_folder, find_folder, folder_of, has_folder, identity, stream_of
 from weft.runtime.registry import Registry
 from weft.storage import LocalFolder
 
@@ -102,3 +102,51 @@ def test_a_name_is_made_where_nothing_was_committed(root: LocalFolder) -> None:
     root.folder("trades").folder("commits").make()
     root.folder("trades").folder("spark").write("metadata", b"{}")
     assert len(identity(root)) == 32
+
+
+# Folders of streams.
+
+
+@pytest.mark.parametrize(
+    ("stream", "older"),
+    [
+        ("requests", "requests%20"), ("id", "id%20"), ("lock.json", "lock.json%20"), ("_x", "_x"),
+        ("a~b", "a~b"), (".x", ".x"), ("-", "-"), ("é" * 30, "%C3%A9" * 30),
+    ],
+)  # fmt: skip
+def test_a_folder_that_an_older_version_named_is_found(root: LocalFolder, stream: str, older: str) -> None:
+    wrote = Checkpoint(root.folder(older))
+    wrote.write(commit(0), (), {}, {})
+    assert stream_of(wrote.folder, older) == stream
+    assert has_folder(root, stream)
+    folder = find_folder(root, stream)
+    assert (folder.path.name, not root.has(older)) == (folder_of(stream), True)
+    assert Checkpoint(folder).recover() is not None
+    claim_folder(folder, stream, checkpoint=NAME)
+    assert stream_of(folder, folder.path.name) == stream
+    assert find_folder(root, stream).path == folder.path
+
+
+def test_a_folder_of_another_stream_is_left_alone(root: LocalFolder) -> None:
+    # What is the older name of one is today's of another.
+    other = find_folder(root, "requests ")
+    claim_folder(other, "requests ", checkpoint=NAME)
+    Checkpoint(other).write(commit(0), (), {}, {})
+    assert not has_folder(root, "requests")
+    assert stream_of(other, other.path.name) == "requests "
+    assert find_folder(root, "requests").path != other.path
+
+
+def test_what_is_no_history_gets_no_other_name(root: LocalFolder) -> None:
+    root.folder("_x").write("notes.txt", b"1")
+    assert not has_folder(root, "_x")
+    assert root.names() == ["_x"]
+
+
+@pytest.mark.parametrize("stream", ["", ".", ".."])
+def test_a_stream_is_in_the_checkpoint(root: LocalFolder, stream: str) -> None:
+    for above in (root, LocalFolder(root.path.parent)):
+        above.folder("commits").write("000000000", b"another's")
+    assert not has_folder(root, stream)
+    assert find_folder(root, stream).path.parent == root.path
+    assert find_folder(root, stream).path.name == folder_of(stream)

@@ -24,6 +24,7 @@ from weft.runtime.ledger import Ledger
 from weft.runtime.live_stream import Live
 from weft.runtime.loop import Trigger
 from weft.runtime.options import RunOptions
+from weft.runtime.places import claim_folder, find_folder
 from weft.runtime.registry import Registry
 from weft.runtime.rejoining import Rejoined, check_names
 from weft.runtime.report import BatchReport
@@ -312,6 +313,7 @@ def test_a_stream_that_cannot_start_with_a_query_leaves_nothing(
     query: Any = SimpleNamespace(name="q", stream="trades")
 
     def start(name: str, queries: object, *, live: bool) -> None:
+        claim_folder(LocalFolder(tmp_path / name), name, checkpoint=run.origin)
         (tmp_path / name / "commits").mkdir(parents=True)
         raise EngineError("stream trades cannot start")
 
@@ -324,6 +326,48 @@ def test_a_stream_that_cannot_start_with_a_query_leaves_nothing(
     with pytest.raises(EngineError, match="cannot start"):
         run.add(query)
     assert (tmp_path / "trades" / "snapshots").exists()
+    run.stop(flush=False)
+
+
+@pytest.mark.parametrize("mark", [None, "another"])
+def test_a_start_that_fails_removes_nothing_that_it_did_not_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mark: str | None
+) -> None:
+    run = made(tmp_path)
+    query: Any = SimpleNamespace(name="q", stream="trades")
+
+    def start(name: str, queries: object, *, live: bool) -> None:
+        # Someone else puts it there meanwhile.
+        LocalFolder(tmp_path / name).write("precious", b"1")
+        if mark is not None:
+            claim_folder(LocalFolder(tmp_path / name), name, checkpoint=mark)
+        raise EngineError("stream trades cannot start")
+
+    monkeypatch.setattr(run, "start", start)
+    with pytest.raises(EngineError, match="stream trades cannot start"):
+        run.add(query)
+    assert (tmp_path / "trades" / "precious").read_bytes() == b"1"
+    (told,) = [record for record in caplog.records if "leaves its folder" in record.message]
+    assert f"checkpoint {run.origin} did not make it" in told.problem
+    run.stop(flush=False)
+
+
+def test_a_start_that_fails_keeps_a_history_under_an_older_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made(tmp_path)
+    query: Any = SimpleNamespace(name="q", stream="_trades")
+    (tmp_path / "_trades" / "commits").mkdir(parents=True)
+    (tmp_path / "_trades" / "commits" / "000000000").write_bytes(b"1")
+
+    def start(name: str, queries: object, *, live: bool) -> None:
+        claim_folder(find_folder(LocalFolder(tmp_path), name), name, checkpoint=run.origin)
+        raise EngineError("stream _trades cannot start")
+
+    monkeypatch.setattr(run, "start", start)
+    with pytest.raises(EngineError, match="cannot start"):
+        run.add(query)
+    assert (tmp_path / "%5Ftrades" / "commits" / "000000000").read_bytes() == b"1"
     run.stop(flush=False)
 
 

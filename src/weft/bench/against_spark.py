@@ -24,6 +24,7 @@ from weft.bench.measure import Seconds, Timed, alternate
 from weft.bench.runs import Input, WeftRun, run_query, run_scan, run_weft
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
+from weft.storage.names import file_name
 
 _WEFT, _SCAN = "Weft", "bare scan"
 
@@ -136,7 +137,9 @@ def against_spark(
     with TemporaryDirectory(prefix="weft-bench-") as scratch:
         bench = _Bench(given, queries, Path(scratch), console)
         bench.measure(measured=measured, repeats=repeats, warmups=warmups)
-        compared = compare(given, check.choose(queries), lambda name: written(bench.out / name), console)
+        compared = compare(
+            given, check.choose(queries), lambda name: written(bench.out / file_name(name)), console
+        )
     fixed = fixed_cost(
         given, queries, data, batches=tiny_batches, repeats=repeats, warmups=warmups, console=console
     )

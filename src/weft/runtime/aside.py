@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from weft.runtime.clock import RowCounts
-from weft.spark.quarantine import Kept, batch_folder, batch_of, stream_folder, write_set_aside
+from weft.spark.quarantine import Kept, batch_folder, batch_of, write_set_aside
 from weft.storage import Folder
+from weft.storage.marks import Mark, put_mark
+from weft.storage.names import file_name
 
 Rows = Callable[[], DataFrame]
 """Finds the rows of a batch that were not aggregated, in a second pass over it."""
@@ -18,11 +20,22 @@ def part_of(folder: Folder, origin: str) -> Folder:
     return folder.folder(f"origin={origin}")
 
 
+def stream_folder(stream: str) -> str:
+    """Return the name of the folder that holds what a stream has set aside.
+
+    >>> stream_folder("a/b")
+    'stream=a%2Fb'
+    """
+    return f"stream={file_name(stream)}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aside:
     """Where a stream's rows go that are not aggregated; None for those that are only counted."""
 
     stream: str
+    origin: str
+    """The name of the checkpoint, or of the run: what it did not make, it does not remove."""
     quarantine: Folder | None
     late: Folder | None
 
@@ -37,10 +50,10 @@ class Aside:
             return
         found = rows()
         for folder, kind in wanted:
-            own = folder.folder(stream_folder(self.stream))
+            own = self._claimed(folder)
+            own.delete_tree(batch_folder(batch), made_by=self.origin)
             # Spark does not wait for the disk; the commit that counts the rows does.
-            own.make()
-            write_set_aside(found, folder.uri, stream=self.stream, batch=batch, kind=kind)
+            write_set_aside(found, own.uri, batch=batch, kind=kind)
             own.sync(batch_folder(batch))
 
     def forget_after(self, batch: int) -> None:
@@ -52,4 +65,10 @@ class Aside:
             for name in own.names():
                 number = batch_of(name)
                 if number is not None and number > batch:
-                    own.delete(name)
+                    self._claimed(folder).delete_tree(name, made_by=self.origin)
+
+    def _claimed(self, folder: Folder) -> Folder:
+        """Return the stream's folder in one that only this checkpoint writes to, with its mark."""
+        own = folder.folder(stream_folder(self.stream))
+        put_mark(own, Mark(checkpoint=self.origin, stream=self.stream))
+        return own

@@ -354,10 +354,7 @@ class Checkpoint:
         """Note which sinks are delivered to from now on, each after a commit, and that others are not."""
         for name, done in sinks.items():
             self._notes.write(name, Note(commit=done))
-        for name in set(self._notes.sinks()).difference(sinks):
-            note = self._notes.read(name)
-            if note is not None and not note.away:
-                self._notes.write(name, Note(commit=note.commit, away=True))
+        self._notes.set_away(but=sinks)
 
     def prune(self, delivered: int) -> None:
         """Remove what neither a restart nor a sink needs, given the last commit that all sinks have."""

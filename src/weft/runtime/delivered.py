@@ -2,11 +2,13 @@
 
 import json
 import logging
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from zlib import crc32
 
 from weft.errors import DamagedFile
 from weft.storage import Folder
+from weft.storage.names import file_name
 
 _log = logging.getLogger("weft.checkpoint")
 
@@ -31,14 +33,25 @@ class Notes:
         """Remove what a crash left unfinished."""
         self._folder.tidy()
 
-    def sinks(self) -> list[str]:
-        """Return the sinks that there are notes of."""
-        return self._folder.names()
-
     def read(self, sink: str) -> Note | None:
         """Return a sink's note; None if there is none, or none that can be relied on."""
+        return self._read(file_name(sink), sink)
+
+    def write(self, sink: str, note: Note) -> None:
+        """Write a sink's note in place of the one before, unless that says the same."""
+        self._write(file_name(sink), note)
+
+    def set_away(self, *, but: Collection[str]) -> None:
+        """Note that sinks are not delivered to, other than the given."""
+        # A file's name does not always tell the sink's.
+        for file in set(self._folder.names()).difference(map(file_name, but)):
+            note = self._read(file, file)
+            if note is not None and not note.away:
+                self._write(file, Note(commit=note.commit, away=True))
+
+    def _read(self, file: str, sink: str) -> Note | None:
         try:
-            written = json.loads(self._folder.read(sink))
+            written = json.loads(self._folder.read(file))
             note = Note(commit=int(written["commit"]), away=bool(written["away"]))
             if written["crc32"] == _checksum(note):
                 return note
@@ -49,19 +62,18 @@ class Notes:
         _log.warning(
             "the note of how far sink %s has come is damaged: all results that are at hand go to it again",
             sink,
-            extra={"sink": sink, "file": f"{self._folder.uri}/{sink}"},
+            extra={"sink": sink, "file": f"{self._folder.uri}/{file}"},
         )
         return None
 
-    def write(self, sink: str, note: Note) -> None:
-        """Write a sink's note in place of the one before, unless that says the same."""
+    def _write(self, file: str, note: Note) -> None:
         written = json.dumps({**asdict(note), "crc32": _checksum(note)}).encode()
         try:
-            if self._folder.read(sink) == written:
+            if self._folder.read(file) == written:
                 return
         except (FileNotFoundError, DamagedFile):
             pass
-        self._folder.write(sink, written, replace=True)
+        self._folder.write(file, written, replace=True)
 
 
 def _checksum(note: Note) -> int:

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
 
 from weft.errors import EngineError
 from weft.query.logical import LogicalQuery
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.clock import Clock
 from weft.runtime.lives import LiveQuery, first_window
+from weft.runtime.places import stream_of
 from weft.runtime.registry import QueryState, Registered
 from weft.spark.session import local_session
 from weft.storage import open_folder
@@ -79,6 +79,7 @@ def read_registry(checkpoint: str | Path) -> list[QueryInfo]:
     found = []
     for folder in root.names():
         recovered = Checkpoint(root.folder(folder)).recover()
-        stream = unquote(folder).strip()
-        found += [stored_info(entry, stream) for entry in (recovered.registry if recovered else ())]
+        if recovered is not None:
+            stream = stream_of(root.folder(folder), folder)
+            found += [stored_info(entry, stream) for entry in recovered.registry]
     return found

@@ -37,7 +37,8 @@ def deliveries(
     """Begin to deliver to sinks, each after what the checkpoint knows that it has.
 
     `last` is the checkpoint's last commit, or −1. Sinks that can will refuse any but the current incarnation
-    of the checkpoint's lineage, which `on_fenced` is told. `held` raises an error if another engine may run on the checkpoint now.
+    of the checkpoint's lineage, which `on_fenced` is told. `held` raises an error if another engine may run
+    on the checkpoint now.
     """
     if checkpoint is None:
         return [Delivery(sink, stop=stop, on_fenced=on_fenced) for sink in sinks]

@@ -4,7 +4,6 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from math import inf
 from time import monotonic
 from uuid import uuid4
@@ -25,7 +24,7 @@ from weft.runtime.loop import Loop
 from weft.runtime.options import RunOptions
 from weft.runtime.outlets import deliveries, make_sinks, refusals
 from weft.runtime.pipeline import Pipeline
-from weft.runtime.places import QUARANTINE, folder_of, identity
+from weft.runtime.places import QUARANTINE, claim_folder, find_folder, has_folder, identity, remove_folder
 from weft.runtime.registry import QueryState, Registry
 from weft.runtime.rejoining import Bind, check, check_names, rejoin
 from weft.runtime.report import BatchReport
@@ -103,8 +102,8 @@ class Run:
         """Return the declared streams that the checkpoint knows of."""
         if self._root is None:
             return []
-        there = set(self._root.names())
-        return [name for name in self._declared.streams if folder_of(name) in there]
+        root = self._root
+        return [name for name in self._declared.streams if has_folder(root, name)]
 
     def known(self) -> list[LogicalQuery]:
         """Return the queries of all streams, whether they run or not."""
@@ -124,11 +123,10 @@ class Run:
         frame = self._declared.rows(name)
         checkpoint, recovered, lineage = None, None, None
         if self._root is not None:
-            checkpoint = Checkpoint(self._root.folder(folder_of(name)), held=self._guard)
+            checkpoint = Checkpoint(find_folder(self._root, name), held=self._guard)
             checkpoint.tidy()
             recovered = checkpoint.recover()
             checkpoint.mend_notes(-1 if recovered is None else recovered.last.batch)
-            lineage = begin(checkpoint.folder, after=-1 if recovered is None else recovered.last.number)
         pipeline = self._pipeline(name)
         registry, watermark = Registry(), None
         if checkpoint is not None and recovered is not None:
@@ -145,6 +143,9 @@ class Run:
             number = -1 if recovered is None else recovered.last.number
             joined = registered(pipeline.queries[query.name], commit=number + 1, added_live=live)
             registry.put(joined)
+        if checkpoint is not None:
+            claim_folder(checkpoint.folder, name, checkpoint=self.origin)
+            lineage = begin(checkpoint.folder, after=-1 if recovered is None else recovered.last.number)
         made = self._live(name, frame, pipeline, registry, checkpoint, recovered, lineage, found.notices)
         self.streams[name] = made
         self._known |= {**found.resting, **found.running}
@@ -253,8 +254,8 @@ class Run:
 
     def _start_with(self, query: LogicalQuery) -> LiveQuery | None:
         """Start a stream with a query; if that fails, it was never started."""
-        folder, root = folder_of(query.stream), self._root
-        new = root is not None and folder not in root.names()
+        root = self._root
+        new = root is not None and not has_folder(root, query.stream)
         try:
             self.start(query.stream, [query], live=True)
         except BaseException:
@@ -266,8 +267,7 @@ class Run:
             finally:
                 if root is not None and new:
                     # What was committed is nobody's: the query is told to have failed.
-                    with suppress(OSError):
-                        root.delete(folder)
+                    remove_folder(root, query.stream, checkpoint=self.origin)
             raise
         return self.streams[query.stream].pipeline.queries.get(query.name)
 
@@ -398,7 +398,7 @@ class Run:
         late = None
         if options.late is not None:
             late = part_of(open_folder(options.late, lambda: self._declared.session), self.origin)
-        return Aside(stream=stream, quarantine=quarantine, late=late)
+        return Aside(stream=stream, origin=self.origin, quarantine=quarantine, late=late)
 
     def _parquet(self, pipeline: Pipeline) -> ParquetSink | None:
         if self._options.out is None:

@@ -217,7 +217,7 @@ def finish_merges(folder: Folder, history: History) -> None:
 
 
 def _digest(text: str, size: int) -> str:
-    return blake2b(text.encode(), digest_size=size).hexdigest()
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=size).hexdigest()
 
 
 def _as_parquet(rows: pa.Table) -> bytes:

@@ -57,10 +57,11 @@ class Delivery:
     """Deliver commits to one sink, whatever others do.
 
     `after` is the last commit known to be delivered, `last` the last that there was in a checkpoint when this
-    engine started, and `origin` the history that commits are counted in, as `Sink.resume` has it. `outbox` reads results back. `on_done` is told, in the delivery's own thread, the
-    sink's name and its last finished commit; it must not wait for whoever makes offers. `on_fenced` is told
-    there that the sink has seen another incarnation: nothing more is tried then. `held` raises an error if
-    another engine may deliver by now. Setting `stop` ends waits for room.
+    engine started, and `origin` the history that commits are counted in, as `Sink.resume` has it. `outbox`
+    reads results back. `on_done` is told, in the delivery's own thread, the sink's name and its last finished
+    commit; it must not wait for whoever makes offers. `on_fenced` is told that the sink has seen another
+    incarnation: nothing more is tried then. `held` raises an error if another engine may deliver by now.
+    Setting `stop` ends waits for room.
     """
 
     def __init__(
@@ -242,9 +243,9 @@ class Delivery:
         if self._last is not None and not self._begun and self._sink.done > self._last:
             # This engine has delivered nothing yet: new commits would be taken for those that it has.
             raise Fenced(
-                f"sink {self._sink.name} has results through commit {self._sink.done}, and the checkpoint ended "
-                f"with {self._last}: it is an older copy. Go on with the newer one, or begin with a new "
-                "checkpoint"
+                f"sink {self._sink.name} has results through commit {self._sink.done}, and the checkpoint "
+                f"ended with {self._last}: it is an older copy. Go on with the newer one, or begin with a "
+                "new checkpoint"
             )
         with self._changed:
             self._delivered = self._flushed = self._sink.done

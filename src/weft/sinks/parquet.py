@@ -23,6 +23,7 @@ from weft.sinks.dataset import (
 from weft.sinks.fence import Claim, Lineage, Surplus, Target, judge, read_claim
 from weft.sinks.sink import Results
 from weft.storage import Folder
+from weft.storage.names import file_name
 
 _BUFFERED_BYTES = 64 << 20
 """How much waits in memory before files are written: many batches, few files."""
@@ -76,7 +77,7 @@ class ParquetSink:
 
     def check_free(self, query: str) -> None:
         """Raise Fenced if a query's folder holds results of another checkpoint."""
-        refuse_foreign(self._folder.folder(query), self._history)
+        refuse_foreign(self._folder.folder(file_name(query)), self._history)
 
     def stand_as(self, lineage: Lineage) -> None:
         """Deliver as the current incarnation of a lineage from now on."""
@@ -97,11 +98,11 @@ class ParquetSink:
         """Return the results of later commits, and what other checkpoints have in this one's folders."""
         history, found = History.of(target.origin), list[Surplus]()
         later = f"after commit {target.commit}, which this checkpoint does not have"
-        for query in self._datasets_of(history):
-            rows = rows_after(self._folder.folder(query), history, target.commit, target.watermark)
-            found.append(Surplus(query=query, rows=rows, why=later))
+        for dataset in self._datasets_of(history):
+            rows = rows_after(self._folder.folder(dataset), history, target.commit, target.watermark)
+            found.append(Surplus(query=dataset, rows=rows, why=later))
         for query in self._queries:
-            folder = self._folder.folder(query)
+            folder = self._folder.folder(file_name(query))
             rows = rows_in(folder, history.foreign(folder.names()))
             found.append(Surplus(query=query, rows=rows, why="of another checkpoint"))
         return [one for one in found if one.rows]
@@ -110,10 +111,10 @@ class ParquetSink:
         """Remove what `surplus` tells, and then claim the folder for the current incarnation."""
         history = History.of(target.origin)
         with self._folder.alone():
-            for query in self._datasets_of(history):
-                cut_after(self._folder.folder(query), history, target.commit, target.watermark)
+            for dataset in self._datasets_of(history):
+                cut_after(self._folder.folder(dataset), history, target.commit, target.watermark)
             for query in self._queries:
-                folder = self._folder.folder(query)
+                folder = self._folder.folder(file_name(query))
                 for name in history.foreign(folder.names()):
                     folder.delete(name)
             claim = Claim(through=target.commit, lineage=target.lineage)
@@ -121,13 +122,13 @@ class ParquetSink:
 
     def _files(self, history: History) -> Iterator[tuple[str, tuple[int, int]]]:
         """Yield the datasets of a history, each with the first and last commit of one of its files."""
-        for query in self._folder.names():
-            names = self._folder.folder(query).names()
+        for dataset in self._folder.names():
+            names = self._folder.folder(dataset).names()
             for hidden in (False, True):
-                yield from ((query, commits) for commits in history.ranges(names, hidden=hidden).values())
+                yield from ((dataset, commits) for commits in history.ranges(names, hidden=hidden).values())
 
     def _datasets_of(self, history: History) -> list[str]:
-        return list(dict.fromkeys(query for query, _ in self._files(history)))
+        return list(dict.fromkeys(dataset for dataset, _ in self._files(history)))
 
     def resume(self, after: int, *, origin: str = "") -> None:
         """Remove the files of commits after `after`.
@@ -145,10 +146,18 @@ class ParquetSink:
                 self.check_free(query)
             if origin:
                 # Also of queries that rest.
-                for query in self._datasets_of(self._history):
-                    finish_merges(self._folder.folder(query), self._history)
+                for dataset in self._datasets_of(self._history):
+                    finish_merges(self._folder.folder(dataset), self._history)
+                    self._rename_old(dataset)
             for query in self._queries:
                 self._dataset(query)
+
+    def _rename_old(self, dataset: str) -> None:
+        """Give a dataset the name that it has today: older versions called folders just as their queries."""
+        # Those never had a percent sign.
+        today = dataset if "%" in dataset else file_name(dataset)
+        if today != dataset and not self._folder.has(today):
+            self._folder.rename(dataset, today)
 
     def _alone(self) -> AbstractContextManager[None]:
         """Keep others out while it is judged who may deliver, and until that is done; runs have no rivals."""
@@ -231,7 +240,7 @@ class ParquetSink:
     def _dataset(self, query: str) -> Dataset:
         """Return a query's files, after those of commits that are delivered again were removed."""
         if query not in self._datasets:
-            folder = self._folder.folder(query)
+            folder = self._folder.folder(file_name(query))
             self._datasets[query] = Dataset(folder, after=self.done, history=self._history)
         return self._datasets[query]
 

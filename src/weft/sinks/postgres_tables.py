@@ -1,6 +1,7 @@
 """Results as PostgreSQL tables: names, types and statements."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from weft.sinks.sink import SinkError, keys_of
 
 _LONGEST_NAME = 63
 """PostgreSQL cuts off longer names without a word, so two of them could meet."""
+_CUT_NAME = re.compile(r".*_[0-9a-f]{10}", re.DOTALL)
+"""What a name looks like that was cut; it has 60 to 63 bytes, for no character is cut in two."""
 _WINDOW = ("window_start", "window_end")
 _NUL = "␀"
 """PostgreSQL's text has no NUL; its picture stands for it."""
@@ -45,7 +48,9 @@ def identifier(name: str) -> str:
     ('by symbol', 63)
     """
     encoded = name.encode()
-    if len(encoded) <= _LONGEST_NAME:
+    # One that looks like a longer one's digest has a digest of its own.
+    looks_cut = len(encoded) > _LONGEST_NAME - 4 and _CUT_NAME.fullmatch(name)
+    if len(encoded) <= _LONGEST_NAME and not looks_cut:
         return name
     digest = hashlib.sha256(encoded).hexdigest()[:10]
     return encoded[: _LONGEST_NAME - len(digest) - 1].decode(errors="ignore") + "_" + digest
@@ -90,7 +95,7 @@ class TableShape:
     @property
     def create_index(self) -> str:
         """The statement that makes the unique index, in which NULL equals NULL, if there is none."""
-        index = quoted(identifier(f"{identifier(self.name)} weft key"))
+        index = quoted(f"{identifier(self.name)} weft key")
         keys = _listed(self.keys)
         return f"CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {quoted(self.name)} ({keys}) NULLS NOT DISTINCT"
 

@@ -104,25 +104,18 @@ def _whole_files(spark: SparkSession, files: Sequence[SetAsideFile]) -> DataFram
     return spark.createDataFrame(rows, _SCHEMA)
 
 
-def write_set_aside(rows: DataFrame, folder_uri: str, *, stream: str, batch: int, kind: Kept) -> None:
-    """Keep the rows that `set_aside` found, in one file; what the batch had written before is replaced."""
+def write_set_aside(rows: DataFrame, stream_uri: str, *, batch: int, kind: Kept) -> None:
+    """Keep the rows that `set_aside` found, in one file below the stream's folder.
+
+    The batch must have none there: Spark is not to remove anything.
+    """
     late = F.col("reason") == REASONS[LATE]
-    place = f"{folder_uri.rstrip('/')}/{stream_folder(stream)}/{batch_folder(batch)}"
+    place = f"{stream_uri.rstrip('/')}/{batch_folder(batch)}"
     # Times far ahead do not fit Spark's usual type.
     micros = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
     with utc(rows.sparkSession), _set(rows.sparkSession, micros):
         kept = rows.where(late if kind == "late" else ~late)
-        kept.repartition(1).write.mode("overwrite").parquet(place)
-
-
-def stream_folder(stream: str) -> str:
-    """Return the name of the folder that holds what a stream has set aside."""
-    return "stream=" + "".join(one if one.isalnum() or one in "-_." else _escaped(one) for one in stream)
-
-
-def _escaped(character: str) -> str:
-    # As Spark writes partitions: other characters stand for themselves.
-    return f"%{ord(character):02X}" if ord(character) < 128 else character
+        kept.repartition(1).write.parquet(place)
 
 
 def batch_folder(batch: int) -> str:

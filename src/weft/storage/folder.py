@@ -3,9 +3,27 @@
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from weft.errors import InternalError
+
+
+def component(name: str) -> str:
+    """Return the name of a file or folder inside a folder; raise InternalError if it could lead elsewhere.
+
+    >>> component("lock.json")
+    'lock.json'
+    """
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise InternalError(
+            f"{name!r} is no name of a file in a folder; names that people give go through file_name"
+        )
+    return name
+
 
 class Folder(Protocol):
-    """A folder of whole files: one is there with all its bytes, on the disk, or not at all."""
+    """A folder of whole files: one is there with all its bytes, on the disk, or not at all.
+
+    Every name is one component of a path: what could lead out of the folder raises InternalError.
+    """
 
     @property
     def uri(self) -> str:
@@ -30,13 +48,19 @@ class Folder(Protocol):
         """Write a file; raise FileExistsError if there is one already and it is not to be replaced."""
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name; one that has it is replaced."""
+        """Give a file or folder another name; a file that has it is replaced."""
 
     def tidy(self) -> None:
         """Remove what writes that never ended left behind; nobody may be writing."""
 
     def delete(self, name: str) -> None:
-        """Remove a file, or a folder with all that is in it; it need not be there."""
+        """Remove a file; it need not be there. A folder with something in it raises OSError."""
+
+    def delete_tree(self, name: str, *, made_by: str) -> None:
+        """Remove a folder with all that is in it; it need not be there. No link is followed.
+
+        Raise EngineError unless it has the mark of the checkpoint `made_by`, or lies in a folder that has.
+        """
 
     def make(self) -> None:
         """Make the folder, and those above it, if it is not there: for others to write into."""

@@ -11,7 +11,9 @@ from pyspark.sql import SparkSession
 
 from weft.errors import DamagedFile
 from weft.faultpoints import reach
+from weft.storage.folder import component
 from weft.storage.local import LocalFolder
+from weft.storage.marks import check_made_by
 
 _MANAGERS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager",
@@ -45,7 +47,7 @@ class HadoopFolder:
 
     def folder(self, name: str) -> "HadoopFolder":
         """Return a folder inside."""
-        return HadoopFolder(self._spark, f"{self.uri}/{name}")
+        return HadoopFolder(self._spark, f"{self.uri}/{component(name)}")
 
     def names(self) -> list[str]:
         """Return the files and folders inside, in order."""
@@ -96,12 +98,12 @@ class HadoopFolder:
         self.sync(name)
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name."""
+        """Give a file or folder another name."""
         try:
             if not self._files.exists(self._path(name)):
                 raise FileNotFoundError(f"{self.uri}/{name}")
             # Not every file system replaces a file by a rename.
-            self._files.delete(self._path(to), True)
+            self._files.delete(self._path(to), False)
             renamed = self._files.rename(self._path(name), self._path(to))
         except Py4JJavaError as error:
             raise _told(error, f"{self.uri}/{name}") from error
@@ -112,13 +114,25 @@ class HadoopFolder:
     def tidy(self) -> None:
         """Remove unfinished files: Spark hides them by a dot too."""
         for name in self._listed():
-            if name.startswith(".") and name.endswith(".tmp"):
+            # Each call takes a way to Java and back, so only these are asked what they are.
+            if name.startswith(".") and name.endswith(".tmp") and self._files.isFile(self._path(name)):
                 self.delete(name)
 
     def delete(self, name: str) -> None:
-        """Remove a file or a folder."""
+        """Remove a file."""
+        self._delete(name, recursive=False)
+
+    def delete_tree(self, name: str, *, made_by: str) -> None:
+        """Remove a folder that a checkpoint made, with all that is in it."""
+        if self.local is not None:
+            self.local.delete_tree(name, made_by=made_by)
+        elif self.has(name):
+            check_made_by(self, name, made_by)
+            self._delete(name, recursive=True)
+
+    def _delete(self, name: str, *, recursive: bool) -> None:
         try:
-            self._files.delete(self._path(name), True)
+            self._files.delete(self._path(name), recursive)
         except Py4JJavaError as error:
             raise _told(error, f"{self.uri}/{name}") from error
 
@@ -127,7 +141,7 @@ class HadoopFolder:
         if self.local is not None:
             self.local.make()
         try:
-            self._files.mkdirs(self._path(""))
+            self._files.mkdirs(self._root)
         except Py4JJavaError as error:
             raise _told(error, self.uri) from error
 
@@ -142,19 +156,23 @@ class HadoopFolder:
 
     def _listed(self) -> list[str]:
         try:
-            return [str(one.getPath().getName()) for one in self._files.listStatus(self._path(""))]
+            return [str(one.getPath().getName()) for one in self._files.listStatus(self._root)]
         except Py4JJavaError as error:
             if _is(error, "FileNotFoundException"):
                 return []
             raise _told(error, self.uri) from error
 
     def _path(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{name}" if name else self.uri)
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{component(name)}")
+
+    @property
+    def _root(self) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self.uri)
 
     @cached_property
     def local(self) -> LocalFolder | None:
         """The folder as one of this machine, if it is: Hadoop's client for these does not sync renames."""
-        place = self._path("").toUri()
+        place = self._root.toUri()
         return LocalFolder(Path(place.getPath())) if place.getScheme() == "file" else None
 
     @property
@@ -163,7 +181,7 @@ class HadoopFolder:
 
     @cached_property
     def _files(self) -> Any:
-        return self._path("").getFileSystem(self._conf)
+        return self._root.getFileSystem(self._conf)
 
     @cached_property
     def _manager(self) -> Any:
@@ -171,7 +189,7 @@ class HadoopFolder:
             found = self._jvm.org.apache.spark.util.Utils.classIsLoadable(name)
             if found:
                 companion = getattr(self._jvm, f"{name}$")
-                return getattr(companion, "MODULE$").create(self._path(""), self._conf)
+                return getattr(companion, "MODULE$").create(self._root, self._conf)
         raise AssertionError("no version of Spark is without a checkpoint file manager")
 
     @cached_property

@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from weft.errors import EngineError
+from weft.storage.folder import component
+from weft.storage.marks import check_made_by
+
 _UNFINISHED = "."
 """Names of files that are being written begin with it."""
 _ALONE = ".weft.lock"
@@ -27,7 +31,7 @@ class LocalFolder:
 
     def folder(self, name: str) -> "LocalFolder":
         """Return a folder inside."""
-        return LocalFolder(self.path / name)
+        return LocalFolder(self._inside(name))
 
     def names(self) -> list[str]:
         """Return the files and folders inside, in order."""
@@ -38,14 +42,15 @@ class LocalFolder:
 
     def has(self, name: str) -> bool:
         """Say whether there is such a file or folder."""
-        return (self.path / name).exists()
+        return self._inside(name).exists()
 
     def read(self, name: str) -> bytes:
         """Return a file's bytes."""
-        return (self.path / name).read_bytes()
+        return self._inside(name).read_bytes()
 
     def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
         """Write a file and wait until it is on the disk."""
+        path = self._inside(name)
         make_folder(self.path)
         with self._unfinished(name) as unfinished:
             with open(unfinished, "xb") as file:
@@ -53,21 +58,21 @@ class LocalFolder:
                 file.flush()
                 os.fsync(file.fileno())
             if replace:
-                os.replace(unfinished, self.path / name)
+                os.replace(unfinished, path)
             else:
                 # A link fails where the name is taken; a rename would not.
-                os.link(unfinished, self.path / name)
+                os.link(unfinished, path)
         try:
             sync(self.path)
         except OSError:
             if not replace:
                 # Whoever is told that it failed may write it again.
-                (self.path / name).unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
             raise
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name, at once, and wait until that is on the disk."""
-        os.replace(self.path / name, self.path / to)
+        """Give a file or folder another name, at once, and wait until that is on the disk."""
+        os.replace(self._inside(name), self._inside(to))
         sync(self.path)
 
     def tidy(self) -> None:
@@ -77,12 +82,17 @@ class LocalFolder:
                 unfinished.unlink()
 
     def delete(self, name: str) -> None:
-        """Remove a file or a folder."""
-        path = self.path / name
-        if path.is_dir() and not path.is_symlink():
+        """Remove a file, or a link."""
+        self._inside(name).unlink(missing_ok=True)
+
+    def delete_tree(self, name: str, *, made_by: str) -> None:
+        """Remove a folder that a checkpoint made, with all that is in it."""
+        path = self._inside(name)
+        if path.is_symlink():
+            raise EngineError(f"{path} is not removed: it is a link, and no folder; remove it yourself")
+        if path.exists():
+            check_made_by(self, name, made_by)
             shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
 
     def make(self) -> None:
         """Make the folder, and those above it, and wait until they are on the disk."""
@@ -90,7 +100,7 @@ class LocalFolder:
 
     def sync(self, name: str) -> None:
         """Wait until what others wrote is on the disk, with the checksums that Hadoop keeps beside a file."""
-        for path in (self.path / name, self.path / f".{name}.crc"):
+        for path in (self._inside(name), self.path / f".{name}.crc"):
             if path.is_file():
                 sync(path)
         for place, _, files in os.walk(self.path / name):
@@ -98,6 +108,9 @@ class LocalFolder:
                 sync(Path(place, file))
             sync(Path(place))
         sync(self.path)
+
+    def _inside(self, name: str) -> Path:
+        return self.path / component(name)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
