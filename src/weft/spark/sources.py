@@ -26,6 +26,11 @@ _SELF_DESCRIBING = frozenset({"parquet", "orc", "csv", "json"})
 _TELL_COLUMNS = frozenset({"parquet", "orc", "csv"})
 _BATCH_BYTES = 256 << 20
 """How much of a folder one batch reads unless the stream says otherwise: bounds memory, shows progress."""
+_MAX_FILE_AGE = "36500d"
+"""How much older than the newest file a file may be unless the stream says otherwise.
+
+Spark never lists an older one, without a word; its own limit is a week.
+"""
 
 
 def frame_or_files(source: DataFrame | str | Path, format: str) -> tuple[DataFrame | None, Source | None]:
@@ -49,8 +54,11 @@ def open_stream(
         reader = spark.readStream.format(stream.source.format)
         if stream.source.format in FILE_FORMATS:
             reader = reader.schema(reader_schema(stream))
-            if not {"maxfilespertrigger", "maxbytespertrigger"} & {key.casefold() for key in options}:
+            given = {key.casefold() for key in options}
+            if not {"maxfilespertrigger", "maxbytespertrigger"} & given:
                 options["maxBytesPerTrigger"] = str(_BATCH_BYTES)
+            if "maxfileage" not in given:
+                options["maxFileAge"] = _MAX_FILE_AGE
         frame = reader.options(**options).load()
     except PySparkException as error:
         raise SourceError(_unreadable(f"stream {stream.name}", stream.source, error)) from error
