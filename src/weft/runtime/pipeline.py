@@ -164,12 +164,12 @@ class Pipeline:
     def process(self, batch: DataFrame, listed: Mapping[str, int] | None = None) -> BatchReport:
         """Aggregate a batch and answer the windows due after it; `listed` are its files with their times."""
         with utc(batch.sparkSession):
-            return self._process(batch, FileAccount(batch, self.stream, listed or {}))
+            return self._process(FileAccount(batch, self.stream, listed or {}))
 
-    def _process(self, batch: DataFrame, account: FileAccount) -> BatchReport:
+    def _process(self, account: FileAccount) -> BatchReport:
         began, former, before = perf_counter(), self._running, self.clock
         self.tables.refresh_due()
-        bounds, files = self.bounds(), list[UnreadFile]()
+        batch, bounds, files = account.batch, self.bounds(), list[UnreadFile]()
         while True:
             try:
                 running, planned, result = self._aggregate(batch, bounds)

@@ -19,7 +19,6 @@ from weft.spark.changes import TELL_COLUMNS, in_words, retyped_columns
 from weft.spark.file_status import FileStatus, statuses
 from weft.spark.files import batch_files, length, planned_files, stored_columns
 from weft.spark.missing import CHANGED, VANISHED, MissingFile, missing_notices
-from weft.spark.records import reader_schema
 from weft.spark.sources import FILE_FORMATS, read_files
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
@@ -79,18 +78,15 @@ def readable(batch: DataFrame, stream: StreamDef) -> tuple[DataFrame, list[Unrea
     if stream.source is None or stream.source.format not in FILE_FORMATS:
         return batch, []
     spark, planned = batch.sparkSession, planned_files(batch)
-    files = batch_files(batch) if planned is None else list(planned)
+    files = batch_files(batch)
     there = statuses(spark, files)
     unread: list[UnreadFile] = [_vanished(path) for path in files if path not in there]
     unread += _broken(spark, stream, [path for path in files if path in there])
     left_out = {file.path for file in unread}
-    unread = unread or list(_resized(planned or {}, there))
+    unread = unread or list(_resized({} if planned is None else planned.sizes, there))
     if not unread:
         return batch, []
-    rest = [path for path in files if path not in left_out]
-    if not rest:
-        return spark.createDataFrame([], reader_schema(stream)), unread
-    return read_files(spark, stream, rest), unread
+    return read_files(spark, stream, [path for path in files if path not in left_out]), unread
 
 
 def _vanished(path: str) -> MissingFile:

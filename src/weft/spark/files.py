@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 from weakref import WeakKeyDictionary
@@ -20,38 +22,50 @@ _PIECE_BYTES = 1 << 12
 _FILES_TOGETHER = 16
 """How many files are asked for at once, for the same reason."""
 _FORMATS = "org.apache.spark.sql.execution.datasources"
-_PART = re.compile(r"^path: (\S+), range: \d+-(\d+), ", re.MULTILINE)
-"""A part of a file as Spark describes it, with the byte that it ends before."""
-_planned: WeakKeyDictionary[DataFrame, dict[str, int] | None] = WeakKeyDictionary()
+_PART = re.compile(r"^path: (\S+), range: (\d+)-(\d+), ", re.MULTILINE)
+"""A part of a file as Spark describes it, with the bytes that it begins with and ends before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFiles:
+    """The files that a batch was planned to read."""
+
+    sizes: Mapping[str, int]
+    """In order, each with its size then; files without a byte are not planned."""
+    repeated: bool
+    """Whether any would be read twice: Spark does that beside a file whose name reads like a pattern."""
+
+
+_planned: WeakKeyDictionary[DataFrame, PlannedFiles | None] = WeakKeyDictionary()
 """The files of batches at hand: asking for a thousand takes 30 ms, and several ask."""
 
 
 def batch_files(batch: DataFrame) -> list[str]:
     """Return the files that a batch of a stream reads, in order; none if it reads something else."""
     planned = planned_files(batch)
-    return [unquote(url) for url in batch.inputFiles()] if planned is None else list(planned)
+    return [unquote(url) for url in batch.inputFiles()] if planned is None else list(planned.sizes)
 
 
-def planned_files(batch: DataFrame) -> dict[str, int] | None:
-    """Return the files that a batch of a stream was planned to read, in order, each with its size then.
+def planned_files(batch: DataFrame) -> PlannedFiles | None:
+    """Return the files that a batch of a stream was planned to read.
 
-    None for a static DataFrame, or one that reads something else. Files without a byte are not planned.
+    None for a static DataFrame, or one that reads something else.
     """
     if batch not in _planned:
-        _planned[batch] = _asked_for(batch)
+        partitions = _file_partitions(batch)
+        _planned[batch] = None if partitions is None else _put_together(partitions)
     return _planned[batch]
 
 
-def _asked_for(batch: DataFrame) -> dict[str, int] | None:
-    partitions = _file_partitions(batch)
-    if partitions is None:
-        return None
-    sizes: dict[str, int] = {}
+def _put_together(partitions: Any) -> PlannedFiles:
+    """Return the files that tasks read; large ones are read in several parts."""
+    sizes, begins, parts = dict[str, int](), set[tuple[str, int]](), 0
     for partition in partitions:
-        for path, end in _parts(partition.files()):
-            # Large files are read in several parts.
+        for path, begin, end in _parts(partition.files()):
             sizes[path] = max(end, sizes.get(path, 0))
-    return sizes
+            begins.add((path, begin))
+            parts += 1
+    return PlannedFiles(sizes=sizes, repeated=len(begins) < parts)
 
 
 def _file_partitions(batch: DataFrame) -> Any:
@@ -69,8 +83,8 @@ def _file_partitions(batch: DataFrame) -> Any:
     return partitions if is_of_files else None
 
 
-def _parts(files: Any) -> list[tuple[str, int]]:
-    """Return a task's files and where its parts of them end.
+def _parts(files: Any) -> list[tuple[str, int, int]]:
+    """Return a task's files, and where its part of each begins and ends.
 
     Asking for each by itself would take ten times as long.
     """
@@ -79,8 +93,10 @@ def _parts(files: Any) -> list[tuple[str, int]]:
     parts = _PART.findall("\n".join(one.mkString("\n") for one in some))
     if len(parts) != count:
         # Values of partitions, which stand in the text, too, read like files.
-        parts = [(str(file.filePath().urlEncoded()), file.start() + file.length()) for file in files]
-    return [(unquote(url), int(end)) for url, end in parts]
+        parts = [
+            (str(file.filePath().urlEncoded()), file.start(), file.start() + file.length()) for file in files
+        ]
+    return [(unquote(url), int(begin), int(end)) for url, begin, end in parts]
 
 
 def stored_columns(spark: SparkSession, format: str, path: str) -> tuple[ColumnDef, ...]:

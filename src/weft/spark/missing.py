@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from weft.query.logical import StreamDef
 from weft.spark.file_status import FileStatus, is_on_this_machine, statuses
 from weft.spark.files import planned_files
+from weft.spark.sources import read_files
 
 VANISHED = "vanished before it was read"
 CHANGED = "was changed after it was listed"
@@ -57,12 +58,18 @@ class FileAccount:
     def __init__(self, batch: DataFrame, stream: StreamDef, listed: Mapping[str, int]) -> None:
         """Look at a batch that is about to be read; `listed` has its files with their times."""
         self._spark, self._listed = batch.sparkSession, listed
-        self._planned = planned_files(batch) if listed else None
+        planned = planned_files(batch) if listed else None
+        self._sizes = None if planned is None else planned.sizes
         """The files that will be read, with their sizes; None where nobody can say."""
         self._skips = bool(listed) and _skips_missing(batch, stream)
         # Elsewhere a look takes time: one, after the job, tells all but a change before a file went.
-        here = [path for path in listed if is_on_this_machine(path)]
-        self._before = statuses(self._spark, here)
+        self._before = statuses(self._spark, filter(is_on_this_machine, listed))
+        self.batch = batch
+        """The batch, with each file in it once."""
+        if planned is not None and planned.repeated:
+            there = statuses(self._spark, planned.sizes)
+            self._sizes = {path: size for path, size in planned.sizes.items() if path in there}
+            self.batch = read_files(self._spark, stream, list(self._sizes))
 
     def missing(self, known: Iterable[Named]) -> list[MissingFile]:
         """Return the files that were not read as listed, after the job, beside those known already."""
@@ -77,7 +84,7 @@ class FileAccount:
     def _reason(self, path: str, now: FileStatus | None) -> str | None:
         """Return why a file counts as missing; None if it was read as it was listed."""
         before = self._before.get(path)
-        if self._planned is not None and path not in self._planned:
+        if self._sizes is not None and path not in self._sizes:
             seen = before or now
             if seen is None or not (self._differs(path, seen) or _is_passed_over(path, seen)):
                 return VANISHED
@@ -88,7 +95,7 @@ class FileAccount:
         return CHANGED if any(seen and self._differs(path, seen) for seen in (before, now)) else None
 
     def _differs(self, path: str, seen: FileStatus) -> bool:
-        size = (self._planned or {}).get(path, seen.size)
+        size = (self._sizes or {}).get(path, seen.size)
         return seen.modified_ms != self._listed[path] or seen.size != size
 
 

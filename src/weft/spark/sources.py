@@ -1,5 +1,6 @@
 """Open declared streams and tables with Spark's readers."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,8 @@ _MAX_FILE_AGE = "36500d"
 
 Spark never lists an older one, without a word; its own limit is a week.
 """
+_PATTERN_CHARACTER = re.compile(r"[*?\[\]{}\\]")
+"""A character that Hadoop takes for part of a pattern, unless a backslash stands before it."""
 
 
 def frame_or_files(source: DataFrame | str | Path, format: str) -> tuple[DataFrame | None, Source | None]:
@@ -118,10 +121,16 @@ def open_static(
 
 def read_files(spark: SparkSession, stream: StreamDef, paths: Sequence[str]) -> DataFrame:
     """Return the rows of some of an opened stream's files, as its batches have them."""
+    if not paths:
+        return spark.createDataFrame([], reader_schema(stream))
     options = reader_options(stream)
     root = options.pop("path", None)
-    # As Spark's own stream does: names are no patterns, and folders may hold partitions.
-    options["__globPaths__"] = "false"
+    # As Spark's own stream does: names are no patterns, and folders may hold partitions. But where some names
+    # read like patterns, and are told to be none, Spark would read all the others twice.
+    if any(map(_is_pattern, paths)):
+        paths = [_PATTERN_CHARACTER.sub(r"\\\g<0>", path) for path in paths]
+    else:
+        options["__globPaths__"] = "false"
     if root is not None and not _is_pattern(root):
         options["basePath"] = root
     return _static(spark, stream, options, paths)
