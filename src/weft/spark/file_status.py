@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 from weft.errors import SourceError
 from weft.spark.gateway import java_class
 
-_STATUS = re.compile(r"; isDirectory=false; length=(\d+);.*?; modification_time=(\d+);", re.DOTALL)
+_STATUS = re.compile(
+    r"; isDirectory=false; length=(\d+); replication=\d+; blocksize=\d+; modification_time=(\d+);"
+)
 """A file as Hadoop describes it."""
 _BETWEEN = "\0"
 """What stands between names, for it is in none."""
