@@ -280,8 +280,8 @@ def test_no_more_than_a_few_files_of_a_batch_are_told(site: Site) -> None:
     counts = site.run({0: lambda: [path.unlink() for path in paths[1:]]}, files=14)
     assert counts == RowCounts(good=1, missing=13)
     assert len(site.notices) == 11
-    more = "and 3 more files vanished or were changed after they were listed; the quarantine names them"
-    assert site.notices[-1] == f"stream s: {more}"
+    more = "and 3 more files vanished or were changed after they were listed; "
+    assert site.notices[-1] == f"stream s: {more}the quarantine names them, if one is kept"
     assert len(site.aside()) == 13
 
 

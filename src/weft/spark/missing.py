@@ -123,6 +123,6 @@ def missing_notices(files: Sequence[MissingFile], stream: StreamDef) -> list[str
     if more:
         notices.append(
             f"stream {stream.name}: and {more:,} more files vanished or were changed after they were listed; "
-            "the quarantine names them"
+            "the quarantine names them, if one is kept"
         )
     return notices
