@@ -96,7 +96,7 @@ class Engine:
         time: str,
         delay: str = "0 seconds",
         unit: str | None = None,
-        skew: str | None = "1 day",
+        skew: str | None = "10 minutes",
         format: str = "parquet",
     ) -> None:
         """Declare a stream: a DataFrame (streaming, or static for a single batch) or a folder of files."""

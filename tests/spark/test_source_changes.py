@@ -15,6 +15,7 @@ from tests.spark.bad_rows import SECOND, Judge, declared
 from weft.spark.changes import SchemaWatch
 from weft.spark.damaged import readable
 from weft.spark.files import batch_files
+from weft.spark.missing import VANISHED, MissingFile
 
 COLUMNS = "id BIGINT, time TIMESTAMP, vol BIGINT"
 
@@ -187,7 +188,7 @@ def test_a_batch_of_nothing_but_damaged_files_has_no_rows(spark: SparkSession, t
     assert [file.path for file in judged.files] == [f"file://{path}"]
 
 
-def test_a_file_that_is_gone_is_not_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_that_is_gone_is_missing_and_not_set_aside(spark: SparkSession, tmp_path: Path) -> None:
     folder = Folder(tmp_path / "in")
     folder.add(table(0, 2))
     gone = folder.add(table(2, 2))
@@ -197,9 +198,10 @@ def test_a_file_that_is_gone_is_not_set_aside(spark: SparkSession, tmp_path: Pat
     def process(batch: DataFrame, number: int) -> None:
         gone.unlink()
         found.append(readable(batch, stream)[1])
+        assert [row.id for row in readable(batch, stream)[0].collect()] == [0, 1]
 
     frame.writeStream.foreachBatch(process).trigger(availableNow=True).start().awaitTermination()
-    assert found == [[]]
+    assert found == [[MissingFile(path=f"file://{gone}", reason=VANISHED)]]
 
 
 def test_partitions_of_a_folder_are_columns_in_every_pass(spark: SparkSession, tmp_path: Path) -> None:

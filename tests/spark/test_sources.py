@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import weft
-from tests.spark.trades import Feed, ends, stream
+from tests.spark.trades import START, Feed, counted, ends, stream
 
 
 def test_an_idle_stream_closes_what_only_the_delay_holds_open(spark: SparkSession, feed: Feed) -> None:
@@ -114,6 +114,22 @@ def test_future_and_timeless_rows_are_set_aside_and_counted(spark: SparkSession,
     counts = engine.clock("trades").counts
     assert (counts.good, counts.future, counts.late, counts.read) == (2, 1, 0, 3)
     assert query.results()["n"].to_pylist() == [2]
+
+
+def test_a_row_far_ahead_of_the_clock_closes_nobodys_windows(spark: SparkSession, feed: Feed) -> None:
+    now = datetime.now(UTC).timestamp() // 10 * 10 - START.timestamp()
+    feed.at(now - 60, now + 23 * 3600)
+    folder = feed.at(now - 59, now - 40)
+    engine = weft.Engine(spark)
+    engine.load(f"""
+        CREATE STREAM trades (time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT)
+          USING parquet OPTIONS (path '{folder}', maxFilesPerTrigger '1') EVENT TIME time;
+        CREATE QUERY q AS SELECT count(*) AS n FROM trades [RANGE '10 s'];
+    """)
+    engine.run()
+    counts = engine.clock("trades").counts
+    assert (counts.good, counts.late, counts.future) == (3, 0, 1)
+    assert counted(engine.results("q")) == {now - 50: 2, now - 30: 1}
 
 
 @pytest.mark.parametrize(

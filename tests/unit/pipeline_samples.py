@@ -214,8 +214,9 @@ class PlainDecode:
         return {}
 
     @staticmethod
-    def fragmentation(*_: object) -> None:
+    def fragmentations(*_: object) -> list[Any]:
         """Tell nothing."""
+        return []
 
     @staticmethod
     def unshared_operations(*_: object) -> int:

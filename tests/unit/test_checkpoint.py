@@ -14,6 +14,7 @@ from tests.unit.aggregate_samples import lifted
 from tests.unit.checkpoint_samples import (
     ANOTHER,
     BIG,
+    COUNTS,
     GROUPING,
     PAUSED,
     commit,
@@ -281,6 +282,18 @@ def test_a_checkpoint_of_another_version_is_refused(folder: LocalFolder, version
     folder.folder(kind).write("000000000", other, replace=True)
     with pytest.raises(EngineError, match="another version"):
         Checkpoint(folder).recover()
+
+
+def test_a_commit_from_before_files_were_counted_is_read(folder: LocalFolder) -> None:
+    wrote(Checkpoint(folder), one_row())
+    found = unpack(folder.folder("commits").read("000000000"), name="commit")
+    record = json.loads(bytes(found["commit"]))
+    assert record["clock"]["counts"].pop("missing") == 0
+    older = pack({**found, "commit": json.dumps(record).encode()})
+    folder.folder("commits").write("000000000", older, replace=True)
+    stored_state = Checkpoint(folder).recover()
+    assert stored_state is not None
+    assert stored_state.last.clock.counts == COUNTS
 
 
 def test_a_fingerprint_is_the_same_in_every_run() -> None:

@@ -81,6 +81,7 @@ def test_clauses_of_a_stream_come_in_any_order() -> None:
 def test_a_stream_may_leave_its_columns_to_the_source() -> None:
     definition = stream("s USING json EVENT TIME `event time` SKEW NONE")
     assert (definition.columns, definition.time, definition.skew_ms) == ((), "event time", None)
+    assert stream("s USING json EVENT TIME t").skew_ms == 600_000
 
 
 def test_options_have_bare_dotted_and_quoted_keys() -> None:

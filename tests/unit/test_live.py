@@ -148,7 +148,7 @@ def test_the_screen_tells_all_there_is_to_know() -> None:
     text = "\n".join(drawn(figures, status))
     assert "weft · 20.0 s · batches 1 · results 2" in text
     [stream] = [line for line in text.splitlines() if line.startswith("trades")]
-    assert stream.split() == ["trades", "100", "1,000", "3.2", "s", "2026-01-01", "00:16:50", "3", "1"]
+    assert stream.split() == ["trades", "100", "1,000", "3.2", "s", "2026-01-01", "00:16:50", "3", "1", "0"]
     assert "254 running, 2 paused, 1 failed" in text
     assert "12.0 ×  1,000 rows aggregated, 12,000 without sharing" in text
     assert "0.810 s for 1,000 rows of trades, results 2" in text
@@ -219,7 +219,8 @@ def test_without_a_terminal_lines_come_now_and_then() -> None:
     # With the first batch, ten seconds later, and at the end.
     assert len(told) == 3
     assert "1,000 rows, lag " in told[0]
-    assert "watermark 2026-01-01 00:16:50, 3 late, 1 quarantined, queries: 254 running, 2 paused" in told[0]
+    counts = "3 late, 1 quarantined, 0 files missing"
+    assert f"watermark 2026-01-01 00:16:50, {counts}, queries: 254 running, 2 paused" in told[0]
     assert "4 batches, 8 results, sharing 12.0 ×, last batch 0.810 s (plan 0.010 s, spark" in lines[-1]
     # What is new is told once.
     assert lines.count("trades: schema changed") == 1

@@ -7,7 +7,7 @@ import pytest
 
 from weft.errors import DamagedFile
 from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.position import mend
+from weft.runtime.position import listed_files, mend
 from weft.storage import LocalFolder
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"logOffset":3}\n-\n'
@@ -81,3 +81,27 @@ def test_a_stream_that_spark_knows_nothing_of_is_left_alone(tmp_path: Path) -> N
     """Its rows are no stream's, and all of them its only batch."""
     Checkpoint(LocalFolder(tmp_path)).mend_notes(0)
     assert list(tmp_path.iterdir()) == []
+
+
+def entry(path: str, time: int, number: int) -> str:
+    return json.dumps({"path": path, "timestamp": time, "batchId": number}, separators=(",", ":"))
+
+
+def test_the_files_of_a_batch_are_told_with_their_times(tmp_path: Path) -> None:
+    offsets, lists = tmp_path / "offsets", tmp_path / "sources" / "0"
+    offsets.mkdir()
+    lists.mkdir(parents=True)
+    for batch, end in enumerate((0, 8, 9, 9)):
+        (offsets / str(batch)).write_text(f'v1\n{{}}\n{{"logOffset":{end}}}\n')
+    (lists / "0").write_text("\n".join(["v1", entry("file:///a%20b", 1, 0), entry("file:///c%2520d", 2, 0)]))
+    (lists / "8").write_text("\n".join(["v1", entry("file:///e", 3, 8)]))
+    earlier = [entry("file:///a%20b", 1, 0), entry("file:///e", 3, 8), entry("file:///19", 4, 19)]
+    (lists / "9.compact").write_text("\n".join(["v1", *earlier, entry("file:///é", 5, 9)]))
+    found = [listed_files(LocalFolder(tmp_path), batch) for batch in range(5)]
+    assert found == [{"file:///a b": 1, "file:///c%20d": 2}, {"file:///e": 3}, {"file:///é": 5}, {}, {}]
+
+
+def test_a_source_that_is_not_files_lists_none(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"topic":{"0":7}}\n')
+    assert listed_files(LocalFolder(tmp_path), 0) == {}

@@ -145,7 +145,7 @@ def _stream_lines(figures: Figures, status: EngineStatus, *, now: float, began: 
         yield (
             f"{name}: {figures.rate(name, now, began):,.0f} rows/s, {counts.read:,} rows, lag {lag}, "
             f"watermark {moment(one.clock.watermark)}, {counts.late:,} late, {counts.quarantined:,} "
-            f"quarantined, queries: {states(one.queries).plain}"
+            f"quarantined, {counts.missing:,} files missing, queries: {states(one.queries).plain}"
         )
     if figures.last is not None:
         phases = ", ".join(f"{phase} {span(spent)}" for phase, spent in figures.last.seconds.items())

@@ -47,7 +47,7 @@ def _height(table: Table) -> int:
 def _streams(
     figures: Figures, streams: Mapping[str, StreamStatus], *, now: float, began: float, wall: float
 ) -> Table:
-    table = _table("stream", ">rows/s", ">rows", ">lag", "watermark", ">late", ">quarantined", "")
+    table = _table("stream", ">rows/s", ">rows", ">lag", "watermark", ">late", ">quarantined", ">missing", "")
     for name, one in list(streams.items())[:_SHOWN_STREAMS]:
         counts, newest = one.clock.counts, one.clock.newest
         table.add_row(
@@ -58,6 +58,7 @@ def _streams(
             moment(one.clock.watermark).partition(".")[0],
             _told(counts.late),
             _told(counts.quarantined),
+            _told(counts.missing),
         )
     if len(streams) > _SHOWN_STREAMS:
         table.add_row(Text(f"and {len(streams) - _SHOWN_STREAMS:,} more", style="dim"))

@@ -17,7 +17,7 @@ from weft.query.cursor import Cursor
 from weft.query.data_types import data_type
 from weft.query.interval_literal import read_duration, read_period
 from weft.query.lexer import TokenKind
-from weft.query.logical import ColumnDef, Source, StreamDef, TableDef, TimeUnit
+from weft.query.logical import DEFAULT_SKEW_MS, ColumnDef, Source, StreamDef, TableDef, TimeUnit
 
 _UNITS: dict[str, TimeUnit] = {
     spelling: unit
@@ -29,7 +29,6 @@ _UNITS: dict[str, TimeUnit] = {
     }.items()
     for spelling in spellings.split()
 }
-_DEFAULT_SKEW_MS = 86_400_000
 
 
 @dataclass(slots=True)
@@ -40,7 +39,7 @@ class _Clauses:
     time_span: Span | None = None
     unit: TimeUnit | None = None
     delay_ms: int = 0
-    skew_ms: int | None = _DEFAULT_SKEW_MS
+    skew_ms: int | None = DEFAULT_SKEW_MS
     options: tuple[tuple[str, str], ...] = ()
 
 

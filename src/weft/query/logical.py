@@ -8,6 +8,9 @@ from weft.expression import Expression
 from weft.types import DataType
 from weft.window import Window
 
+DEFAULT_SKEW_MS = 600_000
+"""How far ahead of the clock rows may lie unless declared: clocks differ by less, mistakes by more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnDef:
@@ -47,7 +50,7 @@ class StreamDef:
     """Set exactly when the event time is a number."""
     delay_ms: int = 0
     """How far behind the newest row a row may come and still count."""
-    skew_ms: int | None = 86_400_000
+    skew_ms: int | None = DEFAULT_SKEW_MS
     """How far ahead of the clock a row may lie before it is set aside; None for no limit."""
     source: Source | None = None
 

@@ -42,7 +42,7 @@ class Aside:
     def keep(self, rows: Rows | None, counts: RowCounts, batch: int) -> None:
         """Write a batch's rows; what an earlier try of the batch has written is replaced."""
         wanted: list[tuple[Folder, Kept]] = []
-        if self.quarantine is not None and counts.quarantined:
+        if self.quarantine is not None and (counts.quarantined or counts.missing):
             wanted.append((self.quarantine, "quarantine"))
         if self.late is not None and counts.late:
             wanted.append((self.late, "late"))

@@ -10,7 +10,10 @@ _US = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCounts:
-    """What became of rows: `good + late + no_time + future + corrupt` is all that was read."""
+    """What became of rows: `good + late + no_time + future + corrupt` is all that was read.
+
+    Beside them are files of which nothing, or something else than was listed, was read.
+    """
 
     good: int = 0
     late: int = 0
@@ -18,6 +21,8 @@ class RowCounts:
     future: int = 0
     corrupt: int = 0
     """Records that could not be read as declared, and the rows of files set aside as a whole."""
+    missing: int = 0
+    """Files that were listed and not read as they were then, one each: their rows cannot be counted."""
 
     @property
     def read(self) -> int:
@@ -36,6 +41,7 @@ class RowCounts:
             no_time=self.no_time + other.no_time,
             future=self.future + other.future,
             corrupt=self.corrupt + other.corrupt,
+            missing=self.missing + other.missing,
         )
 
 

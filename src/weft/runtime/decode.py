@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from weft.aggregates import Partial, Primitive, from_arrow
 from weft.optimizer.cost import Fragmentation
-from weft.optimizer.plan import SharedPlan
+from weft.optimizer.plan import Relation, SharedPlan
 from weft.runtime.clock import RowCounts, Seen
 from weft.runtime.fragments import Signatures
 from weft.runtime.state import Block
@@ -79,6 +79,17 @@ def block(job: BatchJob, index: int, result: pa.Table, signatures: Signatures) -
         partials={primitive: _partial(primitive, slot, rows) for primitive, slot in slots},
         rows=pc.sum(rows[ROWS]).as_py() or 0,
     )
+
+
+def fragmentations(
+    plan: SharedPlan, job: BatchJob, result: pa.Table, rows: int
+) -> list[tuple[Relation, Fragmentation]]:
+    """Return how the predicates of each shared relation split a batch of so many good rows."""
+    return [
+        (relation, fragmentation(numbered, result, rows))
+        for relation, numbered in zip(plan.relations, job.fragments.numbered, strict=True)
+        if relation.shared
+    ]
 
 
 def fragmentation(numbered: Numbered, result: pa.Table, rows: int) -> Fragmentation:

@@ -20,12 +20,16 @@ from weft.runtime.clock import RowCounts
 from weft.runtime.ledger import Ledger, registered
 from weft.runtime.lives import LiveQuery, ending_after
 from weft.runtime.pipeline import Pipeline
+from weft.runtime.position import listed_files
 from weft.runtime.registry import QueryState, Registered
 from weft.runtime.report import BatchReport
 from weft.sinks.fence import Fenced
+from weft.spark.sources import FILE_FORMATS
+from weft.storage import open_folder
 
 _STOP_SECONDS = 30.0
 """How long a stop waits for Spark to finish with a batch that Weft has committed, and for sinks."""
+_MISSING = "files of a batch vanished, or were changed, after they were listed: their rows may be missing"
 _log = logging.getLogger("weft.runtime")
 
 
@@ -292,6 +296,9 @@ class Loop:
                 if self._aside is not None:
                     self._aside.keep(report.set_aside, report.counts, number)
                 self._commit(report, batch=number)
+                if report.counts.missing:
+                    fields = {"stream": self._pipeline.stream.name, "batch": number}
+                    _log.warning(_MISSING, extra={**fields, "files": report.counts.missing})
                 reach("spark.returning")
             except BaseException as error:
                 self._error = error
@@ -303,7 +310,7 @@ class Loop:
         """Process a batch; queries that make it fail are taken out, and the others go on."""
         before = self._pipeline.clock
         try:
-            return self._pipeline.process(batch)
+            return self._pipeline.process(batch, self._listed(number))
         except Exception as error:
             # What is aggregated already must not be aggregated again; a restart begins with the last commit.
             if self._pipeline.clock is not before:
@@ -315,6 +322,17 @@ class Loop:
                 self._pipeline.remove(name)
             report = self._process(batch, number)
             return replace(report, broken={**report.broken, **broken})
+
+    def _listed(self, number: int) -> dict[str, int]:
+        """Return the files that Spark listed for a batch, with their times; none for other sources.
+
+        A DataFrame of the user's may leave files out on purpose.
+        """
+        source, folder = self._pipeline.stream.source, self._spark_folder
+        folder = self._scratch.name if folder is None and self._scratch is not None else folder
+        if source is None or source.format not in FILE_FORMATS or folder is None:
+            return {}
+        return listed_files(open_folder(folder, lambda: self.spark), number)
 
     def _commit(self, report: BatchReport, *, batch: int | None = None) -> None:
         began = perf_counter()

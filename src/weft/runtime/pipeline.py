@@ -36,9 +36,10 @@ from weft.runtime.state import Block, RelationState
 from weft.runtime.warm import ALWAYS, Derivation, Derived, History
 from weft.spark.changes import SchemaWatch
 from weft.spark.columns import Udf
-from weft.spark.damaged import SPARK_ERRORS, SetAsideFile, readable
+from weft.spark.damaged import SPARK_ERRORS, UnreadFile, file_notices, readable
 from weft.spark.declarations import Tables
 from weft.spark.job import BatchJob, Bounds
+from weft.spark.missing import FileAccount, count_missing
 from weft.spark.quarantine import set_aside
 from weft.spark.sampling import take_sample
 from weft.spark.schemas import ddl
@@ -160,26 +161,29 @@ class Pipeline:
         if self._loose_for is None:
             self._loose_for = 0
 
-    def process(self, batch: DataFrame) -> BatchReport:
-        """Aggregate a batch and answer the windows that are due after it."""
+    def process(self, batch: DataFrame, listed: Mapping[str, int] | None = None) -> BatchReport:
+        """Aggregate a batch and answer the windows due after it; `listed` are its files with their times."""
         with utc(batch.sparkSession):
-            return self._process(batch)
+            return self._process(FileAccount(batch, self.stream, listed or {}))
 
-    def _process(self, batch: DataFrame) -> BatchReport:
+    def _process(self, account: FileAccount) -> BatchReport:
         began, former, before = perf_counter(), self._running, self.clock
         self.tables.refresh_due()
-        bounds, files = self.bounds(), list[SetAsideFile]()
-        try:
-            running, planned, result = self._aggregate(batch, bounds)
-        except SPARK_ERRORS:
-            # Files that cannot be read are set aside as a whole; if there are none, something else is wrong.
-            batch, files = readable(batch, self.stream)
-            if not files:
-                raise
-            running, planned, result = self._aggregate(batch, bounds)
-        ran = perf_counter()
-        seen = decode.seen(running.job, result)
-        counts = seen.counts + RowCounts(corrupt=sum(file.rows for file in files))
+        batch, bounds, files = account.batch, self.bounds(), list[UnreadFile]()
+        while True:
+            try:
+                running, planned, result = self._aggregate(batch, bounds)
+                break
+            except SPARK_ERRORS:
+                # Files that cannot be read are left out; if there are none, something else is wrong.
+                batch, unread = readable(batch, self.stream)
+                if not unread:
+                    raise
+                files += unread
+        files += account.missing(files)
+        ran, seen = perf_counter(), decode.seen(running.job, result)
+        lost = RowCounts(corrupt=sum(file.rows for file in files), missing=count_missing(files))
+        counts = seen.counts + lost
         blocks = self._blocks(running, result)
         self.clock = before.after(replace(seen, counts=counts), self.stream)
         self._note(running.job, result, seen, () if before.watermark is None else list(blocks.values()))
@@ -188,7 +192,8 @@ class Pipeline:
         plan, failures = self.plan, Counter(decode.failures(running.job, result))
         self.queries = {name: live.decided(self.clock) for name, live in self.queries.items()}
         report = self._answer(batch.sparkSession, self.clock.advance_from(before))
-        aside = partial(set_aside, batch, self.stream, bounds, files)
+        only_files = not (seen.counts.quarantined or seen.counts.late)
+        aside = partial(set_aside, batch, self.stream, bounds, files, only_files=only_files)
         return replace(
             report,
             counts=counts,
@@ -199,8 +204,8 @@ class Pipeline:
             replanned=running is not former,
             partial_ops=sum(block.rows for block in blocks.values()),
             unshared_ops=decode.unshared_operations(plan, running.job, result),
-            set_aside=aside if counts.quarantined or counts.late else None,
-            notices=(*(file.notice(self.stream) for file in files), *self.watch.look(batch)),
+            set_aside=aside if files or not only_files else None,
+            notices=(*file_notices(files, self.stream), *self.watch.look(batch)),
         )
 
     def _aggregate(self, batch: DataFrame, bounds: Bounds) -> tuple[RunningPlan, float, pa.Table]:
@@ -224,11 +229,7 @@ class Pipeline:
     def _note(self, job: BatchJob, result: pa.Table, seen: Seen, blocks: Sequence[Block]) -> None:
         """Remember what the batch tells of the plan."""
         rows = seen.counts.good
-        self.fragmentations = [
-            (relation, decode.fragmentation(numbered, result, rows))
-            for relation, numbered in zip(self.plan.relations, job.fragments.numbered, strict=True)
-            if relation.shared
-        ]
+        self.fragmentations = decode.fragmentations(self.plan, job, result, rows)
         if seen.newest is not None and seen.oldest is not None:
             span = (seen.newest - seen.oldest) / _US
             self.planner.note(self.plan, rows=rows, span_ms=span, groups=list(map(len, blocks)))
@@ -238,9 +239,8 @@ class Pipeline:
         self._plan_ahead()
         with utc(spark):
             report = self._answer(spark, Advance(before=self.clock.watermark, now=None))
-        self.clock = self.clock.ended(
-            max((one.query.window.range_ms for one in self.queries.values()), default=0)
-        )
+        ranges = (live.query.window.range_ms for live in self.queries.values())
+        self.clock = self.clock.ended(max(ranges, default=0))
         return replace(report, ended=(*report.ended, *self._end()))
 
     def idle(self, spark: SparkSession) -> BatchReport:

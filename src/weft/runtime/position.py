@@ -8,6 +8,7 @@ commit waits for the notes of its batch, and remembers what the batch was made o
     spark/
       metadata     a name, which nothing depends on
       offsets/7    how far batch 7 reads: before it is given to Weft
+      sources/0/7  the files that it reads, each with its time: before that
       commits/7    that Spark is done with it: after Weft has committed it
 """
 
@@ -16,6 +17,7 @@ import logging
 import re
 from collections.abc import Iterator
 from hashlib import sha256
+from urllib.parse import unquote
 from uuid import uuid4
 
 from weft.errors import DamagedFile
@@ -103,6 +105,24 @@ def position(spark: Folder, batch: int, *, settled: bool = False) -> str:
         for folder, name in notes:
             folder.sync(name)
     return digest.hexdigest()[:32] if ends else ""
+
+
+def listed_files(spark: Folder, batch: int) -> dict[str, int]:
+    """Return the files that Spark listed for a batch, each with its modification time in milliseconds.
+
+    Sources that are not files have none.
+    """
+    files: dict[str, int] = {}
+    for source, (begin, end) in enumerate(_ends(spark, batch)):
+        for folder, name in _lists(spark, source, begin, end):
+            number = name.partition(".")[0]
+            mark = f'"batchId":{number}}}'.encode()
+            for line in folder.read(name).splitlines()[1:]:
+                # Only a list that has earlier files, too, needs a look at each entry's own number.
+                if name == number or line.rstrip().endswith(mark):
+                    entry = json.loads(line)
+                    files[unquote(entry["path"])] = int(entry["timestamp"])
+    return files
 
 
 def _ends(spark: Folder, batch: int) -> list[tuple[bytes, bytes]]:

@@ -1,10 +1,11 @@
 """Files that Spark cannot read as declared: found when a batch fails, and set aside as a whole.
 
-The batch's files are halved until each that fails is known. The rest is read as if they were not there.
+The batch's files are halved until each that fails is known. The rest is read as if they were not there. So is
+the rest of a batch whose files have gone since it was planned.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from weft.errors import SourceError
 from weft.query.logical import StreamDef
 from weft.spark.changes import TELL_COLUMNS, in_words, retyped_columns
-from weft.spark.files import batch_files, length, stored_columns
-from weft.spark.records import reader_schema
+from weft.spark.file_status import FileStatus, statuses
+from weft.spark.files import batch_files, length, planned_files, stored_columns
+from weft.spark.missing import CHANGED, VANISHED, MissingFile, missing_notices
 from weft.spark.sources import FILE_FORMATS, read_files
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
@@ -55,33 +57,59 @@ class SetAsideFile:
         return f"stream {stream.name}: file {self.path} {self.told}; its rows ({self.rows:,}) are set aside"
 
 
-def readable(batch: DataFrame, stream: StreamDef) -> tuple[DataFrame, list[SetAsideFile]]:
+UnreadFile = SetAsideFile | MissingFile
+"""A file that a batch is read without, or that is not read as it was listed."""
+
+
+def file_notices(files: Sequence[UnreadFile], stream: StreamDef) -> list[str]:
+    """Return sentences for the user that name files; of missing ones, no more than a few."""
+    missing = [file for file in files if isinstance(file, MissingFile)]
+    others = [file.notice(stream) for file in files if not isinstance(file, MissingFile)]
+    return others + missing_notices(missing, stream)
+
+
+def readable(batch: DataFrame, stream: StreamDef) -> tuple[DataFrame, list[UnreadFile]]:
     """Return a failed batch without the files that made it fail, and those files.
 
-    A file is at fault if the storage hands out all its bytes and Spark still cannot read it. No file is where
-    the batch failed for another reason, or where the stream is a DataFrame of the user's.
+    A file is at fault if it is gone, or if the storage hands out all its bytes and Spark still cannot read
+    it. One that has another size than the batch was planned for is read as it is now. No file is at fault
+    where the batch failed for another reason, or where the stream is a DataFrame of the user's.
     """
     if stream.source is None or stream.source.format not in FILE_FORMATS:
         return batch, []
-    spark, files = batch.sparkSession, batch_files(batch)
-    broken = list(_broken(spark, stream, files)) if files else []
-    if not broken:
+    spark, planned = batch.sparkSession, planned_files(batch)
+    files = batch_files(batch)
+    there = statuses(spark, files)
+    unread: list[UnreadFile] = [_vanished(path) for path in files if path not in there]
+    unread += _broken(spark, stream, [path for path in files if path in there])
+    left_out = {file.path for file in unread}
+    unread = unread or list(_resized({} if planned is None else planned.sizes, there))
+    if not unread:
         return batch, []
-    bad = {file.path for file in broken}
-    rest = [path for path in files if path not in bad]
-    if not rest:
-        return spark.createDataFrame([], reader_schema(stream)), broken
-    return read_files(spark, stream, rest), broken
+    return read_files(spark, stream, [path for path in files if path not in left_out]), unread
 
 
-def _broken(spark: SparkSession, stream: StreamDef, files: Sequence[str]) -> Iterator[SetAsideFile]:
+def _vanished(path: str) -> MissingFile:
+    return MissingFile(path=path, reason=VANISHED)
+
+
+def _resized(planned: Mapping[str, int], there: Mapping[str, FileStatus]) -> Iterator[MissingFile]:
+    """Yield the files that cannot be read by a plan that was made for other contents."""
+    for path, size in planned.items():
+        if there[path].size != size:
+            yield MissingFile(path=path, reason=CHANGED)
+
+
+def _broken(spark: SparkSession, stream: StreamDef, files: Sequence[str]) -> Iterator[UnreadFile]:
     """Halve the files that cannot be read together until each is known."""
-    error = _failure(spark, stream, files)
+    error = _failure(spark, stream, files) if files else None
     if error is None:
         return
     if len(files) > 1:
         yield from _broken(spark, stream, files[: len(files) // 2])
         yield from _broken(spark, stream, files[len(files) // 2 :])
+    elif not statuses(spark, files):
+        yield _vanished(files[0])
     elif _is_about_contents(error) and _has_all_bytes(spark, files[0]):
         yield _diagnosed(spark, stream, files[0], error)
 

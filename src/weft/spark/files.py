@@ -2,8 +2,11 @@
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -19,18 +22,50 @@ _PIECE_BYTES = 1 << 12
 _FILES_TOGETHER = 16
 """How many files are asked for at once, for the same reason."""
 _FORMATS = "org.apache.spark.sql.execution.datasources"
-_URL = re.compile(r"^path: (\S+), range: ", re.MULTILINE)
-"""A file as Spark describes it."""
+_PART = re.compile(r"^path: (\S+), range: (\d+)-(\d+), ", re.MULTILINE)
+"""A part of a file as Spark describes it, with the bytes that it begins with and ends before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFiles:
+    """The files that a batch was planned to read."""
+
+    sizes: Mapping[str, int]
+    """In order, each with its size then; files without a byte are not planned."""
+    repeated: bool
+    """Whether any would be read twice: Spark does that beside a file whose name reads like a pattern."""
+
+
+_planned: WeakKeyDictionary[DataFrame, PlannedFiles | None] = WeakKeyDictionary()
+"""The files of batches at hand: asking for a thousand takes 30 ms, and several ask."""
 
 
 def batch_files(batch: DataFrame) -> list[str]:
     """Return the files that a batch of a stream reads, in order; none if it reads something else."""
-    partitions = _file_partitions(batch)
-    if partitions is None:
-        return [unquote(url) for url in batch.inputFiles()]
-    found = (path for partition in partitions for path in _paths(partition.files()))
-    # Large files are read in several parts.
-    return list(dict.fromkeys(found))
+    planned = planned_files(batch)
+    return [unquote(url) for url in batch.inputFiles()] if planned is None else list(planned.sizes)
+
+
+def planned_files(batch: DataFrame) -> PlannedFiles | None:
+    """Return the files that a batch of a stream was planned to read.
+
+    None for a static DataFrame, or one that reads something else.
+    """
+    if batch not in _planned:
+        partitions = _file_partitions(batch)
+        _planned[batch] = None if partitions is None else _put_together(partitions)
+    return _planned[batch]
+
+
+def _put_together(partitions: Any) -> PlannedFiles:
+    """Return the files that tasks read; large ones are read in several parts."""
+    sizes, begins, parts = dict[str, int](), set[tuple[str, int]](), 0
+    for partition in partitions:
+        for path, begin, end in _parts(partition.files()):
+            sizes[path] = max(end, sizes.get(path, 0))
+            begins.add((path, begin))
+            parts += 1
+    return PlannedFiles(sizes=sizes, repeated=len(begins) < parts)
 
 
 def _file_partitions(batch: DataFrame) -> Any:
@@ -43,19 +78,25 @@ def _file_partitions(batch: DataFrame) -> Any:
     if plan.getClass().getSimpleName() != "LogicalRDD":
         return None
     partitions = plan.rdd().partitions()
-    is_of_files = len(partitions) > 0 and partitions[0].getClass().getSimpleName() == "FilePartition"
+    # There are none if all files are gone, or empty.
+    is_of_files = len(partitions) == 0 or partitions[0].getClass().getSimpleName() == "FilePartition"
     return partitions if is_of_files else None
 
 
-def _paths(files: Any) -> list[str]:
-    """Return the paths of a task's files; asking for each by itself would take ten times as long."""
+def _parts(files: Any) -> list[tuple[str, int, int]]:
+    """Return a task's files, and where its part of each begins and ends.
+
+    Asking for each by itself would take ten times as long.
+    """
     all_of_them, count = java_class("scala.Predef").genericWrapArray(files), len(files)
     some = (all_of_them.slice(at, at + _FILES_TOGETHER) for at in range(0, count, _FILES_TOGETHER))
-    urls = _URL.findall("\n".join(one.mkString("\n") for one in some))
-    if len(urls) != count:
+    parts = _PART.findall("\n".join(one.mkString("\n") for one in some))
+    if len(parts) != count:
         # Values of partitions, which stand in the text, too, read like files.
-        urls = [str(file.filePath().urlEncoded()) for file in files]
-    return [unquote(url) for url in urls]
+        parts = [
+            (str(file.filePath().urlEncoded()), file.start(), file.start() + file.length()) for file in files
+        ]
+    return [(unquote(url), int(begin), int(end)) for url, begin, end in parts]
 
 
 def stored_columns(spark: SparkSession, format: str, path: str) -> tuple[ColumnDef, ...]:

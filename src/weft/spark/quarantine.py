@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from weft.query.logical import StreamDef
 from weft.spark.columns import named
-from weft.spark.damaged import SetAsideFile
+from weft.spark.damaged import SetAsideFile, UnreadFile
 from weft.spark.files import batch_files
 from weft.spark.job import BAD, CORRUPT, FUTURE, LATE, NO_TIME, TIME, Bounds, verdict
 from weft.spark.records import TEXT_FORMATS, corrupt_column, is_corrupt, why_corrupt
@@ -38,15 +38,22 @@ _BATCH = re.compile(r"batch=(\d+)")
 
 
 def set_aside(
-    batch: DataFrame, stream: StreamDef, bounds: Bounds, files: Sequence[SetAsideFile] = ()
+    batch: DataFrame,
+    stream: StreamDef,
+    bounds: Bounds,
+    files: Sequence[UnreadFile] = (),
+    *,
+    only_files: bool = False,
 ) -> DataFrame:
     """Return the rows of a batch that its job did not aggregate, late ones too, each with its reason.
 
     `bounds` are those that the job ran with. `source` is the row's file, or its topic, partition and offset;
     `position` is its number in a Parquet file, the beginning of its part of a text file, or its offset. Files
-    set aside as a whole give one row each.
+    set aside as a whole and missing ones give one row each; with `only_files`, the batch is not read again.
     """
     spark = batch.sparkSession
+    if only_files:
+        return _whole_files(spark, files)
     with utc(spark):
         first, last = (F.lit(limit).cast("bigint") for limit in bounds.limits)
         corrupt = corrupt_column(stream)
@@ -99,9 +106,14 @@ def _record(stream: StreamDef, corrupt: str | None) -> Column:
     return record if corrupt is None else F.when(F.col(BAD) == CORRUPT, named(corrupt)).otherwise(record)
 
 
-def _whole_files(spark: SparkSession, files: Sequence[SetAsideFile]) -> DataFrame:
-    rows = [(file.reason, None, file.path, None, json.dumps({"rows": file.rows})) for file in files]
+def _whole_files(spark: SparkSession, files: Sequence[UnreadFile]) -> DataFrame:
+    rows = [(file.reason, None, file.path, None, _contents(file)) for file in files]
     return spark.createDataFrame(rows, _SCHEMA)
+
+
+def _contents(file: UnreadFile) -> str | None:
+    """Return how many rows a file has; nobody can say of a missing one."""
+    return json.dumps({"rows": file.rows}) if isinstance(file, SetAsideFile) else None
 
 
 def write_set_aside(rows: DataFrame, stream_uri: str, *, batch: int, kind: Kept) -> None:

@@ -1,5 +1,6 @@
 """Open declared streams and tables with Spark's readers."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,13 @@ _SELF_DESCRIBING = frozenset({"parquet", "orc", "csv", "json"})
 _TELL_COLUMNS = frozenset({"parquet", "orc", "csv"})
 _BATCH_BYTES = 256 << 20
 """How much of a folder one batch reads unless the stream says otherwise: bounds memory, shows progress."""
+_MAX_FILE_AGE = "36500d"
+"""How much older than the newest file a file may be unless the stream says otherwise.
+
+Spark never lists an older one, without a word; its own limit is a week.
+"""
+_PATTERN_CHARACTER = re.compile(r"[*?\[\]{}\\]")
+"""A character that Hadoop takes for part of a pattern, unless a backslash stands before it."""
 
 
 def frame_or_files(source: DataFrame | str | Path, format: str) -> tuple[DataFrame | None, Source | None]:
@@ -49,8 +57,11 @@ def open_stream(
         reader = spark.readStream.format(stream.source.format)
         if stream.source.format in FILE_FORMATS:
             reader = reader.schema(reader_schema(stream))
-            if not {"maxfilespertrigger", "maxbytespertrigger"} & {key.casefold() for key in options}:
+            given = {key.casefold() for key in options}
+            if not {"maxfilespertrigger", "maxbytespertrigger"} & given:
                 options["maxBytesPerTrigger"] = str(_BATCH_BYTES)
+            if "maxfileage" not in given:
+                options["maxFileAge"] = _MAX_FILE_AGE
         frame = reader.options(**options).load()
     except PySparkException as error:
         raise SourceError(_unreadable(f"stream {stream.name}", stream.source, error)) from error
@@ -110,10 +121,16 @@ def open_static(
 
 def read_files(spark: SparkSession, stream: StreamDef, paths: Sequence[str]) -> DataFrame:
     """Return the rows of some of an opened stream's files, as its batches have them."""
+    if not paths:
+        return spark.createDataFrame([], reader_schema(stream))
     options = reader_options(stream)
     root = options.pop("path", None)
-    # As Spark's own stream does: names are no patterns, and folders may hold partitions.
-    options["__globPaths__"] = "false"
+    # As Spark's own stream does: names are no patterns, and folders may hold partitions. But where some names
+    # read like patterns, and are told to be none, Spark would read all the others twice.
+    if any(map(_is_pattern, paths)):
+        paths = [_PATTERN_CHARACTER.sub(r"\\\g<0>", path) for path in paths]
+    else:
+        options["__globPaths__"] = "false"
     if root is not None and not _is_pattern(root):
         options["basePath"] = root
     return _static(spark, stream, options, paths)
