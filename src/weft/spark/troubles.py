@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from py4j.protocol import Py4JError
+
 from weft.spark.causes import Cause, all_before, causes, is_pythons, root
 from weft.spark.gateway import java_has_ended
 
@@ -104,7 +106,9 @@ def is_a_querys(error: BaseException) -> bool:
 
 def is_machines(error: BaseException) -> bool:
     """Say whether an error tells of the machine, or comes from Spark: then it is no bug of Weft's."""
-    return isinstance(error, Exception) and (bool(_troubles(error)) or not is_pythons(error))
+    if not isinstance(error, Exception) or type(error) is Py4JError:  # A call that Java does not know.
+        return False
+    return bool(_troubles(error)) or not is_pythons(error)
 
 
 def trouble_of(error: BaseException) -> Trouble:
