@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
+from tests.unit.java_samples import failed_job, raised_in_worker, text_of_job
 from tests.unit.pipeline_samples import MS, Batch, PlainJob, Row, asked, plain_pipeline, process, results
 
 from weft.errors import EngineError, SourceError
@@ -90,7 +91,7 @@ def test_what_fails_without_queries_is_nobodys_fault() -> None:
     def gone(some: Sequence[LogicalQuery]) -> None:
         raise Py4JNetworkError("Answer from Java side is empty")
 
-    assert culprits(queries, gone) == {}
+    assert culprits(queries, gone, OwnError()) == {}
     tried: list[int] = []
 
     def going(some: Sequence[LogicalQuery]) -> None:
@@ -98,9 +99,64 @@ def test_what_fails_without_queries_is_nobodys_fault() -> None:
         if len(tried) > 1:
             gone(some)
 
-    # Spark was there at first, and at the end it was not.
-    assert culprits(queries, going) == {}
-    assert tried == [0, 4, 2, 1, 1, 2, 1, 1, 0]
+    # Spark was there at first, and then it was not.
+    assert culprits(queries, going, OwnError()) == {}
+    assert tried == [0, 4]
+
+
+def at_fault(*names: str, raises: Exception) -> Callable[[Sequence[LogicalQuery]], None]:
+    """Return a trial that fails with some queries."""
+
+    def trial(some: Sequence[LogicalQuery]) -> None:
+        if any(query.name in names for query in some):
+            raise raises
+
+    return trial
+
+
+def test_all_queries_at_fault_are_found() -> None:
+    queries = [one.logical() for one in EVERYONE]
+    trial = at_fault("bad", "worse", raises=raised_in_worker("ValueError: 13"))
+    assert culprits(queries, trial, OwnError()) == dict.fromkeys(("bad", "worse"), "ValueError: 13")
+    everyone = at_fault(*(one.name for one in queries), raises=OwnError("no"))
+    assert list(culprits(queries, everyone, OwnError())) == ["good", "bad", "keyed", "worse"]
+
+
+FULL = failed_job("java.io.IOException", "No space left on device")
+
+
+def test_what_no_query_can_cause_is_not_even_tried() -> None:
+    def never(some: Sequence[LogicalQuery]) -> None:
+        raise AssertionError("tried")
+
+    assert culprits([GOOD.logical()], never, FULL) == {}
+
+
+def test_who_fails_alone_in_a_way_that_no_query_can_is_not_blamed() -> None:
+    trial = at_fault("bad", raises=FULL)
+    assert culprits([one.logical() for one in EVERYONE], trial, OwnError()) == {}
+
+
+@pytest.mark.parametrize("queries", [(BAD,), EVERYONE], ids=["alone", "among others"])
+def test_what_does_not_come_again_is_nobodys_fault(queries: Sequence[Any]) -> None:
+    assert (
+        culprits([one.logical() for one in queries], lambda some: None, raised_in_worker("ValueError")) == {}
+    )
+
+
+def test_what_comes_without_the_query_too_is_not_its_fault() -> None:
+    queries = [one.logical() for one in EVERYONE]
+    tried: list[list[str]] = []
+
+    def trial(some: Sequence[LogicalQuery]) -> None:
+        names = [query.name for query in some]
+        tried.append(names)
+        # The two good ones are at fault together, and nobody finds that out by halves.
+        if "bad" in names or {"good", "keyed"} <= set(names):
+            raise OwnError("no")
+
+    assert culprits(queries, trial, OwnError("no")) == {}
+    assert tried[-1] == ["good", "keyed", "worse"]
 
 
 def test_a_table_that_cannot_be_read_is_told_as_it_is(make: Callable[..., Pipeline]) -> None:
@@ -109,13 +165,16 @@ def test_a_table_that_cannot_be_read_is_told_as_it_is(make: Callable[..., Pipeli
             raise SourceError("table close cannot be read")
 
     with pytest.raises(SourceError, match="table close"):
-        culprits([GOOD.logical()], unreadable)
+        culprits([GOOD.logical()], unreadable, OwnError())
     assert find_culprits(make(BAD), Batch([]), SourceError("table close cannot be read")) == {}  # type: ignore[arg-type]
 
 
-def test_only_sparks_word_is_enough_to_blame_a_query_that_stands_alone(make: Callable[..., Pipeline]) -> None:
+@pytest.mark.parametrize("error", [ValueError("somewhere else"), PySparkException("only once")])
+def test_a_query_that_stands_alone_is_blamed_only_if_it_fails_again(
+    make: Callable[..., Pipeline], error: Exception
+) -> None:
     rows: Any = Batch(batch(1))
-    assert find_culprits(make(GOOD), rows, ValueError("somewhere else")) == {}
+    assert find_culprits(make(GOOD), rows, error) == {}
 
 
 def test_a_live_query_is_refused_whatever_its_function_raises(make: Callable[..., Pipeline]) -> None:
@@ -129,6 +188,20 @@ def test_a_live_query_is_refused_whatever_its_function_raises(make: Callable[...
         pipeline.try_out(BAD.logical(), session)
     assert str(caught.value) == "query bad cannot be run: OwnError: no columns, please"
     pipeline.try_out(KEYED.logical(), session)
+
+
+def test_a_live_query_is_not_blamed_for_a_full_disk(
+    make: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, session = make(GOOD), SimpleNamespace(createDataFrame=lambda rows, schema: Batch([]))
+
+    def full(*_: object) -> None:
+        raise FULL
+
+    monkeypatch.setattr(PlainJob, "run", full)
+    with pytest.raises(EngineError, match="query keyed cannot be tried out: a disk is full") as caught:
+        pipeline.try_out(KEYED.logical(), session)  # type: ignore[arg-type]
+    assert str(caught.value).endswith("and try again")
 
 
 # With files that cannot be read
@@ -280,7 +353,9 @@ def test_one_querys_results_that_cannot_be_computed_are_not_anothers(
     assert list(pipeline.queries) == ["q2", "q3", "q4"]
 
 
-@pytest.mark.parametrize("error", [Py4JNetworkError("gone"), OSError("disk full"), MemoryError()])
+@pytest.mark.parametrize(
+    "error", [Py4JNetworkError("gone"), OSError("disk full"), MemoryError(), FULL, text_of_job("X: no")]
+)
 def test_no_query_fails_when_spark_or_the_machine_does(
     make: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -291,5 +366,21 @@ def test_no_query_fails_when_spark_or_the_machine_does(
 
     monkeypatch.setattr(answering, "select", gone)
     with pytest.raises(type(error)):
+        process(pipeline, batch(1, 12))
+    assert list(pipeline.queries) == ["good"]
+
+
+def test_results_that_could_not_be_computed_only_once_are_nobodys_fault(
+    make: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, failures = make(GOOD), [OwnError("once")]
+
+    def picky(spark: Any, program: Any, rows: Any, functions: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return select(spark, program, rows, functions)
+
+    monkeypatch.setattr(answering, "select", picky)
+    with pytest.raises(OwnError, match="once"):
         process(pipeline, batch(1, 12))
     assert list(pipeline.queries) == ["good"]

@@ -8,12 +8,7 @@ from rich.console import Console
 from weft import __version__
 from weft.cli import bench, control, demo, explain, run
 from weft.errors import UserError
-from weft.spark.gateway import java_has_ended
-
-_JAVA_ENDED = (
-    "Spark's Java process has ended (was it killed, or out of memory?); start again: nothing that was "
-    "committed to a checkpoint is lost"
-)
+from weft.spark.troubles import JAVA_ENDED, Trouble, is_machines, sentence, trouble_of
 
 app = typer.Typer(
     help="Many sliding-window queries over one stream, as one Spark pipeline.\n\n"
@@ -51,16 +46,18 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is a message and exit code 1, never a traceback."""
+    """Run the command line; a user's mistake or the machine's trouble is a message and exit code 1."""
     try:
         app()
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
-        if java_has_ended(error):
-            said = _JAVA_ENDED
+        if trouble_of(error) is Trouble.JAVA:
+            said = JAVA_ENDED
         elif isinstance(error, UserError):
             said = str(error)
+        elif is_machines(error):
+            said = sentence(error, again="start again")
         else:
             raise
         Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]error:[/] ", end="")

@@ -29,6 +29,9 @@ from weft.spark.session import hush
 from weft.storage import open_folder
 
 _SHOWN_QUERIES = 5
+_NAMED_QUERIES = 20
+_QUERY_FAILED = 3
+"""The exit code of a run that ended as asked, but without some of its queries."""
 
 
 class RunSharing(StrEnum):
@@ -193,9 +196,14 @@ def _run(console: Console, engine: Engine, places: _Places, pace: _Pace, *, rewi
             engine.stop(flush=clean and (pace.flush if pace.follow else at_end))
     if stop.asked:
         console.print("stopped between batches" + ("" if pace.follow else ", before the end of the input"))
-    check_delivered(engine.status().sinks, durable=places.checkpoint is not None)
+    status, durable = engine.status(), places.checkpoint is not None
+    check_delivered(status.sinks, durable=durable)
     if not pace.follow:
         _show(engine, places, kept=keep)
+    failed = [name for one in status.streams.values() for name in one.failed]
+    if failed:
+        _say_failed(failed, durable=durable)
+        raise typer.Exit(_QUERY_FAILED)
 
 
 def check_delivered(sinks: Sequence[DeliveryStatus], *, durable: bool) -> None:
@@ -211,6 +219,15 @@ def check_delivered(sinks: Sequence[DeliveryStatus], *, durable: bool) -> None:
                 f"sink {one.sink} has not taken the results of {one.behind:,} commits "
                 f"({one.error or 'it is too slow'}); {fate}"
             )
+
+
+def _say_failed(names: Sequence[str], *, durable: bool) -> None:
+    """Name the queries that failed; why they did may hold values of rows."""
+    shown = ", ".join(names[:_NAMED_QUERIES])
+    more = f" and {len(names) - _NAMED_QUERIES:,} more" if len(names) > _NAMED_QUERIES else ""
+    what = "query failed" if len(names) == 1 else "queries failed"
+    why = "weft show tells more" if durable else "weft show tells more of a run with --checkpoint"
+    print(f"{len(names):,} {what} in this run: {shown}{more}; {why}", file=sys.stderr)
 
 
 def _sinks(console: Console, places: _Places, pace: _Pace) -> list[MakeSink]:

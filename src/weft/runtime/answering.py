@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from weft.limits import Limits, over_limit
 from weft.optimizer.plan import Answer, Grouping
 from weft.predicates import Formula
+from weft.query.logical import LogicalQuery
 from weft.runtime.answers import by_query, select
-from weft.runtime.blame import reason
+from weft.runtime.blame import culprits
 from weft.runtime.clock import Clock
 from weft.runtime.due import Advance, shapes
 from weft.runtime.finals import finals
@@ -22,12 +22,9 @@ from weft.runtime.lives import LiveQuery, due, every_end, kept_since
 from weft.runtime.programs import Program
 from weft.runtime.state import RelationState
 from weft.spark.columns import Udf
-from weft.spark.damaged import SPARK_ERRORS
 from weft.window import Window
 
 _US = 1000
-_NOBODYS = (Py4JError, OSError, EOFError, MemoryError)
-"""What tells that Spark is gone or the machine at its end, unless it is what a failed job raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,17 +82,22 @@ def answer_due(
 def _answered(
     spark: SparkSession, program: Program, answers: Sequence[Answer], advance: Advance, asked: Asked
 ) -> Answered:
-    """Answer a program's queries; those that make it fail are found by halves, the others are answered."""
+    """Answer a program's queries; those that are shown to make it fail are left out."""
+
+    def answer_some(queries: Sequence[LogicalQuery]) -> Answered:
+        names = {query.name for query in queries}
+        some = [one for one in answers if one.query.name in names]
+        return _answer(spark, program, some, advance, asked)
+
+    queries = [one.query for one in answers]
     try:
-        return _answer(spark, program, answers, advance, asked)
+        return answer_some(queries)
     except Exception as error:
-        if isinstance(error, _NOBODYS) and not isinstance(error, SPARK_ERRORS):
+        broken = culprits(queries, answer_some, error)
+        if not broken:
             raise
-        if len(answers) == 1:
-            return Answered(broken={answers[0].query.name: reason(error)})
-    half = len(answers) // 2
-    found = _answered(spark, program, answers[:half], advance, asked)
-    found.add(_answered(spark, program, answers[half:], advance, asked))
+    found = answer_some([query for query in queries if query.name not in broken])
+    found.broken |= broken
     return found
 
 

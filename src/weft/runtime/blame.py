@@ -1,4 +1,8 @@
-"""Find the queries that make something fail, so that the others can go on."""
+"""Find the queries that make something fail, so that the others can go on.
+
+A failure is the machine's unless it is shown to be a query's: its kind is one that a query can cause, it
+comes again with that query alone, and it does not come without it.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,16 +10,22 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from weft.errors import UserError
+from weft.errors import EngineError, UserError
 from weft.query.logical import LogicalQuery
-from weft.spark.damaged import SPARK_ERRORS, in_a_line, readable
+from weft.spark.causes import root
+from weft.spark.damaged import SPARK_ERRORS, readable
 from weft.spark.session import utc
+from weft.spark.troubles import is_a_querys, sentence
 
 if TYPE_CHECKING:
     from weft.runtime.pipeline import Pipeline
 
 Trial = Callable[[Sequence[LogicalQuery]], object]
 """Does with some queries what failed with all of them."""
+
+
+class _Nobodys(Exception):
+    """A trial failed in a way that no query can cause."""
 
 
 def find_culprits(pipeline: "Pipeline", batch: DataFrame, error: Exception) -> dict[str, str]:
@@ -34,51 +44,57 @@ def find_culprits(pipeline: "Pipeline", batch: DataFrame, error: Exception) -> d
             bounds = replace(pipeline.bounds(), groups=())
             try:
                 job.run(rest, bounds)
+                return
             except SPARK_ERRORS:
                 if looked:
                     raise
                 (rest, files), looked = readable(batch, pipeline.stream), True
                 if not files:
                     raise
-                job.run(rest, bounds)
+            job.run(rest, bounds)
 
     if isinstance(error, UserError):
         return {}
-    queries = [live.query for live in pipeline.queries.values()]
-    found = culprits(queries, run)
-    if not found and len(queries) == 1 and isinstance(error, SPARK_ERRORS) and _error(run, ()) is None:
-        return {queries[0].name: reason(error)}
-    return found
+    return culprits([live.query for live in pipeline.queries.values()], run, error)
 
 
-def culprits(queries: Sequence[LogicalQuery], trial: Trial) -> dict[str, str]:
-    """Return the queries that a trial fails with, each with its error; none if it fails without them, too.
+def culprits(queries: Sequence[LogicalQuery], trial: Trial, error: Exception) -> dict[str, str]:
+    """Return the queries that are shown to cause an error, each with its own; none if it is the machine's.
 
     Halves of the queries are tried until each culprit stands alone: a few dozen small plans, not thousands.
     """
-    if not queries or _error(trial, ()) is not None:
+    if not queries or not is_a_querys(error) or _error(trial, ()) is not None:
         return {}
-    found = _among(queries, trial)
-    # Should Spark be gone by now, nothing that failed was a query's fault.
-    return found if not found or _error(trial, ()) is None else {}
+    try:
+        found = _among(queries, trial)
+    except _Nobodys:
+        return {}
+    others = [query for query in queries if query.name not in found]
+    return found if found and _error(trial, others) is None else {}
 
 
 def reason(error: Exception) -> str:
-    """Return what a query failed with in a line: with its kind, if it is Python's, as that may say the most.
+    """Return what a query failed with in a line: the class and the message of what lies at the root.
 
     >>> reason(KeyError("NYSE")), reason(ValueError())
     ("KeyError: 'NYSE'", 'ValueError')
     """
-    line = in_a_line(error)
-    if isinstance(error, SPARK_ERRORS) or not str(error).strip():
-        return line
-    return f"{type(error).__name__}: {line}"
+    return str(root(error))
+
+
+def refusal(query: LogicalQuery, error: Exception) -> EngineError:
+    """Return why a query cannot join: it cannot be run, or there is trouble with the machine."""
+    if is_a_querys(error):
+        return EngineError(f"query {query.name} cannot be run: {reason(error)}")
+    return EngineError(f"query {query.name} cannot be tried out: {sentence(error)}")
 
 
 def _among(queries: Sequence[LogicalQuery], trial: Trial) -> dict[str, str]:
     error = _error(trial, queries)
     if error is None:
         return {}
+    if not is_a_querys(error):
+        raise _Nobodys
     if len(queries) == 1:
         return {queries[0].name: reason(error)}
     half = len(queries) // 2

@@ -24,8 +24,8 @@ from weft.runtime.state import Block, RelationState
 from weft.runtime.warm import derivation_from
 from weft.sinks import Delivery, Sink
 
-_KIND = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]|(\w+(?:Error|Exception))\b")
-"""What an error begins with, if it tells its kind."""
+_KIND = re.compile(r"(?:[\w.$]+: )?\[([A-Z][A-Z0-9_.]*)\]|(?:[\w$]+[.$])*(\w+(?:Error|Exception))\b")
+"""What an error begins with, if it tells its kind: Spark's name for it, or its class."""
 _log = logging.getLogger("weft.runtime")
 
 
@@ -53,6 +53,8 @@ class Ledger:
         self._watermark = None if recovered is None else recovered.last.clock.watermark
         self._lives: tuple[LiveQuery, ...] | None = None
         """All queries at the last commit of this run."""
+        self._broken: dict[str, None] = {}
+        """Queries that have failed in this run."""
         for sink in self._inline:
             sink.resume(self.number)
         # What a run before has committed but not delivered waits in the outbox.
@@ -83,6 +85,12 @@ class Ledger:
         if batch < self.batch or self._position not in ("", checkpoint.position(batch)):
             raise checkpoint.replanned(batch, self.batch)
         return True
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The queries that have failed in this run and were neither resumed nor dropped since."""
+        known = ((name, self.registry.get(name)) for name in self._broken)
+        return tuple(name for name, entry in known if entry is not None and entry.state is QueryState.FAILED)
 
     @property
     def delivered(self) -> int:
@@ -166,6 +174,7 @@ class Ledger:
         for name, error in report.broken.items():
             if name in self.registry:
                 self.registry.change(name, state=QueryState.FAILED, error=error)
+                self._broken[name] = None
                 # The error itself may hold values of rows: whoever may see them asks for the query.
                 _log.error("query failed", extra={"query": name, "kind": kind_of(error)})
         self._outdate(pipeline)
@@ -216,8 +225,10 @@ def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: 
 def kind_of(error: str) -> str:
     """Return what kind of error a query's is, without its text.
 
-    >>> kind_of("[CAST_INVALID_INPUT] The value 'x' …"), kind_of("ValueError: 13"), kind_of("7 groups")
-    ('CAST_INVALID_INPUT', 'ValueError', 'other')
+    >>> kind_of("org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' …")
+    'CAST_INVALID_INPUT'
+    >>> kind_of("java.time.DateTimeException: 13"), kind_of("ValueError: 13"), kind_of("7 groups")
+    ('DateTimeException', 'ValueError', 'other')
     """
     found = _KIND.match(error)
     return "other" if found is None else found[1] or found[2]

@@ -24,7 +24,9 @@ from weft.runtime.position import listed_files
 from weft.runtime.registry import QueryState, Registered
 from weft.runtime.report import BatchReport
 from weft.sinks.fence import Fenced
+from weft.spark.causes import root
 from weft.spark.sources import FILE_FORMATS
+from weft.spark.troubles import sentence
 from weft.storage import open_folder
 
 _STOP_SECONDS = 30.0
@@ -70,6 +72,8 @@ class Loop:
         self._query: StreamingQuery | None = None
         self._scratch: TemporaryDirectory[str] | None = None
         self._error: BaseException | None = None
+        self._failed_batch: int | None = None
+        """The batch that the error came in."""
         self._told = False
         """Whether the error was raised where someone waits."""
         self._untold: list[BatchReport] = []
@@ -112,7 +116,7 @@ class Loop:
             live = known is None or known.live
             registry.put(registered(joined, commit=self._ledger.number + 1, added_live=live))
             try:
-                report = self._pipeline.answer_warm(self.spark)
+                report = self._answer_warm(query)
                 if query.name in report.broken:
                     raise EngineError(f"query {query.name} cannot be added: {report.broken[query.name]}")
                 self._commit_change(f"query {query.name} cannot be added", report)
@@ -122,6 +126,13 @@ class Loop:
             if report.results:
                 self._untold.append(report)
             return joined
+
+    def _answer_warm(self, query: LogicalQuery) -> BatchReport:
+        try:
+            return self._pipeline.answer_warm(self.spark)
+        except Exception as error:
+            # No query's fault: those that are at fault are in the report.
+            raise EngineError(f"query {query.name} cannot be added: {sentence(error)}") from error
 
     def _undo(self, name: str, known: Registered | None, left: int | None) -> None:
         """Take out a query that could not be made durable."""
@@ -160,9 +171,7 @@ class Loop:
     def _check_sound(self, problem: str) -> None:
         """Refuse a change after an error: what a batch did that is not committed must not become durable."""
         if self._error is not None:
-            raise EngineError(
-                f"{problem}: the stream has stopped ({_first_line(self._error)}); start it again"
-            )
+            raise EngineError(f"{problem}: the stream has stopped ({root(self._error)}); start it again")
 
     def _commit_change(self, problem: str, report: BatchReport | None = None) -> None:
         """Make a change of queries durable; raise an EngineError with the problem if the disk is at fault."""
@@ -195,7 +204,7 @@ class Loop:
         if self._aside is not None:
             self._aside.forget_after(self._ledger.batch)
         if not self._frame.isStreaming:
-            self._handle(self._frame, 0)
+            self._handle_all()
             return
         writer = self._frame.writeStream.foreachBatch(self._handle)
         writer = writer.option("checkpointLocation", self._spark_folder or self._made_folder())
@@ -205,6 +214,14 @@ class Loop:
             self._query = writer.trigger(availableNow=True).start()
         if self._idle_seconds is not None:
             threading.Thread(target=self._watch_idle, name="weft-idle", daemon=True).start()
+
+    def _handle_all(self) -> None:
+        """Take a static DataFrame as the only batch."""
+        try:
+            self._handle(self._frame, 0)
+        except Exception:
+            self._raise(None)
+            raise
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the stream has ended (True) or the time is up; raise what went wrong."""
@@ -253,7 +270,7 @@ class Loop:
         try:
             with self._lock:
                 if flush and self._error is None and died is None:
-                    self._commit(self._pipeline.finish(self.spark))
+                    self._finish()
                 self._tell_untold()
                 self._tell_rest()
         finally:
@@ -264,6 +281,13 @@ class Loop:
         if not self._told:
             self._raise(died)
         return delivered
+
+    def _finish(self) -> None:
+        """Close every window; should that fail, it is told when all else is done, and they stay open."""
+        try:
+            self._commit(self._pipeline.finish(self.spark))
+        except Exception as error:
+            self._error = error
 
     def _await_spark_commit(self, query: StreamingQuery, batch: int) -> None:
         deadline = monotonic() + _STOP_SECONDS
@@ -301,13 +325,13 @@ class Loop:
                     _log.warning(_MISSING, extra={**fields, "files": report.counts.missing})
                 reach("spark.returning")
             except BaseException as error:
-                self._error = error
+                self._error, self._failed_batch = error, number
                 raise
             self._last_batch_at = monotonic()
             self.batches += 1
 
     def _process(self, batch: DataFrame, number: int) -> BatchReport:
-        """Process a batch; queries that make it fail are taken out, and the others go on."""
+        """Process a batch; queries that are shown to make it fail are taken out, and the others go on."""
         before = self._pipeline.clock
         try:
             return self._pipeline.process(batch, self._listed(number))
@@ -379,14 +403,18 @@ class Loop:
         self._told = True
         if isinstance(cause, WeftError):
             raise cause
-        raise EngineError(f"the stream stopped: {_first_line(cause or error)}") from (cause or error)
+        cause = cause or error
+        assert cause is not None
+        told = sentence(cause, fate=self._fate(), again="start it again")
+        raise EngineError(f"the stream stopped: {told}") from cause
+
+    def _fate(self) -> str:
+        """Say what became of the batch that failed; nothing, if it may be committed all the same."""
+        if self._failed_batch is None or self._ledger.may_be_ahead():
+            return ""
+        return f"nothing of batch {self._failed_batch:,} is consumed"
 
 
 def _without(report: BatchReport, query: str) -> BatchReport:
     """Return a report without a query's results."""
     return replace(report, results={name: rows for name, rows in report.results.items() if name != query})
-
-
-def _first_line(error: BaseException | None) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.aggregates import arrow_type
-from weft.errors import EngineError, UserError
+from weft.errors import UserError
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.cost import Fragmentation
 from weft.optimizer.plan import Grouping, Relation, SharedPlan, leaf
@@ -25,7 +25,7 @@ from weft.predicates import Formula
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.runtime import decode
 from weft.runtime.answering import Answered, Asked, answer_due
-from weft.runtime.blame import culprits, reason
+from weft.runtime.blame import culprits, refusal
 from weft.runtime.clock import Clock, RowCounts, Seen
 from weft.runtime.due import Advance, oldest_needed, shapes
 from weft.runtime.lives import LiveQuery, after_all, expected_span, kept_since, until_of
@@ -142,7 +142,7 @@ class Pipeline:
         except UserError:
             raise
         except Exception as error:
-            raise EngineError(f"query {query.name} cannot be run: {reason(error)}") from error
+            raise refusal(query, error) from error
 
     def job_of(self, queries: Sequence[LogicalQuery]) -> BatchJob:
         """Return a job of some queries that share nothing."""
@@ -286,8 +286,8 @@ class Pipeline:
         everyone = self.queries
         try:
             self._compiled(None)
-        except Exception:
-            unfit = culprits([live.query for live in everyone.values()], self.job_of)
+        except Exception as error:
+            unfit = culprits([live.query for live in everyone.values()], self.job_of, error)
             if not unfit:
                 raise
             self.queries = {name: live for name, live in everyone.items() if name not in unfit}

@@ -358,6 +358,7 @@ class Run:
                 clock=live.pipeline.clock,
                 batches=live.loop.batches,
                 queries=Counter(str(one.state) for one in list(live.ledger.registry)),
+                failed=(*live.ledger.failed, *(n for n, one in self.unbound.items() if one.stream == name)),
                 notices=(*live.notices, *self._declared.tables.notices(), *refusals(live.ledger.deliveries)),
             )
             for name, live in list(self.streams.items())

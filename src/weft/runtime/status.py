@@ -19,6 +19,8 @@ class StreamStatus:
     """How many queries are in each state."""
     notices: tuple[str, ...] = ()
     """What the user should know, oldest first."""
+    failed: tuple[str, ...] = ()
+    """Queries that failed in this run, or could not be bound at its start, and are still there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,21 +43,19 @@ class History:
     owner: str
     """The checkpoint, or the run."""
     stream: str
+    claim: str = ""
+    """What the file is called that tells who delivered last; readers of datasets skip it."""
 
     @classmethod
     def of(cls, origin: str, *, run: bool = False) -> "History":
         """Return the history that an origin, as `Sink.resume` has it, stands for; `run` if none outlives it.
 
         >>> History.of("0123456789abcdef trades")
-        History(owner='f3299829', stream='eccb')
+        History(owner='f3299829', stream='eccb', claim='_weft-f3299829-487d196b9d968d94-claim.json')
         """
         owner, _, stream = origin.partition(" ")
-        return cls(f"{'r' if run else ''}{_digest(owner, 4)}", _digest(stream, 2))
-
-    @property
-    def claim(self) -> str:
-        """What the file is called that tells who delivered last; readers of datasets skip it."""
-        return f"_{self._before}claim.json"
+        by = f"{'r' if run else ''}{_digest(owner, 4)}"
+        return cls(by, _digest(stream, 2), f"_weft-{by}-{_digest(stream, 8)}-claim.json")
 
     def seen(self, first: int, last: int) -> str:
         """Return what a file with these commits is called."""

@@ -7,14 +7,14 @@ the rest of a batch whose files have gone since it was planned.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException, PythonException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.errors import SourceError
 from weft.query.logical import StreamDef
+from weft.spark.causes import java_causes
 from weft.spark.changes import TELL_COLUMNS, in_words, retyped_columns
 from weft.spark.file_status import FileStatus, statuses
 from weft.spark.files import batch_files, length, planned_files, stored_columns
@@ -26,18 +26,6 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 _ABOUT_CONTENTS = ("org.apache.parquet.", "org.apache.orc.", "java.lang.ClassCastException")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
 """What an error of Spark's begins with."""
-
-
-def in_a_line(error: BaseException) -> str:
-    """Return what a failed job says in a line; what follows in Spark's may hold values of rows."""
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    if not lines:
-        return type(error).__name__
-    if not isinstance(error, PythonException):
-        return lines[0]
-    # Of a registered function it is what comes after the last line of its trace that tells.
-    traced = [place for place, line in enumerate(lines[:-1]) if line.startswith("  ")]
-    return lines[traced[-1] + 1 if traced else -1].strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,17 +111,8 @@ def _failure(spark: SparkSession, stream: StreamDef, files: Sequence[str]) -> Ex
     return None
 
 
-def _causes(error: Exception) -> list[Any]:
-    """Return Java's exceptions, from the outermost to the one that began it."""
-    found, one = [], getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    while one is not None:
-        found.append(one)
-        one = one.getCause()
-    return found
-
-
 def _is_about_contents(error: Exception) -> bool:
-    for cause in _causes(error):
+    for cause in java_causes(error):
         message = str(cause.getMessage())
         if "[FAILED_READ_FILE.FILE_NOT_EXIST]" in message:
             return False
@@ -171,12 +150,12 @@ def _diagnosed(spark: SparkSession, stream: StreamDef, path: str, error: Excepti
 
 
 def _said(error: Exception) -> str:
-    first = str(_causes(error)[-1].getMessage()).strip().splitlines()
+    first = str(java_causes(error)[-1].getMessage()).strip().splitlines()
     return first[0][:200] if first else type(error).__name__
 
 
 def _kind(error: Exception) -> str:
     """Return what kind of error it is: Spark's name for it, and the class of what lies deepest."""
-    causes = _causes(error)
+    causes = java_causes(error)
     named = [found[1] for cause in causes if (found := _CONDITION.match(str(cause.getMessage())))]
     return ", ".join((*named[-1:], str(causes[-1].getClass().getSimpleName())))

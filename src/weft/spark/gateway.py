@@ -60,13 +60,13 @@ def gateway() -> JavaGateway:
 
 def java_has_ended(error: BaseException) -> bool:
     """Say whether an error is there because the JVM of this process is gone: killed, or out of memory."""
-    chain = list(_chain(error))
-    if not any(isinstance(one, Py4JError | ConnectionError) for one in chain):
+    errors = list(chain(error))
+    if not any(isinstance(one, Py4JError | ConnectionError) for one in errors):
         return False
     started = getattr(SparkContext._gateway, "proc", None)
     if started is None:
         # Another's: only the connection tells.
-        return any(isinstance(one, Py4JNetworkError) for one in chain)
+        return any(isinstance(one, Py4JNetworkError) for one in errors)
     try:
         started.wait(_END_SECONDS)
     except TimeoutExpired:
@@ -74,7 +74,7 @@ def java_has_ended(error: BaseException) -> bool:
     return True
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def chain(error: BaseException | None) -> Iterator[BaseException]:
     """Give an error, and those that it came from."""
     seen = set[int]()
     while error is not None and id(error) not in seen:
