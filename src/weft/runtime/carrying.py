@@ -96,8 +96,7 @@ class Round:
                 noted += own.values()
             except OSError as error:
                 self._hold(self._files[id], error)
-        # In the order in which they were asked for.
-        return [one for one in noted if one.id not in self._taken_back]
+        return noted
 
     def _with_state(self, request: Request) -> Request:
         if request.before is not None:
