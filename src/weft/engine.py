@@ -6,22 +6,23 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.errors import EngineError, UnknownName, suggestion
+from weft.errors import EngineError
 from weft.handle import Query
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.query import bind, check, parse, parse_duration, parse_select
+from weft.queries import Queries
+from weft.query import bind, parse, parse_duration, parse_select
 from weft.query.logical import LogicalQuery, StreamDef, TableDef, TimeUnit
 from weft.query.statements import CreateQuery, CreateStream, CreateTable
 from weft.runtime.clock import Clock
 from weft.runtime.control import Control
 from weft.runtime.explaining import explain_stream
-from weft.runtime.info import QueryInfo, cannot_run
+from weft.runtime.info import QueryInfo
 from weft.runtime.loop import Trigger
 from weft.runtime.options import MakeSink, RunOptions
 from weft.runtime.pipeline import Pipeline
-from weft.runtime.registry import QueryState, Registered
+from weft.runtime.registry import Registered
 from weft.runtime.results import result_schema
 from weft.runtime.rewinding import Approve
 from weft.runtime.run import OnBatch, Run
@@ -61,10 +62,16 @@ class Engine:
         self._sharing = Sharing(sharing)
         self._limits = limits
         self._declared = Declarations(lambda: self.spark)
-        self._queries: dict[str, Query] = {}
         self._subscribers = Subscribers()
         self._run: Run | None = None
         """The run under way, or the last one."""
+        self._queries = Queries(
+            self,
+            running=lambda: self._running,
+            bind=self._bound,
+            limits=limits,
+            forget=self._subscribers.forget,
+        )
 
     @property
     def spark(self) -> SparkSession:
@@ -81,12 +88,12 @@ class Engine:
     @property
     def queries(self) -> Mapping[str, Query]:
         """The engine's queries by name."""
-        return self._queries
+        return self._queries.queries
 
     @property
     def unbound(self) -> Mapping[str, QueryInfo]:
         """Queries that the checkpoint knows and that cannot be bound any more, by name."""
-        return {} if self._running is None else self._running.unbound
+        return self._queries.unbound
 
     def stream(
         self,
@@ -146,43 +153,25 @@ class Engine:
             elif isinstance(statement, CreateTable):
                 self._declared.table(statement.definition, base=base)
             elif isinstance(statement, CreateQuery):
-                self._add(statement)
+                self._queries.add(statement)
             else:
                 self.remove(statement.name)
 
     def add(self, query: str, *, name: str = "") -> Query:
         """Add a query; while the stream runs, it takes effect at the next batch."""
-        return self._add(parse_select(query, name=name, limits=self._limits))
+        return self._queries.add(parse_select(query, name=name, limits=self._limits))
 
     def remove(self, name: str) -> None:
         """Remove a query; while the stream runs, it ends with the current batch."""
-        if self._running is not None and self._running.forget(name):
-            return
-        query = self._known(name)
-        if self._running is not None:
-            # One that a workload names must be remembered, or the next start would bring it back.
-            entry = query.entry
-            forgotten = entry is None or entry.live
-            self._running.leave(query.logical, None if forgotten else QueryState.DROPPED)
-        if self._queries.pop(name, None) is query:
-            query.take_leave()
-            self._subscribers.forget(name)
+        self._queries.remove(name)
 
     def pause(self, name: str) -> None:
         """Let a query give no results until it is resumed, and cost nothing."""
-        query, run = self._known(name), self._run_of(name)
-        if query.state is not QueryState.RUNNING:
-            raise EngineError(f"query {name} is {query.state}: there is nothing to pause")
-        run.leave(query.logical, QueryState.PAUSED)
+        self._queries.pause(name)
 
     def resume(self, name: str) -> Query:
         """Let a paused, failed or ended query go on, as if it were added now."""
-        query, run = self._known(name), self._run_of(name)
-        if query.state is QueryState.RUNNING:
-            raise EngineError(f"query {name} is running; there is nothing to resume")
-        self._check_room(query.logical)
-        run.add(query.logical)
-        return query
+        return self._queries.resume(name)
 
     def explain(self, *, rows_per_second: float | None = None) -> str:
         """Return the shared plan as text, with its cost at the given rate or the one measured so far."""
@@ -269,17 +258,16 @@ class Engine:
         self._run = Run(
             self._declared,
             options,
-            bind=self._bind,
+            bind=self._queries.bind,
             tell=self._subscribers.tell,
             on_batch=on_batch,
-            control=Control(self),
+            control=Control(self._queries, stop=self.stop_later),
         )
         try:
-            named = [query.logical.stream for query in self._queries.values()]
+            named = [query.logical.stream for query in self.queries.values()]
             for name in dict.fromkeys((*named, *self._run.stored_streams())):
                 self._run.start(name, self._queries_of(name))
-            for query in self._run.known():
-                self._queries.setdefault(query.name, Query(self, query))
+            self._queries.know(self._run.known())
             self._run.begin()
         except BaseException:
             self.stop()
@@ -301,7 +289,7 @@ class Engine:
 
     def run_plain(self, name: str) -> pa.Table:
         """Run a query as ordinary Spark, on its own, over all data there is."""
-        query = self._known(name).logical
+        query = self._queries.known(name).logical
         stream = self._declared.streams[query.stream].definition
         rows = self._declared.all_rows(query.stream)
         with utc(self.spark):
@@ -310,7 +298,7 @@ class Engine:
 
     def results(self, name: str) -> pa.Table:
         """Return all results of a query so far."""
-        return self._known(name).results()
+        return self._queries.known(name).results()
 
     def kept(self, query: LogicalQuery) -> pa.Table:
         """Return all results of a query so far."""
@@ -324,7 +312,7 @@ class Engine:
 
     def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results of a query; what it raises is logged."""
-        self._known(name)
+        self._queries.known(name)
         self._subscribers.add(name, call)
 
     def clock(self, stream: str) -> Clock:
@@ -347,7 +335,7 @@ class Engine:
         return sum(len(state) for live in streams.values() for state in live.pipeline.states.values())
 
     def _queries_of(self, stream: str) -> list[LogicalQuery]:
-        return [query.logical for query in self._queries.values() if query.logical.stream == stream]
+        return [query.logical for query in self.queries.values() if query.logical.stream == stream]
 
     @property
     def _running(self) -> Run | None:
@@ -363,41 +351,5 @@ class Engine:
         live = None if self._run is None else self._run.streams.get(stream)
         return None if live is None else live.pipeline
 
-    def _add(self, written: CreateQuery) -> Query:
-        name, known = written.name, self._queries.get(written.name)
-        left = self._running is not None and known is not None and known.state.is_over
-        if name in self.unbound or not (known is None or left):
-            raise EngineError(f'there is a query "{name}" already; remove it first or choose another name')
-        logical = self._bound(written)
-        self._check_room(logical)
-        if left:
-            self.remove(name)
-        query = Query(self, logical)
-        if self._running is not None:
-            self._running.add(logical)
-        self._queries[logical.name] = query
-        return query
-
-    def _check_room(self, query: LogicalQuery) -> None:
-        others = len(self._queries)
-        if others >= self._limits.queries:  # Paused ones and those that are over do not count.
-            others = sum(one.state is QueryState.RUNNING for one in self._queries.values())
-        check(query, self._limits, others=others)
-
     def _bound(self, written: CreateQuery) -> LogicalQuery:
         return bind(written, self._declared.catalog(), limits=self._limits)
-
-    def _bind(self, name: str, text: str) -> LogicalQuery:
-        return self._bound(parse_select(text, name=name, limits=self._limits))
-
-    def _run_of(self, name: str) -> Run:
-        if self._running is None:
-            raise EngineError(f"the engine is not running: query {name} gives no results anyway")
-        return self._running
-
-    def _known(self, name: str) -> Query:
-        if name in self.unbound:
-            raise cannot_run(self.unbound[name])
-        if name not in self._queries:
-            raise UnknownName(f'unknown query "{name}"{suggestion(name, self._queries)}')
-        return self._queries[name]

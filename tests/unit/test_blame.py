@@ -23,6 +23,7 @@ from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.ledger import Ledger, registered, restore
 from weft.runtime.pipeline import BatchReport, Pipeline
 from weft.runtime.registry import Registry
+from weft.runtime.trying import try_out
 from weft.storage import LocalFolder
 
 GOOD = asked("good", ("vol > 0", lambda row: True), (20, 5))
@@ -184,10 +185,37 @@ def test_a_live_query_is_refused_whatever_its_function_raises(make: Callable[...
 
     session: Any = Session()
     pipeline = make(GOOD)
-    with pytest.raises(EngineError) as caught:
-        pipeline.try_out(BAD.logical(), session)
-    assert str(caught.value) == "query bad cannot be run: OwnError: no columns, please"
-    pipeline.try_out(KEYED.logical(), session)
+    refused = try_out(pipeline, [BAD.logical(), KEYED.logical()], session)
+    said = "query bad cannot be run: OwnError: no columns, please"
+    assert {name: str(error) for name, error in refused.items()} == {"bad": said}
+    assert isinstance(refused["bad"], EngineError)
+
+
+def test_queries_are_looked_at_in_one_job_that_shares_what_it_can(
+    make: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it fails, halves are looked at; a stop ends that."""
+    pipeline, jobs = make(GOOD), list[tuple[list[str], bool]]()
+    job_of = pipeline.job_of
+
+    def noted(queries: Sequence[LogicalQuery], *, shared: bool = False) -> object:
+        jobs.append(([one.name for one in queries], shared))
+        return job_of(queries, shared=shared)
+
+    monkeypatch.setattr(pipeline, "job_of", noted)
+    session: Any = SimpleNamespace(createDataFrame=lambda rows, schema: Batch([]))
+    several = [asked(name, ("vol > 0", bool), (10, 5)).logical() for name in "abcd"]
+    assert try_out(pipeline, several, session) == {}
+    assert jobs == [(["a", "b", "c", "d"], True)]
+    jobs.clear()
+    assert list(try_out(pipeline, [*several[:3], BAD.logical()], session)) == ["bad"]
+    assert [names for names, _ in jobs] == [
+        ["a", "b", "c", "bad"], ["a", "b"], ["c", "bad"], ["c"], ["bad"],
+    ]  # fmt: skip
+    jobs.clear()
+    left = iter([False])
+    assert try_out(pipeline, [*several, BAD.logical()], session, halted=lambda: next(left, True)) == {}
+    assert len(jobs) == 1
 
 
 def test_a_live_query_is_not_blamed_for_a_full_disk(

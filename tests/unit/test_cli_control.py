@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import StringIO
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +66,16 @@ class FakeEngine:
 
     def _serve(self) -> None:
         while not self._over.wait(0.01):
-            for request in self._mailbox.waiting():
+            for _, several in groupby(self._mailbox.waiting(), key=lambda request: request.id):
                 if self._reply is None:
                     continue
-                self.asked.append(request)
-                if request.do == "stop":
-                    self._mailbox.answer(request, Reply(ok=True, said="stopping"))
+                requests = list(several)
+                self.asked += requests
+                if requests[0].do == "stop":
+                    self._mailbox.answer(requests[0], Reply(ok=True, said="stopping"))
                     self.lock.release()
                     return
-                self._mailbox.answer(request, self._reply(request))
+                self._mailbox.answer_all(requests, [self._reply(request) for request in requests])
 
     def end(self) -> None:
         self._over.set()
@@ -276,12 +278,46 @@ def test_an_engine_that_leaves_meanwhile_is_not_asked_to_stop_again(checkpoint: 
     assert waiting(checkpoint) == []
 
 
-def test_who_stops_waiting_takes_the_rest_back(checkpoint: Path) -> None:
+def test_who_stops_waiting_takes_all_back(checkpoint: Path) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
     with running(checkpoint, None):
-        replies = Caller(LocalFolder(checkpoint), seconds=0.05).ask("drop", [{"name": "a"}, {"name": "b"}])
-        next(replies)
-        replies.close()  # type: ignore[attr-defined]
-    assert waiting(checkpoint) == [("drop", {"name": "a"})]
+        asking = Caller(LocalFolder(checkpoint), seconds=30)
+        with pytest.raises(KeyboardInterrupt):
+            asking.ask("drop", [{"name": "a"}, {"name": "b"}], on_wait=interrupt)
+    assert waiting(checkpoint) == []
+
+
+MANY = tuple(f"q{number}" for number in range(300))
+
+
+def test_many_that_are_not_answered_are_told_of_in_a_line(checkpoint: Path) -> None:
+    with running(checkpoint, None):
+        late = weft("drop", checkpoint, *MANY, "--wait", "0.05")
+        unwaited = weft("pause", checkpoint, *MANY, "--wait", "0")
+        for_programs = weft("resume", checkpoint, *MANY, "--wait", "0.05", "--json")
+    assert (late.exit_code, late.stdout) == (1, "")
+    [line] = late.stderr.splitlines()
+    assert "did not answer within 0.05 s; the request stands: 300 queries will be dropped after" in line
+    assert unwaited.exit_code == 0
+    [line] = unwaited.stdout.splitlines()
+    assert line.endswith("was asked; 300 queries will be paused at the next batch")
+    lines = [json.loads(line) for line in for_programs.stdout.splitlines()]
+    assert [line["name"] for line in lines] == list(MANY)
+    assert all(line["waits"] and "did not answer" in line["error"] for line in lines)
+    assert len(LocalFolder(checkpoint).folder("requests").names()) == 3
+
+
+def test_many_are_told_that_they_wait_for_the_next_engine(checkpoint: Path) -> None:
+    folder = LocalFolder(checkpoint)
+    lock = Lock(folder)
+    asking = Caller(folder, seconds=30)
+    replies = asking.ask("drop", [{"name": name} for name in MANY], on_wait=lock.release)
+    assert {reply.said for reply in replies} == {
+        f"no engine runs on {checkpoint}: 300 queries will be dropped when one starts"
+    }
+    assert [reply.found["name"] for reply in replies] == list(MANY)
 
 
 # Without an engine

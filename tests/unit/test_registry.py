@@ -1,7 +1,7 @@
 """Queries by name, what changed of them, and what other terminals are told."""
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from tests.unit.checkpoint_samples import BIG, PAUSED, commit
 from tests.unit.language_samples import CATALOG
 
-from weft.errors import EngineError, UnknownName
+from weft.errors import UnknownName
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
 from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.control import Control
-from weft.runtime.info import QueryInfo, cannot_run, read_registry, stored_info
+from weft.runtime.info import cannot_run, read_registry, stored_info
 from weft.runtime.registry import QueryState, Registered, Registry, from_record
 from weft.runtime.rejoining import rejoin
 from weft.storage import LocalFolder
 from weft.storage.lock import Lock
-from weft.storage.mailbox import Mailbox, Reply, Request
+from weft.storage.mailbox import Mailbox
 
 NAMES = st.sampled_from("abc")
 entries = st.builds(
@@ -182,167 +181,3 @@ def test_what_cannot_be_bound_any_more_is_known_as_failed() -> None:
 def unable(name: str, text: str) -> LogicalQuery:
     """Bind nothing."""
     raise UnknownName('unknown column "prise"', query=name)
-
-
-# What other terminals are told.
-
-
-@dataclass
-class Fake:
-    """A query that tells of itself."""
-
-    info: QueryInfo
-
-
-def info(name: str, *, state: str = "running", text: str = "SELECT 1", first: int | None = None) -> QueryInfo:
-    window = None if first is None else (first, first + 10_000_000)
-    return QueryInfo(
-        name=name, text=text, stream="s", state=state, first_window=window, error=None, failures=0,
-        added_commit=0, expires=None,
-    )  # fmt: skip
-
-
-@dataclass
-class FakeEngine:
-    """An engine that does as it is told, and notes it."""
-
-    queries: dict[str, Fake] = field(default_factory=lambda: {"q": Fake(info("q", first=0))})
-    unbound: dict[str, QueryInfo] = field(default_factory=dict)
-    done: list[str] = field(default_factory=list)
-
-    def add(self, query: str, *, name: str = "") -> Fake:
-        self.done.append(f"add {name}")
-        self.queries[name] = Fake(info(name, text=query))
-        return self.queries[name]
-
-    def remove(self, name: str) -> None:
-        self.done.append(f"remove {name}")
-        if name not in self.queries and self.unbound.pop(name, None) is None:
-            raise EngineError(f'unknown query "{name}"')
-
-    def pause(self, name: str) -> None:
-        self.done.append(f"pause {name}")
-
-    def resume(self, name: str) -> Fake:
-        self.done.append(f"resume {name}")
-        return self.queries[name]
-
-    def stop_later(self) -> None:
-        self.done.append("stop")
-
-
-def carry_out(engine: FakeEngine, do: str, **given: object) -> Reply:
-    """Have an engine do something."""
-    return Control(engine).carry_out(Request(id="1", do=do, given=given))
-
-
-@pytest.mark.parametrize(
-    ("do", "done", "said"),
-    [
-        ("drop", "remove q", "query q dropped"),
-        ("pause", "pause q", "query q paused"),
-        ("resume", "resume q", "query q resumed; its first window is 1970-01-01 00:00:00+00:00 to "
-         "1970-01-01 00:00:10+00:00"),
-        ("stop", "stop", "stopping between batches"),
-    ],
-)  # fmt: skip
-def test_requests_are_carried_out(do: str, done: str, said: str) -> None:
-    engine = FakeEngine()
-    reply = carry_out(engine, do, name="q")
-    assert (engine.done, reply.ok, reply.said) == ([done], True, said)
-
-
-def test_queries_are_listed_and_shown() -> None:
-    engine = FakeEngine()
-    listed = carry_out(engine, "list")
-    assert (listed.said, [one["name"] for one in listed.found["queries"]]) == ("1 queries", ["q"])
-    shown = carry_out(engine, "show", name="q")
-    assert (shown.found["query"]["state"], shown.found["query"]["first_window"]) == (
-        "running", (0, 10_000_000),
-    )  # fmt: skip
-    assert engine.done == []
-    assert json.loads(json.dumps(dict(listed.found)))
-
-
-def test_a_query_that_cannot_be_bound_is_listed_shown_and_dropped() -> None:
-    engine = FakeEngine(unbound={"lost": info("lost", state="failed")})
-    listed = carry_out(engine, "list")
-    assert [(one["name"], one["state"]) for one in listed.found["queries"]] == [
-        ("q", "running"), ("lost", "failed"),
-    ]  # fmt: skip
-    assert carry_out(engine, "show", name="lost").found["query"]["state"] == "failed"
-    drop = Request(id="1", do="drop", given={"name": "lost"})
-    assert Control(engine).before(drop) == "failed"
-    assert carry_out(engine, "drop", name="lost").said == "query lost dropped"
-    # Should the request come again after a crash, it is told as at first.
-    assert again(engine, "drop", "failed", name="lost").said == "query lost dropped"
-    assert (engine.done, engine.unbound) == (["remove lost"], {})
-
-
-def test_an_add_that_comes_again_is_no_error() -> None:
-    engine = FakeEngine()
-    assert carry_out(engine, "add", name="p", text="SELECT 2 ").said == "query p added"
-    assert carry_out(engine, "add", name="p", text="SELECT 2").said == "query p is there already"
-    assert engine.done == ["add p"]
-    # Another text, or one that is over, is for the engine to judge.
-    carry_out(engine, "add", name="p", text="SELECT 3")
-    engine.queries["p"] = Fake(info("p", text="SELECT 3", state="failed"))
-    carry_out(engine, "add", name="p", text="SELECT 3")
-    assert engine.done == ["add p"] * 3
-
-
-def test_a_pause_that_comes_again_is_no_error() -> None:
-    engine = FakeEngine({"q": Fake(info("q", state="paused"))})
-    assert carry_out(engine, "pause", name="q").said == "query q paused"
-    assert engine.done == []
-
-
-def again(engine: FakeEngine, do: str, before: str, **given: object) -> Reply:
-    """Have an engine do something that it had begun to do before a crash."""
-    return Control(engine).carry_out(Request(id="1", do=do, given=given, before=before))
-
-
-def test_what_was_done_before_a_crash_is_told_as_if_it_were_done_now() -> None:
-    """The engine is as the request left it; the answer is what it would have been."""
-    engine = FakeEngine()
-    assert again(engine, "drop", "running", name="gone").said == "query gone dropped"
-    first = again(engine, "add", "", name="q", text="SELECT 1 ")
-    assert first.said.startswith("query q added; its first window is 1970")
-    assert again(engine, "resume", "paused", name="q").said.startswith("query q resumed; its first window is")
-    engine.queries["q"] = Fake(info("q", state="paused"))
-    assert again(engine, "pause", "running", name="q").said == "query q paused"
-    engine.queries["q"] = Fake(info("q", state="dropped"))
-    assert again(engine, "drop", "running", name="q").said == "query q dropped"
-    # Added, and failed since.
-    engine.queries["q"] = Fake(info("q", state="failed"))
-    assert again(engine, "add", "", name="q", text="SELECT 1").ok
-    assert engine.done == []
-
-
-def test_what_was_not_done_before_a_crash_is_done() -> None:
-    engine = FakeEngine()
-    again(engine, "drop", "running", name="q")
-    again(engine, "pause", "running", name="q")
-    again(engine, "add", "", name="p", text="SELECT 2")
-    engine.queries["q"] = Fake(info("q", state="paused"))
-    again(engine, "resume", "paused", name="q")
-    assert engine.done == ["remove q", "pause q", "add p", "resume q"]
-    # What could not be done before cannot be done now.
-    with pytest.raises(EngineError, match='unknown query "x"'):
-        again(engine, "drop", "", name="x")
-    assert again(engine, "add", "running", name="p", text="SELECT 2").said == "query p is there already"
-
-
-def test_only_of_changes_it_is_noted_how_things_were() -> None:
-    control = Control(FakeEngine())
-    assert control.before(Request(id="1", do="drop", given={"name": "q"})) == "running"
-    assert control.before(Request(id="1", do="add", given={"name": "p"})) == ""
-    assert control.before(Request(id="1", do="pause")) == ""
-    assert [control.before(Request(id="1", do=do)) for do in ("list", "show", "stop", "x")] == [None] * 4
-
-
-def test_what_cannot_be_asked_for_is_refused() -> None:
-    with pytest.raises(EngineError, match='"ad" cannot be asked for; did you mean "add"'):
-        carry_out(FakeEngine(), "ad")
-    with pytest.raises(EngineError, match='unknown query "p"; known are q'):
-        carry_out(FakeEngine(), "show", name="p")

@@ -1,7 +1,7 @@
 """A run holds its checkpoint from beginning to end, and not a moment longer."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -27,6 +27,7 @@ from weft.runtime.options import RunOptions
 from weft.runtime.places import claim_folder, find_folder
 from weft.runtime.registry import Registry
 from weft.runtime.rejoining import Rejoined, check_names
+from weft.runtime.replies import reply_of
 from weft.runtime.report import BatchReport
 from weft.runtime.run import Run
 from weft.sinks import Delivery, ForeachSink, Limits, MemorySink
@@ -102,6 +103,9 @@ class Refusing:
         if name == "bad":
             raise EngineError("unknown stream nowhere")
         return Reply(ok=True, said="done")
+
+    def change(self, requests: Sequence[Request], *, halted: Callable[[], bool]) -> list[Reply | None]:
+        return [reply_of(one, self.carry_out) for one in requests]
 
 
 def test_what_was_asked_for_before_a_start_is_carried_out_before_the_first_batch(tmp_path: Path) -> None:

@@ -1,18 +1,18 @@
 """Asking a running engine for something, from another terminal."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, sleep
 
 from weft.errors import EngineError
 from weft.spark.session import local_session
 from weft.storage import Folder, LocalFolder, open_folder
 from weft.storage.lock import Holder, holder
-from weft.storage.mailbox import Mailbox, Reply, Request
+from weft.storage.mailbox import CHANGES, Mailbox, Reply, Request
 
 _LOOK_SECONDS = 0.5
 """How often it is looked whether the engine is still there."""
 _DONE = {"add": "added", "drop": "dropped", "pause": "paused", "resume": "resumed"}
-"""Requests that outlive an engine: the next one carries them out."""
+"""What will have been done to a query."""
 
 
 def open_checkpoint(place: str) -> Folder:
@@ -36,22 +36,18 @@ class Caller:
         self.engine: Holder | None = holder(folder)
         """The engine that runs on the checkpoint, if one does."""
 
-    def ask(self, do: str, given: Sequence[Mapping[str, object]]) -> Iterator[Reply]:
-        """Ask for the same with each of the given, and yield what came of it, in order.
+    def ask(
+        self, do: str, given: Sequence[Mapping[str, object]], *, on_wait: Callable[[], None] = lambda: None
+    ) -> list[Reply]:
+        """Ask for the same with each of the given, at once, and return what came of each, in order.
 
-        Who stops waiting takes back what was not answered yet.
+        Who stops waiting takes back what was asked for. `on_wait` is called now and then meanwhile.
         """
-        requests = [self._mailbox.ask(do, **one) for one in given]
-        deadline = monotonic() + self._seconds
-        pending = list(requests)
+        requests = self._mailbox.ask_all(do, given)
         try:
-            for request in requests:
-                reply = self._reply(request, deadline)
-                pending.remove(request)
-                yield reply
-        except (KeyboardInterrupt, GeneratorExit):
-            for request in pending:
-                self._mailbox.withdraw(request)
+            return self._replies(requests, monotonic() + self._seconds, on_wait)
+        except KeyboardInterrupt:
+            self._mailbox.withdraw(requests[0])
             raise
 
     def stop(self) -> Reply:
@@ -84,47 +80,39 @@ class Caller:
             found=self._who(),
         )
 
-    def _reply(self, request: Request, deadline: float) -> Reply:
+    def _replies(
+        self, requests: Sequence[Request], deadline: float, on_wait: Callable[[], None]
+    ) -> list[Reply]:
         while self.engine is not None:
             left = deadline - monotonic()
-            reply = self._mailbox.fetch(request, seconds=max(0.0, min(left, _LOOK_SECONDS)))
-            if reply is not None:
-                return reply
+            replies = self._mailbox.fetch_all(requests, seconds=max(0.0, min(left, _LOOK_SECONDS)))
+            if replies is not None:
+                return replies
             if left <= 0:
-                return self._unanswered(request)
+                return self._unanswered(requests)
             if self._has_gone():
                 # It may have answered just before.
-                return self._mailbox.fetch(request, seconds=0) or self._left(request)
-        return self._left(request)
+                return self._mailbox.fetch_all(requests, seconds=0) or self._left(requests)
+            on_wait()
+        return self._left(requests)
 
-    def _left(self, request: Request) -> Reply:
+    def _left(self, requests: Sequence[Request]) -> list[Reply]:
         """Return what to say when no engine runs."""
-        if request.do not in _DONE:
-            self._mailbox.withdraw(request)
-            return Reply(ok=False, said=f"{self.engine} stopped before it answered; ask again")
-        name = request.given["name"]
-        return Reply(
-            ok=True,
-            said=f'no engine runs on {self._folder.uri}: query "{name}" will be {_DONE[request.do]} '
-            "when one starts",
-            found={"name": name, "waits": True},
-        )
+        do = requests[0].do
+        if do not in CHANGES:
+            self._mailbox.withdraw(requests[0])
+            return [Reply(ok=False, said=f"{self.engine} stopped before it answered; ask again")]
+        return _waits(requests, f"no engine runs on {self._folder.uri}: {_to_be(requests)} when one starts")
 
-    def _unanswered(self, request: Request) -> Reply:
-        if request.do not in _DONE:
-            self._mailbox.withdraw(request)
-            said = f"{self.engine} did not answer within {self._seconds:g} s; --wait allows it more"
-            return Reply(ok=False, said=said)
-        name = request.given["name"]
+    def _unanswered(self, requests: Sequence[Request]) -> list[Reply]:
+        late = f"{self.engine} did not answer within {self._seconds:g} s"
+        if requests[0].do not in CHANGES:
+            self._mailbox.withdraw(requests[0])
+            return [Reply(ok=False, said=f"{late}; --wait allows it more")]
         if self._seconds == 0:
-            said = f'{self.engine} was asked; query "{name}" will be {_DONE[request.do]} at the next batch'
-            return Reply(ok=True, said=said, found={"name": name, "waits": True})
-        return Reply(
-            ok=False,
-            said=f"{self.engine} did not answer within {self._seconds:g} s; the request stands: query "
-            f'"{name}" will be {_DONE[request.do]} after the batch under way',
-            found={"name": name, "waits": True},
-        )
+            return _waits(requests, f"{self.engine} was asked; {_to_be(requests)} at the next batch")
+        stands = f"the request stands: {_to_be(requests)} after the batch under way"
+        return _waits(requests, f"{late}; {stands}", ok=False)
 
     def _has_gone(self) -> bool:
         now = holder(self._folder)
@@ -132,3 +120,14 @@ class Caller:
 
     def _who(self) -> dict[str, object]:
         return {} if self.engine is None else {"process": self.engine.pid, "host": self.engine.host}
+
+
+def _to_be(requests: Sequence[Request]) -> str:
+    """Return what will be done, and to which query or how many."""
+    several = f"{len(requests):,} queries" if len(requests) > 1 else f'query "{requests[0].query}"'
+    return f"{several} will be {_DONE[requests[0].do]}"
+
+
+def _waits(requests: Sequence[Request], said: str, *, ok: bool = True) -> list[Reply]:
+    """Return the same for each request that is not answered: people read it once, programs of each."""
+    return [Reply(ok=ok, said=said, found={"name": one.query, "waits": True}) for one in requests]

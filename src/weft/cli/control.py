@@ -4,7 +4,9 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any
 
 import typer
@@ -142,26 +144,25 @@ def _call(checkpoint: str, wait: float) -> Caller:
 
 
 def _answers(caller: Caller, do: str, given: Sequence[Mapping[str, object]]) -> list[Reply]:
-    replies = []
-    with Console(stderr=True).status(f"waiting for {caller.engine}") as status:
-        for reply in caller.ask(do, given):
-            replies.append(reply)
-            status.update(f"waiting for {caller.engine}: {len(replies):,} of {len(given):,} answered")
-    return replies
+    began = monotonic()
+    asked = f"waiting for {caller.engine} to {do}" + (f" {len(given):,} queries" if len(given) > 1 else "")
+    with Console(stderr=True).status(asked) as status:
+        return caller.ask(
+            do, given, on_wait=lambda: status.update(f"{asked}, {monotonic() - began:.0f} s so far")
+        )
 
 
-def _tell(replies: Iterable[Reply], *, as_json: bool) -> None:
+def _tell(replies: Sequence[Reply], *, as_json: bool) -> None:
     """Print what was done; leave with 1 if something was not."""
-    failed = False
-    for reply in replies:
-        failed |= not reply.ok
+    for (ok, said), several in groupby(replies, key=lambda reply: (reply.ok, reply.said)):
         if as_json:
-            _print_json(reply.found if reply.ok else {**reply.found, "error": reply.said})
-        elif reply.ok:
-            print(reply.said)
+            for reply in several:
+                _print_json(reply.found if ok else {**reply.found, "error": said})
+        elif ok:
+            print(said)
         else:
-            print(f"error: {reply.said}", file=sys.stderr)
-    if failed:
+            print(f"error: {said}", file=sys.stderr)
+    if not all(reply.ok for reply in replies):
         raise typer.Exit(1)
 
 

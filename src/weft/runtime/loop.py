@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from time import monotonic, perf_counter
@@ -16,15 +17,16 @@ from weft.faultpoints import reach
 from weft.query.logical import LogicalQuery
 from weft.runtime.aside import Aside
 from weft.runtime.blame import find_culprits
+from weft.runtime.changes import Changes
 from weft.runtime.clock import RowCounts
-from weft.runtime.ledger import Ledger, registered
-from weft.runtime.lives import LiveQuery, ending_after
+from weft.runtime.ledger import Ledger
+from weft.runtime.lives import LiveQuery
+from weft.runtime.membership import Membership
 from weft.runtime.pipeline import Pipeline
 from weft.runtime.position import listed_files
-from weft.runtime.registry import QueryState, Registered
+from weft.runtime.registry import QueryState
 from weft.runtime.report import BatchReport
 from weft.sinks.fence import Fenced
-from weft.spark.causes import root
 from weft.spark.sources import FILE_FORMATS
 from weft.spark.troubles import sentence
 from weft.storage import open_folder
@@ -76,8 +78,14 @@ class Loop:
         """The batch that the error came in."""
         self._told = False
         """Whether the error was raised where someone waits."""
-        self._untold: list[BatchReport] = []
-        """Answers to queries that joined: they are told of with the next batch."""
+        self._membership = Membership(
+            pipeline,
+            ledger,
+            lock=self._lock,
+            session=lambda: self.spark,
+            error=lambda: self._error,
+            on_doubt=self._doubt,
+        )
         self.batches = 0
         """How many batches this run has processed."""
 
@@ -98,109 +106,28 @@ class Loop:
 
     # Queries come and go between batches.
 
+    def together(self) -> AbstractContextManager[Changes]:
+        """Make all changes of queries inside durable at once, at a batch boundary; or none, if that fails."""
+        return self._membership.together()
+
     def add(self, query: LogicalQuery) -> LiveQuery:
-        """Let a query join at the next batch boundary; it is durable when this returns."""
-        with self._lock:
-            self._check_sound(f"query {query.name} cannot be added")
-            if query.name in self._pipeline.queries:
-                # Whoever asked looked before another's request was carried out.
-                raise EngineError(f"query {query.name} is running already")
-            registry, clock = self._ledger.registry, self._pipeline.clock
-            known, left = registry.get(query.name), registry.left(query.name)
-            joined = self._pipeline.add(query)
-            # What partials at hand would answer, it may have given before: in this run, or in another.
-            given = left if known is None else clock.watermark
-            if given is not None:
-                joined = self._pipeline.queries[query.name] = ending_after(joined, given)
-            # One that a workload names stays one when it is resumed, or when another takes its place.
-            live = known is None or known.live
-            registry.put(registered(joined, commit=self._ledger.number + 1, added_live=live))
-            try:
-                report = self._answer_warm(query)
-                if query.name in report.broken:
-                    raise EngineError(f"query {query.name} cannot be added: {report.broken[query.name]}")
-                self._commit_change(f"query {query.name} cannot be added", report)
-            except BaseException:
-                self._undo(query.name, known, left)
-                raise
-            if report.results:
-                self._untold.append(report)
-            return joined
-
-    def _answer_warm(self, query: LogicalQuery) -> BatchReport:
-        try:
-            return self._pipeline.answer_warm(self.spark)
-        except Exception as error:
-            # No query's fault: those that are at fault are in the report.
-            raise EngineError(f"query {query.name} cannot be added: {sentence(error)}") from error
-
-    def _undo(self, name: str, known: Registered | None, left: int | None) -> None:
-        """Take out a query that could not be made durable."""
-        if name in self._pipeline.queries:
-            self._pipeline.remove(name)
-        if known is None:
-            self._ledger.registry.forget(name, left=left)
-        else:
-            self._ledger.registry.put(known)
+        """Let a query join at the next batch boundary; it is durable when the outermost `together` ends."""
+        return self._membership.add(query)
 
     def leave(self, name: str, state: QueryState | None) -> None:
         """Let a query leave at the next batch boundary; None for the state has it forgotten."""
-        with self._lock:
-            self._check_sound(f"query {name} cannot leave")
-            registry = self._ledger.registry
-            known = registry.get(name)
-            if state is QueryState.PAUSED and (known is None or known.state is not QueryState.RUNNING):
-                # It failed, ended or was dropped in the batch that was waited for.
-                found = "gone" if known is None else known.state
-                raise EngineError(f"query {name} is {found}: there is nothing to pause")
-            if state is None:
-                registry.forget(name, left=self._pipeline.clock.watermark)
-            else:
-                registry.change(name, state=state)
-            try:
-                self._commit_change(f"query {name} cannot leave")
-            except BaseException:
-                if known is not None:
-                    registry.put(known)
-                raise
-            if name in self._pipeline.queries:
-                self._pipeline.remove(name)
-            # The name may be another's when they are told of.
-            self._untold = [_without(report, name) for report in self._untold]
+        self._membership.leave(name, state)
 
-    def _check_sound(self, problem: str) -> None:
-        """Refuse a change after an error: what a batch did that is not committed must not become durable."""
-        if self._error is not None:
-            raise EngineError(f"{problem}: the stream has stopped ({root(self._error)}); start it again")
-
-    def _commit_change(self, problem: str, report: BatchReport | None = None) -> None:
-        """Make a change of queries durable; raise an EngineError with the problem if the disk is at fault."""
-        try:
-            reach("registry.before")
-            if self._ledger.is_durable or (report is not None and report.results):
-                self._ledger.commit(self._pipeline, report or BatchReport(counts=RowCounts(), results={}))
-            else:
-                self._ledger.pass_over(self._pipeline)
-        except OSError as error:
-            said = f"{problem}: the checkpoint cannot be written ({error.strerror or error}); free space, or "
-            if self._ledger.may_be_ahead():
-                # What is in memory may not be what is durable.
-                self._error = error
-                self._stopping.set()
-                raise EngineError(
-                    f"{said}mend what keeps it from being written, and start the stream again: it stops, for "
-                    "only then it will show whether anything has changed"
-                ) from error
-            raise EngineError(
-                f"{said}mend what keeps it from being written, and try again; nothing has changed"
-            ) from error
-        reach("registry.visible")
+    def _doubt(self, error: OSError) -> None:
+        """Stop after a commit that may be durable though it failed."""
+        self._error = error
+        self._stopping.set()
 
     def start(self, trigger: Trigger) -> None:
         """Begin taking batches."""
         if self._ledger.registry.changed:
             with self._lock:
-                self._commit_change("the stream cannot start")
+                self._membership.commit("the stream cannot start")
         if self._aside is not None:
             self._aside.forget_after(self._ledger.batch)
         if not self._frame.isStreaming:
@@ -366,7 +293,7 @@ class Loop:
         self._on_batch(replace(report, seconds=seconds))
 
     def _tell_untold(self) -> None:
-        untold, self._untold = self._untold, []
+        untold, self._membership.untold = self._membership.untold, []
         for report in untold:
             self._on_batch(report)
 
@@ -413,8 +340,3 @@ class Loop:
         if self._failed_batch is None or self._ledger.may_be_ahead():
             return ""
         return f"nothing of batch {self._failed_batch:,} is consumed"
-
-
-def _without(report: BatchReport, query: str) -> BatchReport:
-    """Return a report without a query's results."""
-    return replace(report, results={name: rows for name, rows in report.results.items() if name != query})

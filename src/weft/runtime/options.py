@@ -4,12 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
+from weft.runtime.aside import Aside, part_of
 from weft.runtime.loop import Trigger
+from weft.runtime.places import QUARANTINE
 from weft.runtime.rewinding import Approve
 from weft.sinks import Sink
+from weft.storage import Folder, open_folder
 
 MakeSink = Callable[[], Sink]
 """Makes a sink; each stream has its own."""
@@ -34,3 +39,13 @@ class RunOptions:
     idle_seconds: float | None
     rewind: Approve | None = None
     """Asked whether sinks may lose what the checkpoint does not know of; None: they are not taken back."""
+
+    def aside(
+        self, stream: str, root: Folder | None, origin: str, session: Callable[[], SparkSession]
+    ) -> Aside:
+        """Return where a stream's rows go that are not aggregated, given the checkpoint and its own name."""
+        quarantine = None if root is None else root.folder(QUARANTINE)
+        if self.quarantine is not None:
+            quarantine = part_of(open_folder(self.quarantine, session), origin)
+        late = None if self.late is None else part_of(open_folder(self.late, session), origin)
+        return Aside(stream=stream, origin=origin, quarantine=quarantine, late=late)

@@ -14,18 +14,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.aggregates import arrow_type
-from weft.errors import UserError
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.cost import Fragmentation
 from weft.optimizer.plan import Grouping, Relation, SharedPlan, leaf
-from weft.optimizer.rules import Sharing, leaves
+from weft.optimizer.rules import Sharing, leaves, optimize
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Sample
 from weft.predicates import Formula
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.runtime import decode
 from weft.runtime.answering import Answered, Asked, answer_due
-from weft.runtime.blame import culprits, refusal
+from weft.runtime.blame import culprits
 from weft.runtime.clock import Clock, RowCounts, Seen
 from weft.runtime.due import Advance, oldest_needed, shapes
 from weft.runtime.lives import LiveQuery, after_all, expected_span, kept_since, until_of
@@ -42,7 +41,6 @@ from weft.spark.job import BatchJob, Bounds
 from weft.spark.missing import FileAccount, count_missing
 from weft.spark.quarantine import set_aside
 from weft.spark.sampling import take_sample
-from weft.spark.schemas import ddl
 from weft.spark.session import utc
 
 __all__ = ["BatchReport", "LiveQuery", "Pipeline"]
@@ -132,21 +130,14 @@ class Pipeline:
         self._history.note(own, derived)
         self._derivations[own.grouping, derived.predicate] = derived.stored()
 
-    def try_out(self, query: LogicalQuery, spark: SparkSession) -> None:
-        """Have Spark look at a query before it joins others: what it refuses must not stop them."""
-        if self._tried.issuperset(computed(leaves([query], self.planner.slicing))):
-            return
-        try:
-            nothing = spark.createDataFrame([], ddl(self.stream.columns))
-            self.job_of([query]).run(nothing, Bounds(watermark=None, future=None))
-        except UserError:
-            raise
-        except Exception as error:
-            raise refusal(query, error) from error
+    def computes(self, query: LogicalQuery) -> bool:
+        """Say whether Spark is known to compute all that a query asks of it."""
+        return self._tried.issuperset(computed(leaves([query], self.planner.slicing)))
 
-    def job_of(self, queries: Sequence[LogicalQuery]) -> BatchJob:
-        """Return a job of some queries that share nothing."""
-        plan = leaves(queries, self.planner.slicing)
+    def job_of(self, queries: Sequence[LogicalQuery], *, shared: bool = False) -> BatchJob:
+        """Return a job of some queries that share nothing, or all that they can."""
+        slicing = self.planner.slicing
+        plan = optimize(queries, slicing) if shared else leaves(queries, slicing)
         return BatchJob(plan, self.stream, self.tables, self.functions)
 
     def remove(self, name: str) -> None:

@@ -2,15 +2,11 @@
 
 import logging
 import threading
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from time import monotonic
-from traceback import extract_tb
-from typing import Protocol
 
-from weft.errors import WeftError
-from weft.faultpoints import reach
+from weft.runtime.carrying import Carrier, Round
+from weft.runtime.replies import reply_of
 from weft.storage.mailbox import Mailbox, Reply, Request
 
 _LOOK_SECONDS = 0.2
@@ -19,18 +15,12 @@ _TIDY_SECONDS = 60.0
 _log = logging.getLogger("weft.runtime")
 
 
-class Carrier(Protocol):
-    """Who carries requests out."""
-
-    def before(self, request: Request) -> str | None:
-        """Return how the query that is to be changed fares, or None if the request changes nothing."""
-
-    def carry_out(self, request: Request) -> Reply:
-        """Do what is asked for; a WeftError is the reason why not."""
-
-
 class Requests:
-    """A thread that looks for requests and answers them, one after the other."""
+    """Two threads: one carries out what waits, all of it together; one looks only for a stop.
+
+    A stop is carried out at once. What is under way is left off at its next step, and waits with what was not
+    begun for the next run.
+    """
 
     def __init__(
         self,
@@ -44,89 +34,70 @@ class Requests:
         self._mailbox, self._carrier, self._able = mailbox, carrier, able
         self._on_refusal = on_refusal or (lambda request, reply: None)
         self._tidy_at = 0.0
+        self._seen: set[str] = set()
+        """Files that hold no stop."""
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="weft-requests", daemon=True)
+        self._stopping = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(act,), name=name, daemon=True)
+            for name, act in (("weft-stops", self.look_for_stop), ("weft-requests", self.look))
+        ]
+
+    def start_looking_for_stops(self) -> None:
+        """Begin to look for a stop."""
+        self._threads[0].start()
 
     def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
+        """Begin to look for everything."""
+        for thread in self._threads:
+            if thread.ident is None:
+                thread.start()
 
     def close(self) -> None:
         """Stop looking; what waits will wait for the next run."""
         self._ending.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+        for thread in self._threads:
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join()
 
-    def _run(self) -> None:
+    def _repeat(self, act: Callable[[], object]) -> None:
         while not self._ending.wait(_LOOK_SECONDS):
-            self.look()
+            act()
 
-    def _refused(self, request: Request, reply: Reply) -> None:
-        # The reason may hold values of rows; it is in the answer.
-        fields = {"do": request.do, "query": str(request.given.get("name", ""))}
-        _log.warning("a request was refused", extra=fields)
-        self._on_refusal(request, reply)
+    def look_for_stop(self) -> None:
+        """Carry out a stop that is asked for, whatever else waits or is under way."""
+        try:
+            names = self._mailbox.names()
+            unseen, self._seen = [name for name in names if name not in self._seen], set(names)
+            self._stop_for([request for name in unseen for request in self._mailbox.read(name)])
+        except OSError as error:
+            self._seen = set()
+            _log.warning("requests cannot be read", extra={"error": str(error)})
+
+    def _stop_for(self, requests: Sequence[Request]) -> None:
+        """Carry out the first stop there is; others see the engine leave, and need no answer."""
+        for request in requests:
+            if request.do == "stop":
+                with self._stopping:
+                    first = not self._ending.is_set()
+                    self._ending.set()
+                if first:
+                    self._mailbox.answer(request, reply_of(request, self._carrier.carry_out))
 
     def look(self) -> list[Request]:
         """Carry out what waits now; return what was answered."""
         try:
             waiting = self._mailbox.waiting()
+            self._stop_for(waiting)
             if monotonic() >= self._tidy_at:
                 self._mailbox.forget_old()
                 self._tidy_at = monotonic() + _TIDY_SECONDS
         except OSError as error:
             _log.warning("requests cannot be read", extra={"error": str(error)})
             return []
-        answered: list[Request] = []
-        unanswered: set[str] = set()
-        for request in waiting:
-            if self._ending.is_set():
-                break
-            name = str(request.given.get("name", request.id))
-            if name in unanswered:
-                continue
-            try:
-                reply = self._reply(self._noted(request))
-                if not reply.ok and not self._able():
-                    raise OSError("the engine is at its end; the next one will carry it out")
-                self._mailbox.answer(request, reply)
-                answered.append(request)
-                if not reply.ok:
-                    self._refused(request, reply)
-                reach("request.answered")
-            except OSError as error:
-                # It waits, and so do others for its query: done again after them, it would undo them.
-                unanswered.add(name)
-                fields = {"do": request.do, "error": str(error)}
-                _log.warning("a request cannot be answered", extra=fields)
-        return answered
-
-    def _noted(self, request: Request) -> Request:
-        """Note how things are before a change: should it come again, that shows whether it was made."""
-        before = self._carrier.before(request) if request.before is None else None
-        if before is None:
-            return request
-        noted = replace(request, before=before)
-        self._mailbox.note(noted)
-        return noted
-
-    def _reply(self, request: Request) -> Reply:
-        try:
-            reply = self._carrier.carry_out(request)
-        except WeftError as error:
-            reply = Reply(ok=False, said=str(error))
-        except Exception as error:
-            # Whatever it was, the thread must go on, and whoever asked must hear of it. The log must not:
-            # the text may hold values of rows.
-            fields = {"do": request.do, "kind": type(error).__name__, "at": _place(error)}
-            _log.error("a request failed", extra=fields)
-            reply = Reply(ok=False, said=f"{request.do} failed: {type(error).__name__}: {error}")
-        reach("request.carried_out")
-        _log.info("request", extra={"do": request.do, "ok": reply.ok})
-        return reply
-
-
-def _place(error: BaseException) -> str:
-    """Return where in the code an error was raised."""
-    frames = extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+        current = Round(
+            self._mailbox, self._carrier, waiting, able=self._able, halted=self._ending.is_set,
+            on_refusal=self._on_refusal,
+        )  # fmt: skip
+        current.carry_out()
+        return current.answered

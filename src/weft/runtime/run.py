@@ -4,6 +4,8 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from math import inf
 from time import monotonic
 from uuid import uuid4
@@ -12,7 +14,8 @@ import pyarrow as pa
 
 from weft.errors import EngineError
 from weft.query.logical import LogicalQuery
-from weft.runtime.aside import Aside, part_of
+from weft.runtime.carrying import Carrier
+from weft.runtime.changes import Changes
 from weft.runtime.checkpoint import Checkpoint, Recovered
 from weft.runtime.incarnations import begin
 from weft.runtime.info import QueryInfo, stored_info
@@ -24,11 +27,11 @@ from weft.runtime.loop import Loop
 from weft.runtime.options import RunOptions
 from weft.runtime.outlets import deliveries, make_sinks, refusals
 from weft.runtime.pipeline import Pipeline
-from weft.runtime.places import QUARANTINE, claim_folder, find_folder, has_folder, identity, remove_folder
+from weft.runtime.places import claim_folder, find_folder, has_folder, identity, remove_folder
 from weft.runtime.registry import QueryState, Registry
 from weft.runtime.rejoining import Bind, check, check_names, rejoin
 from weft.runtime.report import BatchReport
-from weft.runtime.requests import Carrier, Requests
+from weft.runtime.requests import Requests
 from weft.runtime.results import result_schema
 from weft.runtime.rewinding import rewind
 from weft.runtime.status import EngineStatus, StreamStatus
@@ -162,6 +165,7 @@ class Run:
         for live in self.streams.values():
             live.ledger.await_sinks(_SINK_SECONDS)
         if self._requests is not None:
+            self._requests.start_looking_for_stops()
             self._requests.look()
         self._begun = True
         for name, live in self.streams.items():
@@ -232,11 +236,16 @@ class Run:
             frame,  # type: ignore[arg-type]
             ledger,
             spark_folder=None if checkpoint is None else checkpoint.spark_uri,
-            aside=self._aside(name),
+            aside=self._options.aside(name, self._root, self.origin, lambda: self._declared.session),
             on_batch=self._observer(name),
             idle_seconds=self._options.idle_seconds,
         )
         return Live(pipeline, ledger, loop, memory, out, notices)
+
+    def together(self, stream: str) -> AbstractContextManager[Changes]:
+        """Make all changes of a stream's queries inside durable at once, at a batch boundary; or none."""
+        live = self.streams.get(stream)
+        return Changes.at_once() if live is None else live.loop.together()
 
     def add(self, query: LogicalQuery) -> LiveQuery | None:
         """Let a query join at the next batch boundary, or its stream start with it."""
@@ -244,12 +253,11 @@ class Run:
         live = self.streams.get(query.stream)
         if live is None:
             return self._start_with(query)
-        if live.out is not None:
-            live.out.check_free(query.name)
-        live.pipeline.try_out(query, live.loop.spark)
-        joined = live.loop.add(query)
-        if live.out is not None:
-            live.out.expect(query.name, result_schema(query))
+        with live.loop.together() as changes:
+            if live.out is not None:
+                live.out.check_free(query.name)
+                changes.note(query.name, after=partial(live.out.expect, query.name, result_schema(query)))
+            joined = live.loop.add(query)
         return joined
 
     def _start_with(self, query: LogicalQuery) -> LiveQuery | None:
@@ -273,25 +281,30 @@ class Run:
 
     def leave(self, query: LogicalQuery, state: QueryState | None) -> None:
         """Let a query leave at the next batch boundary."""
-        live = self.streams[query.stream]
-        live.loop.leave(query.name, state)
-        if state is not None and not state.is_over:
-            return
-        if live.out is not None:
-            live.out.expect_no_more(query.name)
-        self._known.pop(query.name, None)
-        self._leaving.note(query.name, query.stream, live.ledger)
+        self._leave(query.name, query.stream, state)
 
     def forget(self, name: str) -> bool:
         """Let a query leave that cannot be bound; False if it is none."""
         known = self.unbound.get(name)
-        if known is None:
-            return False
-        live = self.streams[known.stream]
-        live.loop.leave(name, None)
-        self._leaving.note(name, known.stream, live.ledger)
-        del self.unbound[name]
-        return True
+        if known is not None:
+            self._leave(name, known.stream, None)
+        return known is not None
+
+    def _leave(self, name: str, stream: str, state: QueryState | None) -> None:
+        loop = self.streams[stream].loop
+        with loop.together() as changes:
+            loop.leave(name, state)
+            if state is None or state.is_over:
+                changes.note(name, after=partial(self._let_go, name, stream))
+
+    def _let_go(self, name: str, stream: str) -> None:
+        """Expect no results of a query that has left."""
+        live = self.streams[stream]
+        if live.out is not None:
+            live.out.expect_no_more(name)
+        self._known.pop(name, None)
+        self.unbound.pop(name, None)
+        self._leaving.note(name, stream, live.ledger)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""
@@ -389,17 +402,6 @@ class Run:
             sharing=self._options.sharing,
             limits=self._options.limits,
         )
-
-    def _aside(self, stream: str) -> Aside:
-        options, root = self._options, self._root
-        quarantine = None if root is None else root.folder(QUARANTINE)
-        if options.quarantine is not None:
-            kept = open_folder(options.quarantine, lambda: self._declared.session)
-            quarantine = part_of(kept, self.origin)
-        late = None
-        if options.late is not None:
-            late = part_of(open_folder(options.late, lambda: self._declared.session), self.origin)
-        return Aside(stream=stream, origin=self.origin, quarantine=quarantine, late=late)
 
     def _parquet(self, pipeline: Pipeline) -> ParquetSink | None:
         if self._options.out is None:
