@@ -138,7 +138,9 @@ def put_in_place(folder: Path, of: Path) -> None:
 
 
 @contextmanager
-def broken_ground(root: Path, *, seed: int, uri: bool = False, postgres: str | None = None) -> Iterator[Ground]:
+def broken_ground(
+    root: Path, *, seed: int, uri: bool = False, postgres: str | None = None
+) -> Iterator[Ground]:
     """Make a site on small disks, with events that come when they are wanted."""
     site = Site.made(root, files_per_batch=2, uri=uri, postgres=postgres)
     ground = Ground(site=site, mounted=True)

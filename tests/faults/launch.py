@@ -5,8 +5,9 @@ python tests/faults/launch.py [--plant NAME]… run workload.sql …
 
 import sys
 
+from tests.faults.conditions import PROMPT
 from tests.faults.leash import die_with_parent
-from tests.faults.mutants import PROMPT, plant
+from tests.faults.mutants import plant
 from weft.cli import main
 
 if __name__ == "__main__":

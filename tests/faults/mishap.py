@@ -1,7 +1,7 @@
 """What befalls an engine that nobody kills: the machine fails, or its operator errs.
 
-Each kind has a module of its own and is listed in `mishaps`. It takes place on a `Ground`, with random choices,
-and says what came of it: an outcome that the docs allow, and a problem if anything else happened.
+Each kind has a module of its own and is listed in `mishaps`. It takes place on a `Ground`, with random
+choices, and says what came of it: an outcome that the docs allow, and a problem if anything else happened.
 """
 
 import random

@@ -1,7 +1,9 @@
 """Every kind of mishap, by name."""
 
 from tests.faults.full_disks import FULL_DISKS
+from tests.faults.hard_times import HARD_TIMES
 from tests.faults.mishap import Befall
+from tests.faults.second_engines import SECOND_ENGINES
 
-MISHAPS: dict[str, Befall] = {**FULL_DISKS}
+MISHAPS: dict[str, Befall] = {**FULL_DISKS, **HARD_TIMES, **SECOND_ENGINES}
 """What the machine and its operator can do; the deck deals each kind before any comes again."""

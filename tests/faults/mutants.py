@@ -1,26 +1,23 @@
 """Bugs that can be planted into an engine, each with what brings it to light.
 
-All patches of Weft's code are in this file: when the code moves, only this file follows.
+All patches of Weft's code are in this file and in `conditions`: when the code moves, only they follow.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from tests.faults.conditions import CONDITIONS
 from tests.faults.events import Events, write_files
 from tests.faults.oracle import Verdict
+from tests.faults.patches import Undo, wrap
 from tests.faults.site import Site
 from weft.runtime.delivered import Note, Notes
 from weft.storage import LocalFolder
 
-PROMPT = "prompt"
-"""Not a bug: results are written after each batch and snapshots taken often, so there is more to kill."""
-
-Undo = Callable[[], None]
 Run = Callable[[Site, str | None, bool], str]
 """Runs an engine with a bug (or None) over all input, closes windows if told; says what it failed with."""
 _FILES = 10
@@ -97,37 +94,7 @@ def planted(name: str) -> Iterator[None]:
 
 
 def _plants() -> dict[str, Callable[[], Sequence[Undo]]]:
-    return {PROMPT: _prompt} | {name: mutant.plant for name, mutant in MUTANTS.items()}
-
-
-def _target(module: str, path: str) -> tuple[Any, str]:
-    owner: Any = import_module(module)
-    *classes, name = path.split(".")
-    for one in classes:
-        owner = getattr(owner, one)
-    return owner, name
-
-
-def _set(module: str, path: str, value: object) -> Undo:
-    """Set an attribute of a module, or of a class in it; return how to put it back."""
-    owner, name = _target(module, path)
-    before = vars(owner)[name]
-    setattr(owner, name, value)
-    return lambda: setattr(owner, name, before)
-
-
-def _wrap(module: str, path: str, around: Callable[..., Any]) -> Undo:
-    """Have a function called through another, which is given it first."""
-    owner, name = _target(module, path)
-    before = vars(owner)[name]
-    return _set(module, path, lambda *given, **named: around(before, *given, **named))
-
-
-def _prompt() -> list[Undo]:
-    return [
-        _set("weft.sinks.parquet", "_BUFFERED_SECONDS", 0.0),
-        _set("weft.runtime.checkpoint", "_SNAPSHOT_COMMITS", 8),
-    ]
+    return CONDITIONS | {name: mutant.plant for name, mutant in MUTANTS.items()}
 
 
 def _keep_delivered_files() -> list[Undo]:
@@ -136,14 +103,14 @@ def _keep_delivered_files() -> list[Undo]:
             path.rename(path.with_name(f"kept-{uuid4().hex}.parquet"))
         resume(sink, *given, **named)
 
-    return [_wrap("weft.sinks.parquet", "ParquetSink.resume", kept)]
+    return [wrap("weft.sinks.parquet", "ParquetSink.resume", kept)]
 
 
 def _end_one_later() -> list[Undo]:
     def later(combined: Callable[..., Any], state: Any, primitives: Any, due: Any, predicates: Any) -> Any:
         return combined(state, primitives, replace(due, end=due.end + 1), predicates)
 
-    return [_wrap("weft.runtime.finals", "_combined", later)]
+    return [wrap("weft.runtime.finals", "_combined", later)]
 
 
 def _watermark_of_the_next_batch() -> list[Undo]:
@@ -153,7 +120,7 @@ def _watermark_of_the_next_batch() -> list[Undo]:
             return reached
         return replace(reached, watermark=reached.watermark + reached.newest - clock.newest)
 
-    return [_wrap("weft.runtime.clock", "Clock.after", early)]
+    return [wrap("weft.runtime.clock", "Clock.after", early)]
 
 
 def _commit_after_spark() -> list[Undo]:
@@ -165,14 +132,14 @@ def _commit_after_spark() -> list[Undo]:
             before, by_name = held.pop(0)
             write(*before, **by_name)
 
-    return [_wrap("weft.runtime.checkpoint", "Checkpoint.write", late)]
+    return [wrap("weft.runtime.checkpoint", "Checkpoint.write", late)]
 
 
 def _without_last_block() -> list[Undo]:
     def fewer(blocks: Callable[..., Any], *given: Any, **named: Any) -> Iterator[Any]:
         yield from list(blocks(*given, **named))[:-1]
 
-    return [_wrap("weft.runtime.checkpoint", "Recovered.blocks", fewer)]
+    return [wrap("weft.runtime.checkpoint", "Recovered.blocks", fewer)]
 
 
 def _replay_as_new() -> list[Undo]:
@@ -180,7 +147,7 @@ def _replay_as_new() -> list[Undo]:
         begin(ledger, **named)
         ledger.batch -= ledger.batch >= 0
 
-    return [_wrap("weft.runtime.ledger", "Ledger.__init__", forgetful)]
+    return [wrap("weft.runtime.ledger", "Ledger.__init__", forgetful)]
 
 
 MUTANTS = {

@@ -58,6 +58,7 @@ class Site:
     """Whether the checkpoint is reached through a file system of Hadoop's where its lock is a lease."""
     state: str = "checkpoint"
     """The name of the checkpoint's folder: of two that are copies of one another, each has its own."""
+    log_name: str = "engine"
 
     @classmethod
     def made(
@@ -96,7 +97,7 @@ class Site:
     @property
     def log(self) -> Path:
         """What an engine prints."""
-        return self.root / f"{self.state}.log"
+        return self.root / f"{self.state}-{self.log_name}.log"
 
     def hadoop_settings(self) -> Path:
         """Return a folder of settings by which Hadoop finds the checkpoint elsewhere."""
