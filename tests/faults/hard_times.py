@@ -10,7 +10,7 @@ from weft.storage import LocalFolder
 from weft.storage.mailbox import Mailbox
 
 _SHORT_SECONDS = 40.0
-"""How long an engine may struggle for memory before it is killed."""
+"""How long an engine may struggle for memory without a batch."""
 _ANSWER_SECONDS = 30.0
 _QUIET_SECONDS = 4.0
 
@@ -21,9 +21,12 @@ def short_of_memory(ground: Ground, chance: random.Random) -> Came:
     with ground.start(plants=[SHORT_OF_MEMORY], memory=chance.choice(["512m", "768m", "1g"])) as engine:
         if engine.await_batch(seconds=START_SECONDS) is None:
             return bad(kind, "no batch is committed before memory is short", engine.said)
-        code = engine.wait(_SHORT_SECONDS)
+        reached = ground.site.newest_batch()
+        code = engine.await_quiet(_SHORT_SECONDS)
         if code is not None:
             return stopped(kind, code, engine.said)
+        if ground.site.newest_batch() == reached:
+            return bad(kind, "it neither ends nor goes on", engine.said)
         engine.kill(Victim.BOTH)
         return Came(kind=kind, outcome=Outcome.UNHARMED)
 
