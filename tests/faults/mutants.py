@@ -12,14 +12,20 @@ from uuid import uuid4
 
 from tests.faults.conditions import CONDITIONS
 from tests.faults.events import Events, write_files
+from tests.faults.grave_mutants import (
+    Run,
+    blame_anyone,
+    delete_unchecked,
+    give_way,
+    older_copy,
+    strange_folder,
+)
 from tests.faults.oracle import Verdict
 from tests.faults.patches import Undo, wrap
 from tests.faults.site import Site
 from weft.runtime.delivered import Note, Notes
 from weft.storage import LocalFolder
 
-Run = Callable[[Site, str | None, bool], str]
-"""Runs an engine with a bug (or None) over all input, closes windows if told; says what it failed with."""
 _FILES = 10
 
 
@@ -35,6 +41,8 @@ class Mutant:
     """What an engine says that notices it by itself, for bugs that do not come as far as the oracle."""
     between: Callable[[Site], None] = lambda site: None
     """What happens between two runs: that which a crash would leave."""
+    trial: Callable[[Site, Run, str | None], str] | None = None
+    """What brings it to light, if two runs do not; returns what a run failed with."""
 
     def caught(self, failure: str, verdict: Verdict) -> bool:
         """Say whether the bug was seen as what it is: any other failure is no proof."""
@@ -63,6 +71,9 @@ def forget_spark_commit(site: Site) -> None:
 
 def shown(name: str | None, site: Site, run: Run) -> tuple[str, Verdict]:
     """Run twice with a bug (None: without); return what a run failed with, and how results differ."""
+    trial = None if name is None else MUTANTS[name].trial
+    if trial is not None:
+        return trial(site, run, name), site.judged()
     events = Events(seed=11)
     write_files(site.input, events, _FILES)
     failure = run(site, name, False)
@@ -175,6 +186,19 @@ MUTANTS = {
         plant=_replay_as_new,
         shows="twice",
         between=forget_spark_commit,
+    ),
+    "blame-anyone": Mutant(says="a query is blamed for a full disk", plant=blame_anyone, shows="missing"),
+    "fence-gives-way": Mutant(
+        says="a sink takes an older checkpoint's results in place of newer ones",
+        plant=give_way,
+        shows="missing",
+        trial=older_copy,
+    ),
+    "delete-unchecked": Mutant(
+        says="what another checkpoint has made is removed",
+        plant=delete_unchecked,
+        shows="lost",
+        trial=strange_folder,
     ),
 }
 """Every bug by name."""
