@@ -1,8 +1,13 @@
-"""The events that are not aggregated: each late one in one dataset, each unusable one in the other, once."""
+"""What is not aggregated: each late event in one dataset, each unusable one in the other, once.
+
+Files that could not be read as they were listed have rows in the quarantine, too, which tell of no event.
+"""
 
 import json
 from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,14 +19,33 @@ Event = tuple[str | None, int | None]
 _SHOWN = 3
 
 
-def kept(folder: Path) -> list[Event]:
-    """Return the events that a dataset holds, every row of it; Spark's unfinished files are no part of it."""
-    found: list[Event] = []
+def _rows(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield source and record of every row of a dataset; Spark's unfinished files are no part of it."""
     for path in sorted(folder.rglob("*.parquet")):
         if not any(part[0] in "._" for part in path.relative_to(folder).parts):
-            rows = pq.ParquetFile(path).read(columns=["row"])["row"].to_pylist()
-            found += [(row.get("producer"), row.get("seq")) for row in map(json.loads, rows)]
-    return found
+            columns = pq.ParquetFile(path).read()
+            sources = columns["source"].to_pylist() if "source" in columns.column_names else None
+            for number, row in enumerate(columns["row"].to_pylist()):
+                yield "" if sources is None else str(sources[number]), json.loads(row or "{}")
+
+
+def kept(folder: Path) -> list[Event]:
+    """Return the events that a dataset holds, every row of it."""
+    return [(row["producer"], row["seq"]) for _, row in _rows(folder) if "seq" in row]
+
+
+def files_named(folder: Path) -> Counter[str]:
+    """Return the names of files that a dataset names as a whole, and how often it does."""
+    return Counter(Path(source).name for source, row in _rows(folder) if "seq" not in row)
+
+
+def judge_files(must: Collection[str], folder: Path) -> Verdict:
+    """Compare the files that a quarantine names with those that it must."""
+    times = files_named(folder)
+    lost, extra = sorted(set(must) - set(times)), sorted(set(times) - set(must))
+    examples = [f"file {name} is not named" for name in lost[:_SHOWN]]
+    examples += [f"file {name} is named, and was as it should be" for name in extra[:_SHOWN]]
+    return Verdict(lost=len(lost), extra=len(extra), examples=examples)
 
 
 def judge(name: str, must: pa.Table, folder: Path) -> Verdict:

@@ -1,9 +1,10 @@
-"""The order in which lives end: every point of the protocol gets its turn before any comes again."""
+"""The order of kills and mishaps: every point, and every kind, gets its turn before any comes again."""
 
 import random
 from dataclasses import replace
 
 from tests.faults.driver import Victim
+from tests.faults.mishaps import MISHAPS
 from tests.faults.trial import End
 from weft.faultpoints import POINTS, Fault, What
 
@@ -28,7 +29,8 @@ class Deck:
     """Ends in random order, round by round.
 
     A round kills once at every point, by turns Python and Java, and has some errors and some ends at any
-    time. A point that did not come by is put back, and comes first in the next round.
+    time. A point that did not come by is put back, and comes first in the next round. Mishaps have rounds of
+    their own.
     """
 
     def __init__(self, chance: random.Random, *, requests: bool, uri: bool = False) -> None:
@@ -41,6 +43,13 @@ class Deck:
         self._turns = {point: chance.randrange(len(KILLS)) for point in self.points}
         self._cards: list[End] = []
         self._again: list[End] = []
+        self._mishaps: list[str] = []
+
+    def draw_mishap(self) -> str:
+        """Return the next kind of mishap."""
+        if not self._mishaps:
+            self._mishaps = self._chance.sample(list(MISHAPS), len(MISHAPS))
+        return self._mishaps.pop()
 
     def draw(self) -> End:
         """Return the next end."""

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -33,27 +34,30 @@ class EngineProcess:
     """`weft run` over a site."""
 
     def __init__(
-        self, site: Site, *options: str, fault: str | None = None, mutant: str | None = None, cores: int = 2
+        self,
+        site: Site,
+        *options: str,
+        fault: str | None = None,
+        plants: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        cores: int = 2,
+        memory: str = "1g",
     ) -> None:
+        """Start it, with planted bugs and conditions, and in a changed environment if told."""
         self._site = site
         self._before = site.newest_batch()
-        self._log = site.root / "engine.log"
-        environment = {name: value for name, value in os.environ.items() if name not in (VARIABLE, _POSTGRES)}
-        if site.postgres is not None:
-            environment[_POSTGRES] = site.postgres
-        if fault is not None:
-            environment[VARIABLE] = fault
-        environment["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+        self._log = site.log
+        planted = [part for name in plants for part in ("--plant", name)]
         command = [
-            *(sys.executable, str(_LAUNCH), *(() if mutant is None else ("--mutant", mutant)), "run"),
+            *(sys.executable, str(_LAUNCH), *planted, "run"),
             *(str(site.workload), "--checkpoint", site.place, "--out", str(site.out)),
-            *("--cores", str(cores), "--memory", "1g", *options),
+            *("--cores", str(cores), "--memory", memory, *options),
         ]
         self.began = monotonic()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, cwd=site.root,
-                start_new_session=True,
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=site.root,
+                env=_environment(site, fault) | dict(environment or {}), start_new_session=True,
             )  # fmt: skip
 
     def __enter__(self) -> "EngineProcess":
@@ -87,6 +91,18 @@ class EngineProcess:
                 newest, since = now, monotonic()
         return code
 
+    @property
+    def peak_mebibytes(self) -> float:
+        """The most memory that the engine's Python has had so far; Java's has a limit of its own."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        kibibytes = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+        return float(kibibytes[0]) / 1024 if kibibytes else 0.0
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the engine, and to its Java."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
     def kill(self, victim: Victim) -> None:
         """End the engine, or ask it to."""
         with suppress(ProcessLookupError):
@@ -110,6 +126,19 @@ class EngineProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+
+def _environment(site: Site, fault: str | None) -> dict[str, str]:
+    """Return the environment of an engine over a site."""
+    environment = {name: value for name, value in os.environ.items() if name not in (VARIABLE, _POSTGRES)}
+    environment["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+    if site.postgres is not None:
+        environment[_POSTGRES] = site.postgres
+    if site.leased:
+        environment["HADOOP_CONF_DIR"] = str(site.hadoop_settings())
+    if fault is not None:
+        environment[VARIABLE] = fault
+    return environment
 
 
 class Producer:

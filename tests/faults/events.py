@@ -82,6 +82,10 @@ class Events:
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
 
+    def skip(self, files: int) -> None:
+        """Have no event happen for as long as so many files would last."""
+        self._file += files
+
     def next_file(self) -> pa.Table:
         """Return the rows of the next file."""
         random, rows = self._random, self.rows

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 
-from tests.faults.mutants import PROMPT, planted
+from tests.faults.conditions import PROMPT
+from tests.faults.mutants import planted
 from tests.faults.site import Site
 from weft import Engine, faultpoints
 from weft.runtime.clock import Clock

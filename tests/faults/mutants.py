@@ -1,28 +1,31 @@
 """Bugs that can be planted into an engine, each with what brings it to light.
 
-All patches of Weft's code are in this file: when the code moves, only this file follows.
+All patches of Weft's code are in this file and in `conditions`: when the code moves, only they follow.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from tests.faults.conditions import CONDITIONS
 from tests.faults.events import Events, write_files
+from tests.faults.grave_mutants import (
+    Run,
+    blame_anyone,
+    delete_unchecked,
+    give_way,
+    older_copy,
+    strange_folder,
+)
 from tests.faults.oracle import Verdict
+from tests.faults.patches import Undo, wrap
 from tests.faults.site import Site
 from weft.runtime.delivered import Note, Notes
 from weft.storage import LocalFolder
 
-PROMPT = "prompt"
-"""Not a bug: results are written after each batch and snapshots taken often, so there is more to kill."""
-
-Undo = Callable[[], None]
-Run = Callable[[Site, str | None, bool], str]
-"""Runs an engine with a bug (or None) over all input, closes windows if told; says what it failed with."""
 _FILES = 10
 
 
@@ -38,6 +41,8 @@ class Mutant:
     """What an engine says that notices it by itself, for bugs that do not come as far as the oracle."""
     between: Callable[[Site], None] = lambda site: None
     """What happens between two runs: that which a crash would leave."""
+    trial: Callable[[Site, Run, str | None], str] | None = None
+    """What brings it to light, if two runs do not; returns what a run failed with."""
 
     def caught(self, failure: str, verdict: Verdict) -> bool:
         """Say whether the bug was seen as what it is: any other failure is no proof."""
@@ -66,6 +71,9 @@ def forget_spark_commit(site: Site) -> None:
 
 def shown(name: str | None, site: Site, run: Run) -> tuple[str, Verdict]:
     """Run twice with a bug (None: without); return what a run failed with, and how results differ."""
+    trial = None if name is None else MUTANTS[name].trial
+    if trial is not None:
+        return trial(site, run, name), site.judged()
     events = Events(seed=11)
     write_files(site.input, events, _FILES)
     failure = run(site, name, False)
@@ -97,37 +105,7 @@ def planted(name: str) -> Iterator[None]:
 
 
 def _plants() -> dict[str, Callable[[], Sequence[Undo]]]:
-    return {PROMPT: _prompt} | {name: mutant.plant for name, mutant in MUTANTS.items()}
-
-
-def _target(module: str, path: str) -> tuple[Any, str]:
-    owner: Any = import_module(module)
-    *classes, name = path.split(".")
-    for one in classes:
-        owner = getattr(owner, one)
-    return owner, name
-
-
-def _set(module: str, path: str, value: object) -> Undo:
-    """Set an attribute of a module, or of a class in it; return how to put it back."""
-    owner, name = _target(module, path)
-    before = vars(owner)[name]
-    setattr(owner, name, value)
-    return lambda: setattr(owner, name, before)
-
-
-def _wrap(module: str, path: str, around: Callable[..., Any]) -> Undo:
-    """Have a function called through another, which is given it first."""
-    owner, name = _target(module, path)
-    before = vars(owner)[name]
-    return _set(module, path, lambda *given, **named: around(before, *given, **named))
-
-
-def _prompt() -> list[Undo]:
-    return [
-        _set("weft.sinks.parquet", "_BUFFERED_SECONDS", 0.0),
-        _set("weft.runtime.checkpoint", "_SNAPSHOT_COMMITS", 8),
-    ]
+    return CONDITIONS | {name: mutant.plant for name, mutant in MUTANTS.items()}
 
 
 def _keep_delivered_files() -> list[Undo]:
@@ -136,14 +114,14 @@ def _keep_delivered_files() -> list[Undo]:
             path.rename(path.with_name(f"kept-{uuid4().hex}.parquet"))
         resume(sink, *given, **named)
 
-    return [_wrap("weft.sinks.parquet", "ParquetSink.resume", kept)]
+    return [wrap("weft.sinks.parquet", "ParquetSink.resume", kept)]
 
 
 def _end_one_later() -> list[Undo]:
     def later(combined: Callable[..., Any], state: Any, primitives: Any, due: Any, predicates: Any) -> Any:
         return combined(state, primitives, replace(due, end=due.end + 1), predicates)
 
-    return [_wrap("weft.runtime.finals", "_combined", later)]
+    return [wrap("weft.runtime.finals", "_combined", later)]
 
 
 def _watermark_of_the_next_batch() -> list[Undo]:
@@ -153,7 +131,7 @@ def _watermark_of_the_next_batch() -> list[Undo]:
             return reached
         return replace(reached, watermark=reached.watermark + reached.newest - clock.newest)
 
-    return [_wrap("weft.runtime.clock", "Clock.after", early)]
+    return [wrap("weft.runtime.clock", "Clock.after", early)]
 
 
 def _commit_after_spark() -> list[Undo]:
@@ -165,14 +143,14 @@ def _commit_after_spark() -> list[Undo]:
             before, by_name = held.pop(0)
             write(*before, **by_name)
 
-    return [_wrap("weft.runtime.checkpoint", "Checkpoint.write", late)]
+    return [wrap("weft.runtime.checkpoint", "Checkpoint.write", late)]
 
 
 def _without_last_block() -> list[Undo]:
     def fewer(blocks: Callable[..., Any], *given: Any, **named: Any) -> Iterator[Any]:
         yield from list(blocks(*given, **named))[:-1]
 
-    return [_wrap("weft.runtime.checkpoint", "Recovered.blocks", fewer)]
+    return [wrap("weft.runtime.checkpoint", "Recovered.blocks", fewer)]
 
 
 def _replay_as_new() -> list[Undo]:
@@ -180,7 +158,7 @@ def _replay_as_new() -> list[Undo]:
         begin(ledger, **named)
         ledger.batch -= ledger.batch >= 0
 
-    return [_wrap("weft.runtime.ledger", "Ledger.__init__", forgetful)]
+    return [wrap("weft.runtime.ledger", "Ledger.__init__", forgetful)]
 
 
 MUTANTS = {
@@ -208,6 +186,19 @@ MUTANTS = {
         plant=_replay_as_new,
         shows="twice",
         between=forget_spark_commit,
+    ),
+    "blame-anyone": Mutant(says="a query is blamed for a full disk", plant=blame_anyone, shows="missing"),
+    "fence-gives-way": Mutant(
+        says="a sink takes an older checkpoint's results in place of newer ones",
+        plant=give_way,
+        shows="missing",
+        trial=older_copy,
+    ),
+    "delete-unchecked": Mutant(
+        says="what another checkpoint has made is removed",
+        plant=delete_unchecked,
+        shows="lost",
+        trial=strange_folder,
     ),
 }
 """Every bug by name."""

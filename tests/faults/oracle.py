@@ -147,7 +147,17 @@ def expected(query: Asked, events: pa.Table) -> dict[Key, Value]:
     names = [f"{column}_{function}" for column, function, _ in parts]
     keys = zip(*(grouped[name].to_pylist() for name in ["end", *query.keys]), strict=True)
     values = zip(*(grouped[name].to_pylist() for name in names), strict=True)
-    return {(end - range_us, end, *group): value for (end, *group), value in zip(keys, values, strict=True)}
+    found = {(end - range_us, end, *group): value for (end, *group), value in zip(keys, values, strict=True)}
+    return _empty(query, events) | found if query.empty else found
+
+
+def _empty(query: Asked, events: pa.Table) -> dict[Key, Value]:
+    """Return all windows that end after the first event and begin by the last one, as if without rows."""
+    times = np.asarray(events["time"].cast(pa.int64()))
+    range_us, slide_us = query.range_ms * 1000, query.slide_ms * 1000
+    first, last = (int(times.min()) // slide_us + 1) * slide_us, int(times.max()) + range_us
+    nothing = tuple(0 if AGGREGATES[name][1][1] == "count" else None for name in query.outputs)
+    return {(end - range_us, end): nothing for end in range(first, last + 1, slide_us)}
 
 
 def actual(query: Asked, out: Path) -> list[tuple[Key, Value]]:

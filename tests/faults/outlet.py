@@ -11,7 +11,8 @@ from time import monotonic, sleep
 
 import pyarrow as pa
 
-from tests.faults.mutants import PROMPT, planted
+from tests.faults.conditions import PROMPT
+from tests.faults.mutants import planted
 from weft.runtime.checkpoint import Checkpoint
 from weft.sinks import Delivery, Limits, ParquetSink, PostgresSink, Results, Sink
 from weft.storage import LocalFolder

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.faults.conditions import PROMPT
 from tests.faults.driver import ROOT
-from tests.faults.mutants import PROMPT, planted
+from tests.faults.mutants import planted
 from tests.faults.outlet import COMMITS, deliver_all, opened, outbox, sink_of, wait_until
 from weft import faultpoints
 from weft.sinks import Delivery, Limits, MemorySink

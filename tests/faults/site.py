@@ -3,9 +3,10 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from time import sleep
 from typing import TypeVar
@@ -22,10 +23,20 @@ from weft.errors import DamagedFile
 from weft.storage.container import unpack
 
 _COMMIT = re.compile(r"\d{9}")
+_ELSEWHERE = "viewfs://weft"
+"""A file system of Hadoop's that is not known to be this machine's, though it is."""
 _LAST_FILES = 4
 _LOOKS = 20
 """How often is looked again where an engine has just removed what was listed."""
 T = TypeVar("T")
+
+
+class Spoilt(StrEnum):
+    """What was done to a file after Spark had listed it."""
+
+    VANISHED = "vanished"
+    CUT_OFF = "cut off"
+    REWRITTEN = "rewritten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,11 @@ class Site:
     """Whether the checkpoint is given as a URI, and reached through Hadoop."""
     postgres: str | None = None
     """The database that results go to as well."""
+    leased: bool = False
+    """Whether the checkpoint is reached through a file system of Hadoop's where its lock is a lease."""
+    state: str = "checkpoint"
+    """The name of the checkpoint's folder: of two that are copies of one another, each has its own."""
+    log_name: str = "engine"
 
     @classmethod
     def made(
@@ -69,12 +85,30 @@ class Site:
     @property
     def checkpoint(self) -> Path:
         """Where the engine commits to."""
-        return self.root / "checkpoint"
+        return self.root / self.state
 
     @property
     def place(self) -> str:
         """The same as the engine is told."""
+        if self.leased:
+            return f"{_ELSEWHERE}/{self.state}"
         return f"file://{self.checkpoint}" if self.uri else str(self.checkpoint)
+
+    @property
+    def log(self) -> Path:
+        """What an engine prints."""
+        return self.root / f"{self.state}-{self.log_name}.log"
+
+    def hadoop_settings(self) -> Path:
+        """Return a folder of settings by which Hadoop finds the checkpoint elsewhere."""
+        folder = self.root / "hadoop"
+        folder.mkdir(exist_ok=True)
+        name = f"fs.viewfs.mounttable.{_ELSEWHERE.rpartition('/')[2]}.link./{self.state}"
+        where = f"<name>{name}</name><value>file://{self.checkpoint}</value>"
+        unfinished = folder / f".{self.state}.xml"
+        unfinished.write_text(f"<configuration><property>{where}</property></configuration>")
+        unfinished.replace(folder / "core-site.xml")
+        return folder
 
     @property
     def out(self) -> Path:
@@ -136,10 +170,14 @@ class Site:
         batch = self._newest_batch()
         if batch < 0:
             return 0
-        notes = (self.checkpoint / STREAM / f"spark/offsets/{batch}").read_text()
-        last = self._last_files(int(json.loads(notes.splitlines()[-1])["logOffset"]))
+        last = self._last_files(self._log_offset(batch))
         newest = pc.max(oracle.read_events(self.input / name for name in last).good["time"])
         return int(newest.cast(pa.int64()).as_py()) - DELAY_MS * 1000
+
+    def _log_offset(self, batch: int) -> int:
+        """Return how far in its source's log a batch of Spark's came."""
+        notes = (self.checkpoint / STREAM / f"spark/offsets/{batch}").read_text()
+        return int(json.loads(notes.splitlines()[-1])["logOffset"])
 
     def _last_files(self, newest: int) -> list[str]:
         """Return the last files up to one of Spark's lists; every tenth has all files before it, too."""
@@ -152,9 +190,36 @@ class Site:
                 break
         return sorted(found)[-_LAST_FILES:]
 
+    def listed_ahead(self) -> list[str]:
+        """Return the files that Spark has listed for a batch after the last one committed."""
+        lists, batch = self.checkpoint / STREAM / "spark/sources/0", self._newest_batch()
+        read = self._log_offset(batch) if batch >= 0 else -1
+        found = {
+            Path(entry["path"]).name
+            for path in lists.glob("[0-9]*")
+            for entry in map(json.loads, path.read_text().splitlines()[1:])
+            if int(path.stem) > read and entry["batchId"] > read
+        }
+        return sorted(found)
+
+    def spoilt(self) -> dict[str, Spoilt]:
+        """Return the files that were spoilt after Spark had listed them, and how."""
+        found = json.loads(self._spoilt.read_text()) if self._spoilt.exists() else {}
+        return {name: Spoilt(how) for name, how in found.items()}
+
+    def set_spoilt(self, files: Mapping[str, Spoilt]) -> None:
+        """Note which files are spoilt: each must be named in the quarantine."""
+        self._spoilt.write_text(json.dumps(files))
+
+    @property
+    def _spoilt(self) -> Path:
+        return self.root / "spoilt.json"
+
     def read(self) -> Sorted:
-        """Return all events so far."""
-        return oracle.read_events(sorted(self.input.glob("events-*.parquet")))
+        """Return all events so far; nobody can read those of files that were cut off."""
+        cut_off = {name for name, how in self.spoilt().items() if how is Spoilt.CUT_OFF}
+        paths = sorted(self.input.glob("events-*.parquet"))
+        return oracle.read_events(path for path in paths if path.name not in cut_off)
 
     def events(self) -> pa.Table:
         """Return all events so far that count."""
@@ -168,6 +233,7 @@ class Site:
             verdict.add(oracle.judge(queries, read.good, tables_of(self.postgres), spans))
         verdict.add(aside.judge("late", read.late, self.late))
         verdict.add(aside.judge("quarantine", read.unusable, self.quarantine))
+        verdict.add(aside.judge_files(self.spoilt(), self.quarantine))
         return verdict
 
 

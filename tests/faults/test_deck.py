@@ -8,7 +8,9 @@ from collections import Counter
 import pytest
 
 from tests.faults.deck import KILLS, Deck
-from tests.faults.soak import Soak, figures, note_missed, report
+from tests.faults.findings import Soak, figures, note_missed, report
+from tests.faults.mishap import Came, Outcome
+from tests.faults.mishaps import MISHAPS
 from tests.faults.trial import End, Life, again_and_again
 from weft.faultpoints import POINTS
 
@@ -94,6 +96,23 @@ def test_the_figures_can_be_told_and_kept_after_any_number_of_kills() -> None:
         assert sum(kept["killed_at"].values()) == kept["kills"] == len(ends)
         assert set(kept["killed_at"]) == set(POINTS)
         assert report(found).row_count > 0
+
+
+def test_every_kind_of_mishap_comes_before_any_comes_again() -> None:
+    deck = Deck(random.Random(5), requests=False)
+    for _ in range(2):
+        assert sorted(deck.draw_mishap() for _ in MISHAPS) == sorted(MISHAPS)
+
+
+def test_mishaps_are_counted_by_kind_and_by_outcome() -> None:
+    outcomes = {"full disk: output": Outcome.WAITED, "copy beside": Outcome.STOPPED}
+    mishaps = [Came(kind=kind, outcome=outcome) for kind, outcome in outcomes.items()] * 2
+    found = Soak(mishaps=mishaps, clean=[1.0])
+    assert figures(found, seed=1)["mishaps"] == {
+        "copy beside": {"stopped": 2},
+        "full disk: output": {"waited": 2},
+    }
+    assert report(found).row_count > report(Soak(clean=[1.0])).row_count
 
 
 def test_what_is_done_meanwhile_is_done_until_the_end_and_its_error_is_told() -> None:

@@ -8,10 +8,11 @@ from time import monotonic, sleep
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.faults.conditions import PROMPT
 from tests.faults.disk import full_for_parquet, small_disk
 from tests.faults.events import Events, write_files
 from tests.faults.inside import engine_of, run
-from tests.faults.mutants import PROMPT, planted
+from tests.faults.mutants import planted
 from tests.faults.site import Site
 from weft import Engine
 from weft.sinks import DeliveryStatus, MemorySink

@@ -131,9 +131,9 @@ def _ended_at_point(engine: EngineProcess, end: End, seconds: float | None) -> L
 
 
 def finish(
-    site: Site, *, mutant: str | None = None, flush: bool = True, seconds: float = 600.0
+    site: Site, *options: str, mutant: str | None = None, flush: bool = True, seconds: float = 600.0
 ) -> tuple[int | None, str]:
     """Use up the input, close all windows unless told otherwise, and return exit code and output."""
-    options = (*keeping_late(site), *(("--flush",) if flush else ()))
-    with EngineProcess(site, *options, mutant=mutant) as engine:
+    options = (*keeping_late(site), *(("--flush",) if flush else ()), *options)
+    with EngineProcess(site, *options, plants=() if mutant is None else (mutant,)) as engine:
         return engine.wait(seconds), engine.said

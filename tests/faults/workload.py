@@ -55,6 +55,8 @@ class Asked:
     keys: tuple[str, ...] = ()
     where: str = ""
     outputs: tuple[str, ...] = ("n", "total")
+    empty: bool = False
+    """Whether windows without rows are answered, too."""
 
     @property
     def audit(self) -> bool:
@@ -69,7 +71,8 @@ class Asked:
         where = f" WHERE {self.where}" if self.where else ""
         grouped = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
         window = f"[RANGE '{self.range_ms} ms' SLIDE '{self.slide_ms} ms']"
-        return f"SELECT {', '.join(items)} FROM {STREAM} {window}{where}{grouped}"
+        empty = " EMIT EMPTY" if self.empty else ""
+        return f"SELECT {', '.join(items)} FROM {STREAM} {window}{where}{grouped}{empty}"
 
 
 STANDING = (

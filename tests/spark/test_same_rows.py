@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import weft
-from tests.faults.mutants import PROMPT, forget_both, planted
+from tests.faults.conditions import PROMPT
+from tests.faults.mutants import forget_both, planted
 from tests.faults.site import Site
 from tests.spark import awkward
 from tests.spark.alike import differences

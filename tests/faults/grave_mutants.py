@@ -1,0 +1,94 @@
+"""Bugs in what keeps a fault from doing harm, and the trials that bring them to light.
+
+An engine without the bug fails in these trials, and says why; only one with it goes on and does the harm.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+from tests.faults.events import Events, path_of, write_files
+from tests.faults.ground import put_in_place
+from tests.faults.patches import Undo, put, wrap
+from tests.faults.site import Site
+
+Run = Callable[[Site, str | None, bool], str]
+"""Runs an engine with a bug (or None) over all input, closes windows if told; says what it failed with."""
+_FILES = 10
+_FAILING_BATCH = 1
+_STRANGER = "a-stranger"
+_LAST_BATCH = "batch=999999999"
+
+
+def blame_anyone() -> list[Undo]:
+    """Have a disk be full in one batch, and any query be blamed for whatever goes wrong."""
+    failing = [False]
+
+    def disk_is_full(process: Callable[..., Any], loop: Any, batch: Any, number: int) -> Any:
+        failing[0] = number == _FAILING_BATCH
+        try:
+            return process(loop, batch, number)
+        finally:
+            failing[0] = False
+
+    def run(job: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        if failing[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return job(*given, **named)
+
+    def blame(find: Callable[..., Any], pipeline: Any, batch: Any, error: Exception) -> dict[str, str]:
+        failing[0] = False
+        return {sorted(pipeline.queries)[0]: str(error)}
+
+    return [
+        wrap("weft.runtime.loop", "Loop._process", disk_is_full),
+        wrap("weft.spark.job", "BatchJob.run", run),
+        wrap("weft.runtime.loop", "find_culprits", blame),
+    ]
+
+
+def give_way() -> list[Undo]:
+    """Have a sink take whatever incarnation for one that it knows."""
+    return [put("weft.sinks.fence", "Fence.check", lambda *given, **named: None)]
+
+
+def delete_unchecked() -> list[Undo]:
+    """Have folders be removed whoever made them."""
+    modules = ("weft.storage.local", "weft.storage.hadoop")
+    return [put(module, "check_made_by", lambda *given: None) for module in modules]
+
+
+def older_copy(site: Site, run: Run, mutant: str | None) -> str:
+    """Put an older copy of the checkpoint back, without the input that came later; restore that in the end."""
+    events, copy, later = Events(seed=11), site.root / "copy", site.root / "later"
+    write_files(site.input, events, _FILES)
+    failure = run(site, mutant, False)
+    shutil.copytree(site.checkpoint, copy)
+    write_files(site.input, events, _FILES, first=_FILES)
+    failure = failure or run(site, mutant, False)
+    put_in_place(site.checkpoint, copy)
+    later.mkdir()
+    numbers = range(_FILES, 2 * _FILES)
+    for number in numbers:
+        path_of(site.input, number).rename(path_of(later, number))
+    failure = failure or run(site, mutant, True)
+    for number in numbers:
+        path_of(later, number).rename(path_of(site.input, number))
+    return failure
+
+
+def strange_folder(site: Site, run: Run, mutant: str | None) -> str:
+    """Have another checkpoint's late rows be where an engine removes those of batches not committed."""
+    from weft.storage.marks import MARK, Mark, put_mark
+
+    from weft.storage import LocalFolder
+
+    write_files(site.input, Events(seed=11, late=0.2), 2 * _FILES)
+    failure = run(site, mutant, False)
+    folder = next(site.late.glob("origin=*/stream=*"))
+    sorted(folder.glob("batch=*"))[-1].rename(folder / _LAST_BATCH)
+    (folder / MARK).unlink()
+    put_mark(LocalFolder(folder), Mark(checkpoint=_STRANGER, stream="events"))
+    return failure or run(site, mutant, True)
