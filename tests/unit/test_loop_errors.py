@@ -126,8 +126,8 @@ def test_a_full_disk_while_windows_are_answered_consumes_nothing(
         with pytest.raises(EngineError) as caught:
             runs.loop.stop(flush=True)
     assert str(caught.value).startswith(
-        "the stream stopped: a disk is full (java.io.IOException: No space left on device); nothing of batch 1 "
-        "is consumed: free space"
+        "the stream stopped: a disk is full (java.io.IOException: No space left on device); nothing of "
+        "batch 1 is consumed: free space"
     )
     assert str(caught.value).endswith(", and start it again")
     assert runs.given("short") == [5, 10]
