@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,15 +16,26 @@ from tests.faults.events import Events, write_files
 from tests.faults.site import Site
 from weft.runtime.info import read_registry
 
-_LAUNCH = Path(__file__).with_name("launch.py")
 START = datetime(2026, 1, 1, tzinfo=UTC)
+_PLAIN = "from weft.cli import main; main()"
+_STAND_IN = """
+import {module}
+def full(*given):
+    raise OSError(28, "No space left on device")
+{module}.{name} = full
+"""
 
 
-def weft(*arguments: object, scratch: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command whose Spark has its scratch files in a folder."""
+def weft(*arguments: object, scratch: Path, stand_in: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command whose Spark has its scratch files in a folder.
+
+    A function of Weft's may stand in for a disk that cannot be mounted: it finds none of its room.
+    """
+    module, _, name = stand_in.partition(":")
+    patch = _STAND_IN.format(module=module, name=name) if stand_in else ""
     return subprocess.run(
-        [sys.executable, str(_LAUNCH), *map(str, arguments)],
-        env={**os.environ, "SPARK_LOCAL_DIRS": str(scratch), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        [sys.executable, "-c", patch + _PLAIN, *map(str, arguments)],
+        env={**os.environ, "SPARK_LOCAL_DIRS": str(scratch)},
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -36,17 +48,17 @@ def error_of(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_no_query_is_blamed_for_a_full_scratch_disk(tmp_path: Path) -> None:
-    site, events, scratch = Site.made(tmp_path / "site"), Events(seed=41), tmp_path / "scratch"
+    site, scratch = Site.made(tmp_path / "site"), tmp_path / "scratch"
     scratch.mkdir()
+    write_files(site.input, Events(seed=41), 8)
     command = ["run", site.workload, "--checkpoint", site.checkpoint, "--out", site.out, "--late", site.late]
     with small_disk(scratch, kibibytes=1_024) as mounted:
-        write_files(site.input, events, 8)
-        assert mounted, "mounting needs root"
-        with filled(scratch):
-            error = error_of(weft(*command, scratch=scratch))
-        assert "the stream stopped: a disk is full (java.io.IOException: No space left on device)" in error
+        stand_in = "" if mounted else "weft.spark.job:BatchJob.run"
+        with filled(scratch) if mounted else nullcontext():
+            error = error_of(weft(*command, scratch=scratch, stand_in=stand_in))
+        assert "error: the stream stopped: a disk is full (" in error
         assert (
-            "nothing of batch 0 is consumed: free space (Spark's scratch folders, SPARK_LOCAL_DIRS" in error
+            "No space left on device); nothing of batch 0 is consumed: free space (Spark's scratch" in error
         )
         assert {one.state for one in read_registry(site.checkpoint)} == {"running"}
         assert site.newest_batch() == -1
@@ -73,10 +85,33 @@ def test_no_query_is_blamed_for_a_disk_that_is_too_small_for_results(tmp_path: P
     (tmp_path / "workload.sql").write_text(FAR)
     command = ["run", tmp_path / "workload.sql", "--checkpoint", state, "--out", tmp_path / "out"]
     with small_disk(scratch, kibibytes=1_024) as mounted:
-        assert mounted, "mounting needs root"
-        error = error_of(weft(*command, scratch=scratch))
-        assert "the stream stopped: a disk is full (" in error
-        assert "nothing of batch 0 is consumed" in error
+        stand_in = "" if mounted else "weft.runtime.answers:evaluate"
+        error = error_of(weft(*command, scratch=scratch, stand_in=stand_in))
+        assert "error: the stream stopped: a disk is full (" in error
+        assert "No space left on device); nothing of batch 0 is consumed" in error
         assert {one.state for one in read_registry(state)} == {"running"}
     assert weft(*command, scratch=scratch).returncode == 0
     assert pq.read_table(tmp_path / "out" / "every").num_rows == 2 * 86_400
+
+
+HUGE = """
+CREATE STREAM trades (time TIMESTAMP, note STRING) USING parquet OPTIONS (path 'trades/') EVENT TIME time;
+CREATE QUERY total AS SELECT count(*) AS n FROM trades [RANGE '1 day'];
+CREATE QUERY notes AS SELECT note, count(*) AS n FROM trades [RANGE '1 day'] GROUP BY note;
+"""
+
+
+def test_no_query_is_blamed_for_a_java_that_is_short_of_memory(tmp_path: Path) -> None:
+    """A gigabyte of keys, in a heap of half of that."""
+    (tmp_path / "trades").mkdir()
+    notes = [f"{number:04d}" + "x" * (1 << 20) for number in range(1_000)]
+    times = [START + timedelta(seconds=number) for number in range(len(notes))]
+    rows = pa.table({"time": times, "note": notes})
+    pq.write_table(rows, tmp_path / "trades" / "0.parquet", compression="zstd", use_dictionary=False)
+    (tmp_path / "workload.sql").write_text(HUGE)
+    state = tmp_path / "state"
+    command = ["run", tmp_path / "workload.sql", "--checkpoint", state, "--out", tmp_path / "out"]
+    error = error_of(weft(*command, "--memory", "512m", "--cores", "2", scratch=tmp_path / "scratch"))
+    assert "Spark's Java process has ended" in error or "memory ran out (java.lang.OutOfMemoryError" in error
+    assert {one.state for one in read_registry(state)} == {"running"}
+    assert not [*state.glob("trades/spark/commits/[0-9]*")]

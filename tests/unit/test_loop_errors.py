@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
+from tests.unit.java_samples import failed_job
 from tests.unit.loop_samples import ALL, LONG, SHORT, Runs, rows
 from tests.unit.pipeline_samples import Batch, asked
 
 from weft import faultpoints
 from weft.errors import DamagedFile, EngineError
 from weft.limits import Limits
+from weft.runtime import answering
 from weft.runtime import checkpoint as checkpoint_module
 from weft.runtime.loop import Loop
 from weft.runtime.pipeline import BatchReport
@@ -106,6 +109,52 @@ def test_a_stop_tells_of_an_error_that_nobody_was_told_of(runs: Runs) -> None:
     assert runs.given("short") == []
     # Once is enough.
     runs.loop.stop()
+
+
+def test_a_full_disk_while_windows_are_answered_consumes_nothing(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.start(SHORT)
+    runs.offer(1, 12)
+
+    def full(*_: object) -> None:
+        raise failed_job("java.io.IOException", "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(answering, "select", full)
+        with pytest.raises(Py4JJavaError):
+            runs.offer(23)
+        with pytest.raises(EngineError) as caught:
+            runs.loop.stop(flush=True)
+    assert str(caught.value).startswith(
+        "the stream stopped: a disk is full (java.io.IOException: No space left on device); nothing of "
+        "batch 1 is consumed: free space"
+    )
+    assert str(caught.value).endswith(", and start it again")
+    assert runs.given("short") == [5, 10]
+    runs.start(SHORT)
+    runs.offer(23)
+    runs.loop.stop(flush=True)
+    assert runs.given("short") == list(range(5, 41, 5))
+
+
+def test_windows_stay_open_if_closing_them_all_fails(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs.start(SHORT)
+    runs.offer(1, 12)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(answering, "select", full)
+        with pytest.raises(
+            EngineError, match=r"the stream stopped: a disk is full \(OSError: .*start it again"
+        ):
+            runs.loop.stop(flush=True)
+    assert runs.given("short") == [5, 10]
+    runs.start(SHORT)
+    runs.loop.stop(flush=True)
+    assert runs.given("short") == list(range(5, 31, 5))
 
 
 @pytest.mark.parametrize("point", ["commit.before", "commit.visible"])

@@ -65,16 +65,31 @@ def finals(
     """Yield the results of the due windows of a program, in bounded pieces."""
     if not len(due):
         return
-    bare = np.ones(len(due), dtype=bool)
-    for piece in _combined(state, program.primitives, due, predicates):
+    bare, held = np.ones(len(due), dtype=bool), due
+    if program.emit_empty:
+        # Windows in a gap may be millions: only those that hold a slice are worth a look.
+        filled = _holding(state.starts(), due)
+        held = due.take(filled)
+    for piece in _combined(state, program.primitives, held, predicates) if len(held) else ():
         if len(piece.window):
-            bare[piece.window] = False
+            if program.emit_empty:
+                bare[filled[piece.window]] = False
             keys = state.groups.values(piece.key) if program.keys else None
             columns = [] if keys is None else [keys.column(place).combine_chunks() for place in program.keys]
-            yield _finished(program, due.take(piece.window), columns, piece.partials, piece.operations)
-    if program.emit_empty and bare.any():
-        # Such a query has no keys.
-        windows = due.take(np.flatnonzero(bare))
+            yield _finished(program, held.take(piece.window), columns, piece.partials, piece.operations)
+    if program.emit_empty:
+        yield from _empty(program, due, np.flatnonzero(bare))
+
+
+def _holding(slices: Times, due: Windows) -> Rows:
+    """Return which windows hold a slice."""
+    return np.flatnonzero(np.searchsorted(slices, due.end) > np.searchsorted(slices, due.start))
+
+
+def _empty(program: Program, due: Windows, bare: Rows) -> Iterator[Finals]:
+    """Yield the results of windows without a row; their queries have no keys."""
+    for begin in range(0, len(bare), _PAIRS):
+        windows = due.take(bare[begin : begin + _PAIRS])
         nothing = {one: empty(one, len(windows)) for one in program.primitives}
         yield _finished(program, windows, [], nothing, 0)
 
