@@ -3,6 +3,8 @@
 As in `mutants`, patches of Weft's code are here and nowhere else.
 """
 
+import errno
+import os
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -19,6 +21,8 @@ SHORT_LEASE = "short-lease"
 """A lease is renewed often, and lost soon."""
 SHORT_OF_MEMORY = "short-of-memory"
 """From some batch on, next to nothing of Java's heap is free."""
+FULL_IN_A_BATCH = "full-in-a-batch"
+"""A disk is full when a batch is aggregated for the first time, and has room again the next."""
 VANISHING = "vanishing"
 """In some batch a file vanishes after Spark has planned to read it."""
 CLOCKS = {"clock-ahead": (5.0,), "clock-behind": (-7.0,), "clock-both-ways": (9.0, -30.0, 2.5)}
@@ -33,6 +37,8 @@ _FIRST_JUMP_SECONDS = 6.0
 _NEXT_JUMP_SECONDS = 1.5
 _AT_BATCH = 3
 """The batch of a life in which memory runs short, or a file vanishes."""
+_FAILING_BATCH = 1
+"""The batch, by Spark's number, that a disk is full in."""
 _PIECES = (16 << 20, 1 << 20, 1 << 16)
 """How large the pieces are that memory is taken in, until none is left."""
 
@@ -109,10 +115,29 @@ def _vanishing() -> list[Undo]:
     return _in_batch(remove)
 
 
+def _full_in_a_batch() -> list[Undo]:
+    at_work: list[int] = []
+
+    def process(original: Callable[..., Any], loop: Any, batch: Any, number: int) -> Any:
+        at_work.append(number)
+        return original(loop, batch, number)
+
+    def run(original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        if at_work[-1:] == [_FAILING_BATCH] and at_work.count(_FAILING_BATCH) == 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return original(*given, **named)
+
+    return [
+        wrap("weft.runtime.loop", "Loop._process", process),
+        wrap("weft.spark.job", "BatchJob.run", run),
+    ]
+
+
 CONDITIONS: dict[str, Callable[[], Sequence[Undo]]] = {
     PROMPT: _prompt,
     SHORT_LEASE: _short_lease,
     SHORT_OF_MEMORY: _short_of_memory,
+    FULL_IN_A_BATCH: _full_in_a_batch,
     VANISHING: _vanishing,
     **{name: (lambda hours=hours: _jumping(hours)) for name, hours in CLOCKS.items()},
 }

@@ -26,7 +26,8 @@ _SECONDS = 600.0
 _POLL_SECONDS = 0.1
 _FAILED = 3
 """The exit code of a run in which a query failed."""
-_EMPTIES = Asked(name="empties", range_ms=2_000, slide_ms=1_000, outputs=("n", "total"), empty=True)
+EMPTIES = Asked(name="empties", range_ms=2_000, slide_ms=1_000, outputs=("n", "total"), empty=True)
+"""The query that answers windows without rows, too."""
 
 
 def gap(*, above: bool) -> Befall:
@@ -46,7 +47,7 @@ def gap(*, above: bool) -> Befall:
 
 def silent(root: Path, *, seed: int, limit: int, above: bool) -> Site:
     """Return a site whose events have a gap of nearly as many windows as are allowed, or of a few more."""
-    site = Site.made(root, queries=(*STANDING, _EMPTIES), files_per_batch=2)
+    site = Site.made(root, queries=(*STANDING, EMPTIES), files_per_batch=2)
     events, seconds = Events(seed=seed), limit + (_NEAR if above else -_NEAR)
     write_files(site.input, events, _FILES)
     events.skip(seconds)
@@ -71,7 +72,7 @@ def outcome(kind: str, site: Site, code: int | None, said: str, peak: float, *, 
         return bad(kind, f"Python had {peak:.0f} MB")
     events = site.events()
     verdict = oracle.judge(STANDING, events, site.out)
-    empties = oracle.judge((_EMPTIES,), events, site.out)
+    empties = oracle.judge((EMPTIES,), events, site.out)
     if not verdict.exact or not (empties.sound if above else empties.exact):
         return bad(kind, f"{verdict}\n{empties}", said)
     return Came(kind=kind, outcome=Outcome.ONE_FAILED if above else Outcome.UNHARMED)

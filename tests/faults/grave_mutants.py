@@ -3,12 +3,11 @@
 An engine without the bug fails in these trials, and says why; only one with it goes on and does the harm.
 """
 
-import errno
-import os
 import shutil
 from collections.abc import Callable
 from typing import Any
 
+from tests.faults.conditions import CONDITIONS, FULL_IN_A_BATCH
 from tests.faults.events import Events, path_of, write_files
 from tests.faults.ground import put_in_place
 from tests.faults.patches import Undo, put, wrap
@@ -17,36 +16,17 @@ from tests.faults.site import Site
 Run = Callable[[Site, str | None, bool], str]
 """Runs an engine with a bug (or None) over all input, closes windows if told; says what it failed with."""
 _FILES = 10
-_FAILING_BATCH = 1
 _STRANGER = "a-stranger"
 _LAST_BATCH = "batch=999999999"
 
 
 def blame_anyone() -> list[Undo]:
-    """Have a disk be full in one batch, and any query be blamed for whatever goes wrong."""
-    failing = [False]
-
-    def disk_is_full(process: Callable[..., Any], loop: Any, batch: Any, number: int) -> Any:
-        failing[0] = number == _FAILING_BATCH
-        try:
-            return process(loop, batch, number)
-        finally:
-            failing[0] = False
-
-    def run(job: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        if failing[0]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return job(*given, **named)
+    """Have some query be blamed when a disk is full."""
 
     def blame(find: Callable[..., Any], pipeline: Any, batch: Any, error: Exception) -> dict[str, str]:
-        failing[0] = False
         return {sorted(pipeline.queries)[0]: str(error)}
 
-    return [
-        wrap("weft.runtime.loop", "Loop._process", disk_is_full),
-        wrap("weft.spark.job", "BatchJob.run", run),
-        wrap("weft.runtime.loop", "find_culprits", blame),
-    ]
+    return [*CONDITIONS[FULL_IN_A_BATCH](), wrap("weft.runtime.loop", "find_culprits", blame)]
 
 
 def give_way() -> list[Undo]:
@@ -61,7 +41,7 @@ def delete_unchecked() -> list[Undo]:
 
 
 def older_copy(site: Site, run: Run, mutant: str | None) -> str:
-    """Put an older copy of the checkpoint back, without the input that came later; restore that in the end."""
+    """Put an older copy of the checkpoint back, and run without the input that came later."""
     events, copy, later = Events(seed=11), site.root / "copy", site.root / "later"
     write_files(site.input, events, _FILES)
     failure = run(site, mutant, False)

@@ -8,13 +8,14 @@ from tests.faults.conditions import PROMPT
 from tests.faults.mutants import planted
 from tests.faults.site import Site
 from weft import Engine, faultpoints
+from weft.limits import Limits
 from weft.runtime.clock import Clock
 from weft.sinks import Sink
 
 
-def engine_of(spark: SparkSession, site: Site) -> Engine:
+def engine_of(spark: SparkSession, site: Site, *, limits: Limits | None = None) -> Engine:
     """Return an engine with a site's queries."""
-    engine = Engine(spark)
+    engine = Engine(spark) if limits is None else Engine(spark, limits=limits)
     engine.load(site.workload.read_text(), base=site.root)
     return engine
 
@@ -27,9 +28,10 @@ def run(
     fault: str | None = None,
     mutant: str | None = None,
     sinks: Iterable[Sink] = (),
+    limits: Limits | None = None,
 ) -> Clock:
     """Answer a site's queries over all input there is, and return the stream's clock."""
-    engine = engine_of(spark, site)
+    engine = engine_of(spark, site, limits=limits)
     faultpoints.arm(fault)
     try:
         with planted(PROMPT), planted(mutant or PROMPT):

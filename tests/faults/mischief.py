@@ -38,11 +38,12 @@ def _rewrite(path: Path, chance: random.Random) -> None:
     unfinished.replace(path)
 
 
-_SPOIL: dict[Spoilt, Callable[[Path, random.Random], None]] = {
+SPOIL: dict[Spoilt, Callable[[Path, random.Random], None]] = {
     Spoilt.VANISHED: _vanish,
     Spoilt.CUT_OFF: _cut_off,
     Spoilt.REWRITTEN: _rewrite,
 }
+"""How a file is spoilt."""
 
 
 def spoil(how: Spoilt) -> Befall:
@@ -58,7 +59,7 @@ def spoil(how: Spoilt) -> Befall:
         if not listed:
             return bad(kind, "Spark has listed no file for the batch that was killed")
         name = chance.choice(listed)
-        _SPOIL[how](site.input / name, chance)
+        SPOIL[how](site.input / name, chance)
         site.set_spoilt({**site.spoilt(), name: how})
         return _named(ground, kind, ground.live())
 
@@ -96,12 +97,17 @@ def out_of_order(ground: Ground, chance: random.Random) -> Came:
     ground.more_events()
     numbers = list(range(first, wanted(ground.site.input) - 1, 2))
     for number in chance.sample(numbers, min(_SWAPPED, len(numbers))):
-        pair = [path_of(ground.site.input, one) for one in (number, number + 1)]
-        times = [path.stat().st_mtime_ns for path in pair]
-        for path, moment in zip(pair, reversed(times), strict=True):
-            os.utime(path, ns=(moment, moment))
+        swap(ground.site.input, number)
     problem = ground.live()
     return bad(kind, problem) if problem else Came(kind=kind, outcome=Outcome.UNHARMED)
+
+
+def swap(folder: Path, number: int) -> None:
+    """Have a file and the next one change places, as far as their times tell."""
+    pair = [path_of(folder, one) for one in (number, number + 1)]
+    times = [path.stat().st_mtime_ns for path in pair]
+    for path, moment in zip(pair, reversed(times), strict=True):
+        os.utime(path, ns=(moment, moment))
 
 
 MISCHIEF: dict[str, Befall] = {

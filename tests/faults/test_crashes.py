@@ -8,9 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.faults import damage
+from tests.faults.conditions import FULL_IN_A_BATCH
 from tests.faults.damage import DAMAGES, TO_SPARK, Damaged, Outcome
 from tests.faults.disk import filled, small_disk
 from tests.faults.events import Events, write_files
+from tests.faults.grave_mutants import Run
 from tests.faults.inside import run
 from tests.faults.mutants import MUTANTS, forget_both, shown
 from tests.faults.site import Site
@@ -136,18 +138,43 @@ def test_all_rows_are_accounted_for(spark: SparkSession, tmp_path: Path) -> None
     assert verdict.exact, verdict
 
 
-@pytest.mark.parametrize("name", [None, *MUTANTS])
-def test_every_planted_bug_is_seen(spark: SparkSession, tmp_path: Path, name: str | None) -> None:
-    def whole(site: Site, mutant: str | None, flush: bool) -> str:
+def whole(spark: SparkSession) -> Run:
+    """Return what runs an engine with a planted bug, and says what it failed with."""
+
+    def runs(site: Site, mutant: str | None, flush: bool) -> str:
         try:
             run(spark, site, flush=flush, mutant=mutant)
         except WeftError as error:
             return str(error)
         return ""
 
-    failure, verdict = shown(name, Site.made(tmp_path / "site"), whole)
+    return runs
+
+
+@pytest.mark.parametrize("name", [None, *MUTANTS])
+def test_every_planted_bug_is_seen(spark: SparkSession, tmp_path: Path, name: str | None) -> None:
+    failure, verdict = shown(name, Site.made(tmp_path / "site"), whole(spark))
     if name is None:
         assert not failure
         assert verdict.exact, verdict
     else:
         assert MUTANTS[name].caught(failure, verdict), f"{MUTANTS[name].says}: {failure} {verdict}"
+
+
+@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.trial is not None])
+def test_without_its_bug_an_engine_refuses_what_would_do_harm(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    site, trial = Site.made(tmp_path / "site"), MUTANTS[name].trial
+    assert trial is not None
+    assert trial(site, whole(spark), None)
+    assert site.judged().sound
+
+
+def test_a_full_disk_in_a_batch_is_blamed_on_no_query(spark: SparkSession, tmp_path: Path) -> None:
+    site, events = Site.made(tmp_path / "site"), Events(seed=11)
+    write_files(site.input, events, 10)
+    assert "No space left on device" in whole(spark)(site, FULL_IN_A_BATCH, False)
+    run(spark, site, flush=True)
+    verdict = site.judged()
+    assert verdict.exact, verdict

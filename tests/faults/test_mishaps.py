@@ -1,0 +1,136 @@
+"""Some of every kind of mishap, inside this process where that is enough."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.faults import conditions, oracle
+from tests.faults.conditions import CLOCKS, GONE, VANISHING
+from tests.faults.events import Events, path_of, write_files
+from tests.faults.gaps import EMPTIES, silent
+from tests.faults.ground import broken_ground, put_in_place
+from tests.faults.inside import run
+from tests.faults.mischief import SPOIL, swap
+from tests.faults.mishap import Outcome
+from tests.faults.mishaps import MISHAPS
+from tests.faults.rollback import contents
+from tests.faults.site import Site, Spoilt
+from tests.faults.trial import finish
+from tests.faults.workload import STANDING
+from weft.errors import WeftError
+from weft.limits import Limits
+
+_LIMIT = 2_000
+
+
+def assert_exact(site: Site) -> None:
+    verdict = site.judged()
+    assert verdict.exact, verdict
+
+
+@pytest.mark.parametrize("how", Spoilt)
+def test_a_file_that_is_spoilt_after_it_was_listed_is_named(
+    spark: SparkSession, tmp_path: Path, how: Spoilt
+) -> None:
+    site = Site.made(tmp_path / "site", files_per_batch=2)
+    write_files(site.input, Events(seed=41), 8)
+    with pytest.raises(WeftError, match="No space left on device"):
+        run(spark, site, fault="batch.begin:3:error")
+    name = site.listed_ahead()[0]
+    SPOIL[how](site.input / name, random.Random(41))
+    site.set_spoilt({name: how})
+    run(spark, site, flush=True)
+    assert_exact(site)
+
+
+def test_a_file_that_vanishes_at_work_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    site = Site.made(tmp_path / "site", files_per_batch=2)
+    (site.root / GONE).mkdir()
+    write_files(site.input, Events(seed=42), 8)
+    run(spark, site, flush=True, mutant=VANISHING)
+    (gone,) = (site.root / GONE).iterdir()
+    site.set_spoilt({gone.name: Spoilt.VANISHED})
+    assert_exact(site)
+
+
+def test_files_that_come_out_of_order_count_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    site = Site.made(tmp_path / "site", files_per_batch=1)
+    write_files(site.input, Events(seed=43), 10)
+    for number in (2, 5, 8):
+        swap(site.input, number)
+    run(spark, site, flush=True)
+    assert_exact(site)
+
+
+@pytest.mark.parametrize("input_gone", [False, True])
+def test_an_older_copy_is_refused_and_changes_nothing(
+    spark: SparkSession, tmp_path: Path, input_gone: bool
+) -> None:
+    site, events = Site.made(tmp_path / "site", files_per_batch=4), Events(seed=44)
+    older, newer, later = (tmp_path / name for name in ("older", "newer", "later"))
+    write_files(site.input, events, 8)
+    run(spark, site)
+    shutil.copytree(site.checkpoint, older)
+    write_files(site.input, events, 8, first=8)
+    run(spark, site)
+    before = contents(site)
+    shutil.copytree(site.checkpoint, newer)
+    put_in_place(site.checkpoint, older)
+    later.mkdir()
+    gone = [path_of(site.input, number) for number in (range(8, 16) if input_gone else ())]
+    for path in gone:
+        path.rename(later / path.name)
+    with pytest.raises(WeftError):
+        run(spark, site, flush=True)
+    assert contents(site) == before
+    for path in gone:
+        (later / path.name).rename(path)
+    put_in_place(site.checkpoint, newer)
+    run(spark, site, flush=True)
+    assert_exact(site)
+
+
+@pytest.mark.parametrize("name", CLOCKS)
+def test_a_clock_that_jumps_changes_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(conditions, "_FIRST_JUMP_SECONDS", 0.1)
+    monkeypatch.setattr(conditions, "_NEXT_JUMP_SECONDS", 0.2)
+    site, events = Site.made(tmp_path / "site", files_per_batch=2), Events(seed=45, late=0.05, unusable=0.05)
+    write_files(site.input, events, 14)
+    run(spark, site, flush=True, mutant=name)
+    assert_exact(site)
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_a_gap_is_filled_up_to_the_limit_and_beyond_it_one_query_fails_alone(
+    spark: SparkSession, tmp_path: Path, above: bool
+) -> None:
+    site = silent(tmp_path / "site", seed=46, limit=_LIMIT, above=above)
+    run(spark, site, flush=True, limits=Limits(result_rows=_LIMIT))
+    verdict = oracle.judge(STANDING, site.events(), site.out)
+    assert verdict.exact, verdict
+    empties = oracle.judge((EMPTIES,), site.events(), site.out)
+    assert empties.sound, empties
+    assert empties.exact is not above
+
+
+@pytest.mark.timeout(1200)
+def test_a_machine_without_room_or_memory_and_a_second_engine_do_no_harm(tmp_path: Path) -> None:
+    kinds = {
+        "full disk: scratch": {Outcome.STOPPED},
+        "short of memory": {Outcome.STOPPED},
+        "lost lease": {Outcome.STOPPED},
+        "copy beside": {Outcome.STOPPED},
+    }
+    with broken_ground(tmp_path / "site", seed=47) as ground:
+        for kind, outcomes in kinds.items():
+            came = MISHAPS[kind](ground, random.Random(47))
+            assert came.outcome in outcomes, f"{kind}: {came}"
+            assert ground.site.judged().sound, kind
+        code, said = finish(ground.site)
+        assert code == 0, said
+        assert_exact(ground.site)
