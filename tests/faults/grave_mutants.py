@@ -31,7 +31,8 @@ def blame_anyone() -> list[Undo]:
 
 def give_way() -> list[Undo]:
     """Have a sink take whatever incarnation for one that it knows."""
-    return [put("weft.sinks.fence", "Fence.check", lambda *given, **named: None)]
+    modules = ("weft.sinks.parquet", "weft.sinks.postgres")
+    return [put(module, "judge", lambda *given, **named: None) for module in modules]
 
 
 def delete_unchecked() -> list[Undo]:
@@ -61,9 +62,8 @@ def older_copy(site: Site, run: Run, mutant: str | None) -> str:
 
 def strange_folder(site: Site, run: Run, mutant: str | None) -> str:
     """Have another checkpoint's late rows be where an engine removes those of batches not committed."""
-    from weft.storage.marks import MARK, Mark, put_mark
-
     from weft.storage import LocalFolder
+    from weft.storage.marks import MARK, Mark, put_mark
 
     write_files(site.input, Events(seed=11, late=0.2), 2 * _FILES)
     failure = run(site, mutant, False)

@@ -40,9 +40,10 @@ def lost_lease(ground: Ground, chance: random.Random) -> Came:
 def copy_beside(ground: Ground, chance: random.Random) -> Came:
     """Have an engine run on a copy of a checkpoint beside the original, into the same sinks: one ends."""
     kind, double = "copy beside", replace(ground.site, state="double")
-    if double.checkpoint.exists():
-        shutil.rmtree(double.checkpoint)
-    shutil.copytree(ground.site.checkpoint, double.checkpoint)
+    ground.site.late.mkdir(exist_ok=True)
+    for folder, of in ((double.checkpoint, ground.site.checkpoint), (double.late, ground.site.late)):
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(of, folder, ignore=shutil.ignore_patterns(".ballast"))
     sites = [ground.site, double]
     chance.shuffle(sites)
     with ground.start(site=sites[0]) as first, ground.start(site=sites[1]) as second:
@@ -57,6 +58,7 @@ def copy_beside(ground: Ground, chance: random.Random) -> Came:
         problem = ended_as_asked(winner)
     if sites[1 - number] is double:
         put_in_place(ground.site.checkpoint, double.checkpoint)
+        put_in_place(ground.site.late, double.late)
     return bad(kind, problem) if problem and not came.problem else came
 
 

@@ -117,8 +117,8 @@ class Site:
 
     @property
     def late(self) -> Path:
-        """Where late rows go."""
-        return self.root / "late"
+        """Where late rows go; a copy of a checkpoint has a folder of its own for them."""
+        return self.root / ("late" if self.state == "checkpoint" else f"late-{self.state}")
 
     @property
     def quarantine(self) -> Path:

@@ -1,7 +1,6 @@
 """Some of every kind of mishap, inside this process where that is enough."""
 
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,14 +8,13 @@ from pyspark.sql import SparkSession
 
 from tests.faults import conditions, oracle
 from tests.faults.conditions import CLOCKS, GONE, VANISHING
-from tests.faults.events import Events, path_of, write_files
+from tests.faults.events import Events, write_files
 from tests.faults.gaps import EMPTIES, silent
-from tests.faults.ground import broken_ground, put_in_place
+from tests.faults.ground import broken_ground
 from tests.faults.inside import run
 from tests.faults.mischief import SPOIL, swap
 from tests.faults.mishap import Outcome
 from tests.faults.mishaps import MISHAPS
-from tests.faults.rollback import contents
 from tests.faults.site import Site, Spoilt
 from tests.faults.trial import finish
 from tests.faults.workload import STANDING
@@ -61,34 +59,6 @@ def test_files_that_come_out_of_order_count_all_the_same(spark: SparkSession, tm
     write_files(site.input, Events(seed=43), 10)
     for number in (2, 5, 8):
         swap(site.input, number)
-    run(spark, site, flush=True)
-    assert_exact(site)
-
-
-@pytest.mark.parametrize("input_gone", [False, True])
-def test_an_older_copy_is_refused_and_changes_nothing(
-    spark: SparkSession, tmp_path: Path, input_gone: bool
-) -> None:
-    site, events = Site.made(tmp_path / "site", files_per_batch=4), Events(seed=44)
-    older, newer, later = (tmp_path / name for name in ("older", "newer", "later"))
-    write_files(site.input, events, 8)
-    run(spark, site)
-    shutil.copytree(site.checkpoint, older)
-    write_files(site.input, events, 8, first=8)
-    run(spark, site)
-    before = contents(site)
-    shutil.copytree(site.checkpoint, newer)
-    put_in_place(site.checkpoint, older)
-    later.mkdir()
-    gone = [path_of(site.input, number) for number in (range(8, 16) if input_gone else ())]
-    for path in gone:
-        path.rename(later / path.name)
-    with pytest.raises(WeftError):
-        run(spark, site, flush=True)
-    assert contents(site) == before
-    for path in gone:
-        (later / path.name).rename(path)
-    put_in_place(site.checkpoint, newer)
     run(spark, site, flush=True)
     assert_exact(site)
 

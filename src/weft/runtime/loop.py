@@ -60,12 +60,13 @@ class Loop:
         *,
         spark_folder: str | None = None,
         aside: Aside | None = None,
+        rewind: bool = False,
         on_batch: Callable[[BatchReport], None] | None = None,
         idle_seconds: float | None = None,
     ) -> None:
         self._lock = threading.RLock()
         self._pipeline, self._frame, self._ledger = pipeline, frame, ledger
-        self._spark_folder, self._aside = spark_folder, aside
+        self._spark_folder, self._aside, self._rewind = spark_folder, aside, rewind
         self._on_batch = on_batch or (lambda report: None)
         self._idle_seconds = idle_seconds
         self._last_batch_at = monotonic()
@@ -129,7 +130,7 @@ class Loop:
             with self._lock:
                 self._membership.commit("the stream cannot start")
         if self._aside is not None:
-            self._aside.forget_after(self._ledger.batch)
+            self._aside.forget_after(self._ledger.batch, rewind=self._rewind)
         if not self._frame.isStreaming:
             self._handle_all()
             return

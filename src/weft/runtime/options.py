@@ -14,6 +14,7 @@ from weft.runtime.loop import Trigger
 from weft.runtime.places import QUARANTINE
 from weft.runtime.rewinding import Approve
 from weft.sinks import Sink
+from weft.sinks.fence import Lineage
 from weft.storage import Folder, open_folder
 
 MakeSink = Callable[[], Sink]
@@ -41,11 +42,20 @@ class RunOptions:
     """Asked whether sinks may lose what the checkpoint does not know of; None: they are not taken back."""
 
     def aside(
-        self, stream: str, root: Folder | None, origin: str, session: Callable[[], SparkSession]
+        self,
+        stream: str,
+        root: Folder | None,
+        origin: str,
+        *,
+        lineage: Lineage | None,
+        held: Callable[[], None] | None,
+        session: Callable[[], SparkSession],
     ) -> Aside:
         """Return where a stream's rows go that are not aggregated, given the checkpoint and its own name."""
         quarantine = None if root is None else root.folder(QUARANTINE)
         if self.quarantine is not None:
             quarantine = part_of(open_folder(self.quarantine, session), origin)
         late = None if self.late is None else part_of(open_folder(self.late, session), origin)
-        return Aside(stream=stream, origin=origin, quarantine=quarantine, late=late)
+        return Aside(
+            stream=stream, origin=origin, quarantine=quarantine, late=late, lineage=lineage, held=held
+        )

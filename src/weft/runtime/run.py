@@ -236,7 +236,15 @@ class Run:
             frame,  # type: ignore[arg-type]
             ledger,
             spark_folder=None if checkpoint is None else checkpoint.spark_uri,
-            aside=self._options.aside(name, self._root, self.origin, lambda: self._declared.session),
+            aside=self._options.aside(
+                name,
+                self._root,
+                self.origin,
+                lineage=lineage,
+                held=self._guard,
+                session=lambda: self._declared.session,
+            ),
+            rewind=asked is not None,
             on_batch=self._observer(name),
             idle_seconds=self._options.idle_seconds,
         )
