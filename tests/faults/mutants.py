@@ -175,7 +175,7 @@ MUTANTS = {
     "commit-after-spark": Mutant(
         says="Spark commits a batch before it is written",
         plant=_commit_after_spark,
-        refusal="is missing; restore it, or start a new checkpoint",
+        refusal="and this checkpoint",
         between=forget_delivery,
     ),
     "dropped-block": Mutant(

@@ -8,9 +8,10 @@ from time import monotonic, sleep
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.faults.conditions import PROMPT
 from tests.faults.events import Events, path_of, write_files
 from tests.faults.inside import engine_of, run
-from tests.faults.mutants import PROMPT, planted
+from tests.faults.mutants import planted
 from tests.faults.site import Site
 from weft import Engine
 from weft.runtime.rewinding import Rewind

@@ -82,7 +82,8 @@ def _local(cores: int) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         # From the first line on: setLogLevel comes too late for what Spark says while it starts.
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}",
+        # Out of memory, a thread of Spark's may end and leave a stream waiting for it for ever.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j} -XX:+ExitOnOutOfMemoryError",
     }
 
 
