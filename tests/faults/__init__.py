@@ -1,5 +1,6 @@
-"""The proof that nothing is lost and nothing is repeated: an engine that is killed, again and again, on machines
-that fail and in the hands of operators who err.
+"""The proof that nothing is lost and nothing is repeated: an engine that is killed, again and again.
+
+Its machine fails meanwhile, and its operator errs.
 
 In flow order:
 
@@ -20,7 +21,7 @@ In flow order:
 - `outlet`, `phases`: a sink alone, which fails or dies in each phase of a delivery.
 - `churn`: queries added, dropped, paused and resumed by requests meanwhile.
 - `patches`, `conditions`: what an engine has to live with and is planted into it, as a clock that jumps.
-- `launch`, `mutants`, `grave_mutants`: the `weft` command with planted bugs, to show that the oracle sees them.
+- `launch`, `mutants`, `grave_mutants`: the `weft` command with planted bugs, which the oracle has to see.
 - `soak`, `findings`: hundreds of kills and mishaps, and a table of what came of them (`make soak`).
 
 Mishaps, which are no kills:
