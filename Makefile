@@ -68,8 +68,8 @@ format: setup ## Rewrite the code as `make check` wants it
 bench: setup ## Measure shared against separate queries
 	@$(BIN)/weft bench slices
 
-soak: setup ## Kill engines, again and again, and show that nothing is lost or repeated (KILLS=200 SEED=… JSON=…)
-	@$(BIN)/python -m tests.faults.soak --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
+soak: setup ## Kill engines and fail machines, and show that nothing is lost or repeated (KILLS=200 FAULTS=100 SEED=… JSON=…)
+	@$(BIN)/python -m tests.faults.soak --kills $(or $(KILLS),200) --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
 
 test-oldest: $(OLDEST)/.weft-installed ## Run the Spark tests on the oldest supported Spark
 	@$(OLDEST)/bin/python -m pytest -m spark

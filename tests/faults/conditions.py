@@ -25,7 +25,8 @@ FULL_IN_A_BATCH = "full-in-a-batch"
 """A disk is full when a batch is aggregated for the first time, and has room again the next."""
 VANISHING = "vanishing"
 """In some batch a file vanishes after Spark has planned to read it."""
-CLOCKS = {"clock-ahead": (5.0,), "clock-behind": (-7.0,), "clock-both-ways": (9.0, -30.0, 2.5)}
+BOTH_WAYS = "clock-both-ways"
+CLOCKS = {"clock-ahead": (5.0,), "clock-behind": (-7.0,), BOTH_WAYS: (9.0, -30.0, 2.5)}
 """Clocks that jump, each some seconds after the other, to so many hours from the right time."""
 
 GONE = "gone"

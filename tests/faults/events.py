@@ -160,7 +160,7 @@ def write(folder: Path, number: int, rows: pa.Table) -> Path:
     pq.write_table(rows, unfinished)
     # Spark reads files in order of their times: no two have the same.
     before = path_of(folder, number - 1)
-    if not before.exists():
+    if not before.exists():  # Nothing happened for a while.
         before = max(folder.glob("events-*.parquet"), default=before)
     moment = max(time.time_ns(), before.stat().st_mtime_ns + 2_000_000 if before.exists() else 0)
     os.utime(unfinished, ns=(moment, moment))

@@ -4,6 +4,7 @@ import random
 
 from tests.faults.conditions import CLOCKS, SHORT_OF_MEMORY
 from tests.faults.driver import Victim
+from tests.faults.events import wanted
 from tests.faults.ground import START_SECONDS, Ground, ended_as_asked
 from tests.faults.mishap import Befall, Came, Outcome, bad, stopped
 from weft.storage import LocalFolder
@@ -21,11 +22,10 @@ def short_of_memory(ground: Ground, chance: random.Random) -> Came:
     with ground.start(plants=[SHORT_OF_MEMORY], memory=chance.choice(["512m", "768m", "1g"])) as engine:
         if engine.await_batch(seconds=START_SECONDS) is None:
             return bad(kind, "no batch is committed before memory is short", engine.said)
-        reached = ground.site.newest_batch()
         code = engine.await_quiet(_SHORT_SECONDS)
         if code is not None:
             return stopped(kind, code, engine.said)
-        if ground.site.newest_batch() == reached:
+        if not ground.site.has_read_all(wanted(ground.site.input)):
             return bad(kind, "it neither ends nor goes on", engine.said)
         engine.kill(Victim.BOTH)
         return Came(kind=kind, outcome=Outcome.UNHARMED)

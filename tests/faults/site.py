@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.faults import aside, oracle
-from tests.faults.events import DELAY_MS
+from tests.faults.events import DELAY_MS, path_of
 from tests.faults.oracle import Sorted, Span, Verdict
 from tests.faults.tables import tables_of
 from tests.faults.workload import STANDING, STREAM, Asked, write_workload
@@ -156,6 +156,12 @@ class Site:
         """Return Spark's own commit files, oldest first."""
         found = [path for path in self.checkpoint.glob("*/spark/commits/*") if path.name.isdecimal()]
         return sorted(found, key=lambda path: int(path.name))
+
+    def has_read_all(self, files: int) -> bool:
+        """Say whether committed batches have read the last of so many files."""
+        batch = self.newest_batch()
+        last = _steady(lambda: self._last_files(self._log_offset(batch))) if batch >= 0 else []
+        return path_of(self.input, files - 1).name in last
 
     def watermark(self) -> int:
         """Return how far, by the events of committed batches, the watermark has come; 0 if there are none.
