@@ -1,5 +1,6 @@
 """A site on small disks, which one mishap after another befalls."""
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,6 +25,8 @@ _KIBIBYTES = 131_072
 _COPIES = 4
 """How many copies of the checkpoint are kept."""
 _WRITING_SECONDS = 60.0
+_JAVA_OPTIONS = os.environ.get("JAVA_TOOL_OPTIONS", "")
+"""What whoever runs the trials wants of Java."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +119,7 @@ class Ground:
         return {
             "SPARK_LOCAL_DIRS": str(self.scratch),
             "TMPDIR": str(self.temporary),
-            "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={self.temporary}",
+            "JAVA_TOOL_OPTIONS": f"{_JAVA_OPTIONS} -Djava.io.tmpdir={self.temporary}".strip(),
         }
 
 
