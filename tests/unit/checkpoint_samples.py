@@ -7,8 +7,9 @@ from tests.unit.state_samples import EXACT, Row, block
 
 from weft.expression import Column
 from weft.optimizer.plan import Grouping
-from weft.runtime.checkpoint import Checkpoint, Commit, Recovered
+from weft.runtime.checkpoint import Checkpoint, Recovered
 from weft.runtime.clock import Clock, RowCounts
+from weft.runtime.commits import Commit
 from weft.runtime.registry import QueryState, Registered
 from weft.runtime.state import Block
 from weft.runtime.warm import Derivation

@@ -24,6 +24,7 @@ from weft.runtime.ledger import Ledger
 from weft.runtime.live_stream import Live
 from weft.runtime.loop import Trigger
 from weft.runtime.options import RunOptions
+from weft.runtime.past import Past
 from weft.runtime.places import claim_folder, find_folder
 from weft.runtime.registry import Registry
 from weft.runtime.rejoining import Rejoined, check_names
@@ -178,7 +179,7 @@ def test_a_stream_that_a_query_cannot_start_was_never_started(
 def stream(run: Run, name: str, checkpoint: Checkpoint | None = None) -> Live:
     """Begin a stream without rows, as far as it needs no Spark."""
     none: Any = None
-    run.streams[name] = run._live(name, none, none, Registry(), checkpoint, None, None, [])
+    run.streams[name] = run._live(name, none, none, Registry(), Past(checkpoint=checkpoint), [])
     return run.streams[name]
 
 

@@ -13,7 +13,7 @@ be damaged; older ones are removed once every sink has their results. Every file
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -36,7 +36,8 @@ from weft.runtime.blocks import (
     read_block,
     read_codebook,
 )
-from weft.runtime.clock import Clock, RowCounts
+from weft.runtime.clock import Clock
+from weft.runtime.commits import Commit, commit_bytes, read_commit
 from weft.runtime.delivered import Note, Notes
 from weft.runtime.fragments import Signatures
 from weft.runtime.position import mend, position
@@ -46,7 +47,6 @@ from weft.runtime.warm import Derivation
 from weft.storage import Folder
 from weft.storage.container import pack, unpack
 
-_FORMAT = 3
 _QUERY = "__weft_query"
 _COMMIT, _BLOCK, _CODEBOOK, _RESULTS = "commit", "block/", "codebook/", "results/"
 _SNAPSHOT_COMMITS = 100
@@ -58,20 +58,6 @@ _log = logging.getLogger("weft.checkpoint")
 Placed = tuple[Grouping, int]
 """A relation: its grouping, and its number in the plan."""
 Sections = Mapping[str, bytes | memoryview]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """The state of a stream after a commit."""
-
-    number: int
-    batch: int
-    """The last of Spark's batches in it."""
-    stream: str
-    """The stream's columns and time, as declared then."""
-    clock: Clock
-    position: str = ""
-    """What the batch was made of, by Spark's notes; empty if that is not known."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,7 +155,7 @@ class Checkpoint:
                 raise self.missing(number)
             data = self._commits.read(name)
             sections: Sections = unpack(data, name=f"{self._commits.uri}/{name}")
-            commit, changes = _read_commit(sections, self.folder.uri)
+            commit, changes = read_commit(bytes(sections[_COMMIT]), self.folder.uri)
             found = Recovered(last=commit, registry=Registry()) if found is None else found
             found.last = commit
             found.registry.apply(changes)
@@ -205,7 +191,7 @@ class Checkpoint:
                 damaged = damaged or error
                 self._damaged.add(name)
                 continue
-            commit, entries = _read_commit(sections, self.folder.uri)
+            commit, entries = read_commit(bytes(sections[_COMMIT]), self.folder.uri)
             registry = Registry()
             registry.apply(entries)
             self._snapshot_bytes = len(data)
@@ -226,7 +212,7 @@ class Checkpoint:
         results: Mapping[str, pa.Table],
     ) -> None:
         """Make a commit visible, whole or not at all."""
-        sections = {_COMMIT: _commit_bytes(commit, changes), **self._block_sections(blocks)}
+        sections = {_COMMIT: commit_bytes(commit, changes), **self._block_sections(blocks)}
         for number, table in enumerate(_by_schema(results)):
             sections[f"{_RESULTS}{number}"] = arrow_bytes(table)
         data = pack(sections)
@@ -263,7 +249,7 @@ class Checkpoint:
         """Write all that commits so far amount to, results aside."""
         reach("snapshot.before")
         former, self._stored = self._stored, set()
-        sections = {_COMMIT: _commit_bytes(commit, registry.records()), **self._block_sections(blocks)}
+        sections = {_COMMIT: commit_bytes(commit, registry.records()), **self._block_sections(blocks)}
         data = pack(sections)
         self._snapshots.write(_named(commit.number), data, replace=True)
         self._damaged.discard(_named(commit.number))
@@ -343,7 +329,7 @@ class Checkpoint:
         """Return the clock of a commit; raise FileNotFoundError if it is gone."""
         name = _named(number)
         sections = unpack(self._commits.read(name), name=f"{self._commits.uri}/{name}")
-        return _read_commit(sections, self.folder.uri)[0].clock
+        return read_commit(bytes(sections[_COMMIT]), self.folder.uri)[0].clock
 
     def set_delivered(self, sink: str, number: int) -> None:
         """Note that a sink has made all results up to a commit visible."""
@@ -390,17 +376,3 @@ def _by_schema(results: Mapping[str, pa.Table]) -> list[pa.Table]:
         shape = table.schema, str(table.schema.metadata)
         grouped.setdefault(shape, []).append(table.append_column(_QUERY, names.cast(pa.string())))
     return [pa.concat_tables(tables) for tables in grouped.values()]
-
-
-def _commit_bytes(commit: Commit, changes: Iterable[Mapping[str, Any]]) -> bytes:
-    return json.dumps({"format": _FORMAT, **asdict(commit), "queries": list(changes)}).encode()
-
-
-def _read_commit(sections: Sections, place: str) -> tuple[Commit, list[dict[str, Any]]]:
-    record = json.loads(bytes(sections[_COMMIT]))
-    if record.pop("format") != _FORMAT:
-        raise EngineError(f"checkpoint {place} was written by another version of Weft; start a new one")
-    changes = record.pop("queries")
-    clock = record.pop("clock")
-    counts = RowCounts(**clock.pop("counts"))
-    return Commit(**record, clock=Clock(**clock, counts=counts)), changes

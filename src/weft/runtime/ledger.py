@@ -13,7 +13,8 @@ from weft.faultpoints import reach
 from weft.optimizer.plan import Grouping
 from weft.predicates import Formula
 from weft.query.logical import LogicalQuery, StreamDef
-from weft.runtime.checkpoint import Checkpoint, Commit, Placed, Recovered
+from weft.runtime.checkpoint import Checkpoint, Placed, Recovered
+from weft.runtime.commits import Commit
 from weft.runtime.due import oldest_needed, shapes
 from weft.runtime.fragments import Signatures
 from weft.runtime.lives import LiveQuery

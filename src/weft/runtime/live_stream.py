@@ -1,5 +1,6 @@
 """A stream and all that answers it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -8,9 +9,13 @@ from weft.query.logical import LogicalQuery
 from weft.runtime.ledger import Ledger
 from weft.runtime.loop import Loop
 from weft.runtime.pipeline import Pipeline
+from weft.runtime.report import BatchReport
 from weft.runtime.results import not_kept, result_schema
 from weft.sinks import MemorySink, ParquetSink
 from weft.spark.session import is_alive
+
+_NOTICES = 100
+"""How many notices are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,17 @@ class Live:
     memory: MemorySink | None
     out: ParquetSink | None
     notices: list[str]
+
+    def note(self, notices: Iterable[str]) -> None:
+        """Keep what the user should know, as far as there is room."""
+        self.notices.extend(notices)
+        del self.notices[:-_NOTICES]
+
+    def note_batch(self, report: BatchReport) -> None:
+        """Keep what the user should know of a batch."""
+        self.note(f"query {name} failed: {error}" for name, error in report.broken.items())
+        self.note(f"query {name} has ended" for name in report.ended)
+        self.note(report.notices)
 
     @property
     def sound(self) -> bool:

@@ -1,9 +1,10 @@
 """What is asked of a run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.limits import Limits
@@ -13,7 +14,7 @@ from weft.runtime.aside import Aside, part_of
 from weft.runtime.loop import Trigger
 from weft.runtime.places import QUARANTINE
 from weft.runtime.rewinding import Approve
-from weft.sinks import Sink
+from weft.sinks import ParquetSink, Sink
 from weft.sinks.fence import Lineage
 from weft.storage import Folder, open_folder
 
@@ -40,6 +41,14 @@ class RunOptions:
     idle_seconds: float | None
     rewind: Approve | None = None
     """Asked whether sinks may lose what the checkpoint does not know of; None: they are not taken back."""
+
+    def parquet(
+        self, schemas: Mapping[str, pa.Schema], *, run: str, session: Callable[[], SparkSession]
+    ) -> ParquetSink | None:
+        """Return what writes results of queries, whose columns are given, to their folder, if there is one."""
+        if self.out is None:
+            return None
+        return ParquetSink(open_folder(self.out, session), queries=schemas, run=run)
 
     def aside(
         self,

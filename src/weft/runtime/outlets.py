@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from weft.errors import EngineError
-from weft.runtime.checkpoint import Checkpoint
+from weft.runtime.past import Past
 from weft.sinks import REFUSED, Delivery, Sink
-from weft.sinks.fence import Fenced, Fencing, Lineage
+from weft.sinks.fence import Fenced, Fencing
 
 
 def make_sinks(given: Iterable[Sink | Callable[[], Sink]], *, taken: Sequence[Sink]) -> list[Sink]:
@@ -25,21 +25,19 @@ def make_sinks(given: Iterable[Sink | Callable[[], Sink]], *, taken: Sequence[Si
 
 def deliveries(
     sinks: Sequence[Sink],
+    past: Past,
     *,
-    checkpoint: Checkpoint | None,
-    last: int,
     origin: str,
-    lineage: Lineage | None,
     on_fenced: Callable[[Fenced], None],
     held: Callable[[], None] | None,
     stop: threading.Event,
 ) -> list[Delivery]:
     """Begin to deliver to sinks, each after what the checkpoint knows that it has.
 
-    `last` is the checkpoint's last commit, or −1. Sinks that can will refuse any but the current incarnation
-    of the checkpoint's lineage, which `on_fenced` is told. `held` raises an error if another engine may run
-    on the checkpoint now.
+    Sinks that can will refuse any but the current incarnation of the checkpoint's lineage, which `on_fenced`
+    is told. `held` raises an error if another engine may run on the checkpoint now.
     """
+    checkpoint, lineage = past.checkpoint, past.lineage
     if checkpoint is None:
         return [Delivery(sink, stop=stop, on_fenced=on_fenced) for sink in sinks]
     for name, times in Counter(sink.name for sink in sinks).items():
@@ -58,7 +56,7 @@ def deliveries(
         Delivery(
             sink,
             after=done[sink.name],
-            last=last,
+            last=past.last,
             origin=origin,
             outbox=checkpoint.results,
             on_done=checkpoint.set_delivered,

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.errors import EngineError
-from weft.runtime.checkpoint import Checkpoint, Recovered
+from weft.runtime.checkpoint import Checkpoint
+from weft.runtime.past import Past
 from weft.sinks import Sink
 from weft.sinks.fence import Fencing, Lineage, Surplus, Target, common_commit, known_through
 
@@ -33,18 +34,11 @@ Approve = Callable[[Sequence[Rewind]], bool]
 """Is shown what would go, and says whether it may."""
 
 
-def rewind(
-    sinks: Sequence[Sink],
-    stream: str,
-    *,
-    checkpoint: Checkpoint,
-    recovered: Recovered | None,
-    lineage: Lineage,
-    origin: str,
-    approve: Approve,
-) -> None:
+def rewind(sinks: Sequence[Sink], stream: str, past: Past, *, origin: str, approve: Approve) -> None:
     """Take back the sinks that have seen what the checkpoint does not know; raise EngineError if refused."""
-    planned = list(_planned(sinks, checkpoint, recovered, lineage, origin))
+    if past.checkpoint is None or past.lineage is None:
+        return
+    planned = list(_planned(sinks, past.checkpoint, past, past.lineage, origin))
     if not planned:
         return
     shown = [
@@ -55,29 +49,22 @@ def rewind(
         raise EngineError(f"stream {stream}: its sinks were not taken back, and nothing was changed")
     for sink, fencing, target in planned:
         # First: should a crash come between the two, the sink still refuses, and is taken back next time.
-        checkpoint.deliver_again(sink.name, after=target.commit)
+        past.checkpoint.deliver_again(sink.name, after=target.commit)
         fencing.rewind(target)
 
 
 def _planned(
-    sinks: Sequence[Sink],
-    checkpoint: Checkpoint,
-    recovered: Recovered | None,
-    lineage: Lineage,
-    origin: str,
+    sinks: Sequence[Sink], checkpoint: Checkpoint, past: Past, lineage: Lineage, origin: str
 ) -> Iterator[tuple[Sink, Fencing, Target]]:
     """Yield the sinks that have to be taken back, each with where to."""
-    last = -1 if recovered is None else recovered.last.number
-    queries = () if recovered is None else tuple(entry.name for entry in recovered.registry)
+    queries = () if past.recovered is None else tuple(entry.name for entry in past.recovered.registry)
     for sink in sinks:
         if not isinstance(sink, Fencing):
             continue
         claim = sink.seen(origin)
         ahead = claim is not None and claim.through > known_through(lineage, claim)
-        commit = common_commit(lineage, claim) if ahead and claim is not None else last
-        watermark = None
-        if commit >= 0 and recovered is not None:
-            watermark = recovered.last.clock.watermark if commit == last else _watermark(checkpoint, commit)
+        commit = common_commit(lineage, claim) if ahead and claim is not None else past.last
+        watermark = past.watermark if commit == past.last else _watermark(checkpoint, commit)
         target = Target(origin=origin, lineage=lineage, commit=commit, watermark=watermark, queries=queries)
         if ahead:
             checkpoint.check_outbox(sink.name, after=commit)
@@ -86,7 +73,9 @@ def _planned(
 
 
 def _watermark(checkpoint: Checkpoint, commit: int) -> int | None:
-    """Return where the watermark was with a commit that is not the last."""
+    """Return where the watermark was with a commit that is not the last; before the first, it was nowhere."""
+    if commit < 0:
+        return None
     try:
         return checkpoint.clock_of(commit).watermark
     except FileNotFoundError:

@@ -16,8 +16,6 @@ from weft.errors import EngineError
 from weft.query.logical import LogicalQuery
 from weft.runtime.carrying import Carrier
 from weft.runtime.changes import Changes
-from weft.runtime.checkpoint import Checkpoint, Recovered
-from weft.runtime.incarnations import begin
 from weft.runtime.info import QueryInfo, stored_info
 from weft.runtime.leaving import Leaving
 from weft.runtime.ledger import Ledger, registered, restore
@@ -26,8 +24,9 @@ from weft.runtime.lives import LiveQuery
 from weft.runtime.loop import Loop
 from weft.runtime.options import RunOptions
 from weft.runtime.outlets import deliveries, make_sinks, refusals
+from weft.runtime.past import Past, read_past
 from weft.runtime.pipeline import Pipeline
-from weft.runtime.places import claim_folder, find_folder, has_folder, identity, remove_folder
+from weft.runtime.places import has_folder, identity, remove_folder
 from weft.runtime.registry import QueryState, Registry
 from weft.runtime.rejoining import Bind, check, check_names, rejoin
 from weft.runtime.report import BatchReport
@@ -35,8 +34,7 @@ from weft.runtime.requests import Requests
 from weft.runtime.results import result_schema
 from weft.runtime.rewinding import rewind
 from weft.runtime.status import EngineStatus, StreamStatus
-from weft.sinks import MemorySink, ParquetSink
-from weft.sinks.fence import Lineage
+from weft.sinks import MemorySink
 from weft.spark.declarations import Declarations
 from weft.storage import Folder, open_folder
 from weft.storage.lock import Lock
@@ -50,8 +48,6 @@ _LOOK_SECONDS = 0.5
 """How often who waits looks whether a stop was asked for."""
 _SINK_SECONDS = 10.0
 """How long a start waits to hear whether sinks refuse it."""
-_NOTICES = 100
-"""How many of a stream's notices are kept."""
 _log = logging.getLogger("weft.runtime")
 
 
@@ -123,33 +119,22 @@ class Run:
             raise _out_of_reach(f"stream {name} cannot start", error) from error
 
     def _start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool) -> None:
-        frame = self._declared.rows(name)
-        checkpoint, recovered, lineage = None, None, None
-        if self._root is not None:
-            checkpoint = Checkpoint(find_folder(self._root, name), held=self._guard)
-            checkpoint.tidy()
-            recovered = checkpoint.recover()
-            checkpoint.mend_notes(-1 if recovered is None else recovered.last.batch)
+        frame, past = self._declared.rows(name), read_past(self._root, name, self._guard)
         pipeline = self._pipeline(name)
-        registry, watermark = Registry(), None
-        if checkpoint is not None and recovered is not None:
-            check(pipeline.stream, recovered, queries, checkpoint.folder.uri)
-            registry, watermark = recovered.registry, recovered.last.clock.watermark
-        found = rejoin(queries, registry, self._bind, watermark=watermark)
+        registry = Registry()
+        if past.checkpoint is not None and past.recovered is not None:
+            check(pipeline.stream, past.recovered, queries, past.checkpoint.folder.uri)
+            registry = past.recovered.registry
+        found = rejoin(queries, registry, self._bind, watermark=past.watermark)
         streams = {query.name: query.stream for query in self._known.values()}
         check_names(name, found, streams | {one.name: one.stream for one in self.unbound.values()})
         for query in found.running.values():
             pipeline.add(query)
-        if recovered is not None:
-            restore(pipeline, found.running, recovered)
+        if past.recovered is not None:
+            restore(pipeline, found.running, past.recovered)
         for query in found.new:
-            number = -1 if recovered is None else recovered.last.number
-            joined = registered(pipeline.queries[query.name], commit=number + 1, added_live=live)
-            registry.put(joined)
-        if checkpoint is not None:
-            claim_folder(checkpoint.folder, name, checkpoint=self.origin)
-            lineage = begin(checkpoint.folder, after=-1 if recovered is None else recovered.last.number)
-        made = self._live(name, frame, pipeline, registry, checkpoint, recovered, lineage, found.notices)
+            registry.put(registered(pipeline.queries[query.name], commit=past.last + 1, added_live=live))
+        made = self._live(name, frame, pipeline, registry, past.begun(name, self.origin), found.notices)
         self.streams[name] = made
         self._known |= {**found.resting, **found.running}
         self.unbound |= {one.name: stored_info(one, name) for one in found.unbound}
@@ -184,8 +169,7 @@ class Run:
         """Tell of a request that was refused; whoever made it may not wait for the answer any more."""
         asked = f"{request.do} {request.given.get('name', '')}".strip()
         for live in self.streams.values():
-            live.notices.append(f"{asked} was refused: {reply.said}")
-            del live.notices[:-_NOTICES]
+            live.note([f"{asked} was refused: {reply.said}"])
 
     def _live(
         self,
@@ -193,41 +177,24 @@ class Run:
         frame: object,
         pipeline: Pipeline,
         registry: Registry,
-        checkpoint: Checkpoint | None,
-        recovered: Recovered | None,
-        lineage: Lineage | None,
+        past: Past,
         notices: list[str],
     ) -> Live:
-        memory = MemorySink() if self._options.keep else None
-        out = self._parquet(pipeline)
+        memory, origin = MemorySink() if self._options.keep else None, f"{self.origin} {name}"
+        schemas = {one: result_schema(live.query) for one, live in pipeline.queries.items()}
+        out = self._options.parquet(schemas, run=origin, session=lambda: self._declared.session)
         taken = [one.sink for live in self.streams.values() for one in live.ledger.deliveries]
         sinks = [*([out] if out else []), *make_sinks(self._options.sinks, taken=taken)]
-        origin = f"{self.origin} {name}"
         # Not while it runs: whoever could be asked is not there.
         asked = None if self._begun else self._options.rewind
-        if asked is not None and checkpoint is not None and lineage is not None:
-            rewind(
-                sinks,
-                name,
-                checkpoint=checkpoint,
-                recovered=recovered,
-                lineage=lineage,
-                origin=origin,
-                approve=asked,
-            )
+        if asked is not None:
+            rewind(sinks, name, past, origin=origin, approve=asked)
         ledger = Ledger(
             registry=registry,
-            checkpoint=checkpoint,
-            recovered=recovered,
+            checkpoint=past.checkpoint,
+            recovered=past.recovered,
             deliveries=deliveries(
-                sinks,
-                checkpoint=checkpoint,
-                last=-1 if recovered is None else recovered.last.number,
-                origin=origin,
-                lineage=lineage,
-                on_fenced=self._fenced,
-                held=self._guard,
-                stop=self._stopping,
+                sinks, past, origin=origin, on_fenced=self._fenced, held=self._guard, stop=self._stopping
             ),
             inline=[memory] if memory else [],
         )
@@ -235,12 +202,12 @@ class Run:
             pipeline,
             frame,  # type: ignore[arg-type]
             ledger,
-            spark_folder=None if checkpoint is None else checkpoint.spark_uri,
+            spark_folder=None if past.checkpoint is None else past.checkpoint.spark_uri,
             aside=self._options.aside(
                 name,
                 self._root,
                 self.origin,
-                lineage=lineage,
+                lineage=past.lineage,
                 held=self._guard,
                 session=lambda: self._declared.session,
             ),
@@ -411,23 +378,13 @@ class Run:
             limits=self._options.limits,
         )
 
-    def _parquet(self, pipeline: Pipeline) -> ParquetSink | None:
-        if self._options.out is None:
-            return None
-        schemas = {name: result_schema(live.query) for name, live in pipeline.queries.items()}
-        folder = open_folder(self._options.out, lambda: self._declared.session)
-        return ParquetSink(folder, queries=schemas, run=f"{self.origin} {pipeline.stream.name}")
-
     def _observer(self, stream: str) -> Callable[[BatchReport], None]:
         def observe(report: BatchReport) -> None:
             for name, rows in report.results.items():
                 self._tell(name, rows)
             live = self.streams.get(stream)
             if live is not None:
-                live.notices.extend(f"query {name} failed: {error}" for name, error in report.broken.items())
-                live.notices.extend(f"query {name} has ended" for name in report.ended)
-                live.notices.extend(report.notices)
-                del live.notices[:-_NOTICES]
+                live.note_batch(report)
             if self._on_batch is not None:
                 self._on_batch(stream, report)
 
