@@ -116,7 +116,8 @@ def test_what_was_asked_for_before_a_start_is_carried_out_before_the_first_batch
     run = made(tmp_path, control=control)
     begun = SimpleNamespace(
         sound=True,
-        notices=[],
+        notices=(notices := list[str]()),
+        note=notices.extend,
         ledger=SimpleNamespace(await_sinks=lambda seconds: None),
         loop=SimpleNamespace(start=lambda _: control.did.append("start")),
     )
@@ -179,7 +180,8 @@ def test_a_stream_that_a_query_cannot_start_was_never_started(
 def stream(run: Run, name: str, checkpoint: Checkpoint | None = None) -> Live:
     """Begin a stream without rows, as far as it needs no Spark."""
     none: Any = None
-    run.streams[name] = run._live(name, none, none, Registry(), Past(checkpoint=checkpoint), [])
+    pipeline: Any = SimpleNamespace(queries={})
+    run.streams[name] = run._live(name, none, pipeline, Registry(), Past(checkpoint=checkpoint), [])
     return run.streams[name]
 
 

@@ -45,7 +45,7 @@ class RunOptions:
     def parquet(
         self, schemas: Mapping[str, pa.Schema], *, run: str, session: Callable[[], SparkSession]
     ) -> ParquetSink | None:
-        """Return what writes results of queries, whose columns are given, to their folder, if there is one."""
+        """Return what writes results of queries, whose columns are given, to the folder for them, if any."""
         if self.out is None:
             return None
         return ParquetSink(open_folder(self.out, session), queries=schemas, run=run)
