@@ -9,6 +9,7 @@ import random
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from tests.faults.findings import Soak, figures, note_missed, report
 from tests.faults.mutants import MUTANTS, forget_spark_commit, shown
 from tests.faults.same_rows import FEWEST_BATCHES, same_rows
 from tests.faults.site import Site
-from tests.faults.trial import FOLLOW, finish, keeping_late, live
+from tests.faults.trial import FOLLOW, Life, finish, keeping_late, live
 from tests.postgres.server import running_server
 
 _CLEAN_EVERY = 20
@@ -96,33 +97,44 @@ def _kill_and_befall(
     root: Path,
     progress: Progress,
 ) -> None:
-    """Deal kills and mishaps by turns, as many of each as are planned."""
+    """Deal kills, and mishaps beside them on grounds of their own, as many of each as are planned."""
     untouched = site.copied(root / "untouched")
     deck = Deck(chance, requests=plan.churn, uri=plan.uri)
     found.points = deck.points
+    with ThreadPoolExecutor() as pool:
+        befalling = pool.submit(_befall, found, plan, root, progress)
+        kills = progress.add_task("kills", total=plan.kills)
+        while found.kills < plan.kills:
+            if found.kills >= _CLEAN_EVERY * len(found.clean):
+                found.clean.append(_clean_start(untouched, root / f"clean-{len(found.clean)}"))
+            life = _kill(found, site, deck, chance, guests)
+            progress.update(kills, completed=found.kills)
+            _tell(progress, f"{found.kills} kills, {life.end}", life.problem)
+        befalling.result()
+
+
+def _befall(found: Soak, plan: Plan, root: Path, progress: Progress) -> None:
+    """Have mishaps take place."""
+    chance = random.Random(plan.seed + 1)
+    deck = Deck(chance, requests=False)
     grounds = Grounds(root, seed=plan.seed, server=plan.server)
-    kills = progress.add_task("kills", total=plan.kills)
-    mishaps = progress.add_task("mishaps", total=plan.faults)
-    while found.kills < plan.kills or len(found.mishaps) < plan.faults:
-        if len(found.mishaps) * plan.kills < found.kills * plan.faults or found.kills >= plan.kills:
-            _befall(found, grounds, deck.draw_mishap(), chance)
-            progress.advance(mishaps)
-            continue
-        if found.kills >= _CLEAN_EVERY * len(found.clean):
-            found.clean.append(_clean_start(untouched, root / f"clean-{len(found.clean)}"))
-        _kill(found, site, deck, chance, guests)
-        progress.update(kills, completed=found.kills)
+    task = progress.add_task("mishaps", total=plan.faults)
+    for number in range(plan.faults):
+        came = grounds.befall(deck.draw_mishap(), chance)
+        found.mishaps.append(came)
+        progress.advance(task)
+        _tell(progress, f"{number + 1} mishaps, {came.kind}: {came.outcome}", came.problem)
+        if came.problem:
+            found.problems.append(f"{came.kind}: {came.problem}")
     grounds.finish()
     found.verdict.add(grounds.verdict)
     found.problems += grounds.problems
 
 
-def _befall(found: Soak, grounds: Grounds, kind: str, chance: random.Random) -> None:
-    """Have one mishap take place."""
-    came = grounds.befall(kind, chance)
-    found.mishaps.append(came)
-    if came.problem:
-        found.problems.append(f"{kind}: {came.problem}")
+def _tell(progress: Progress, what: str, problem: str) -> None:
+    """Tell how far it has come where no terminal shows it, and problems at once."""
+    if problem or not progress.console.is_terminal:
+        progress.console.print(f"{what}\n{problem}".strip(), markup=False, highlight=False)
 
 
 def _clean_start(untouched: Site, root: Path) -> float:
@@ -136,7 +148,7 @@ def _clean_start(untouched: Site, root: Path) -> float:
     return seconds
 
 
-def _kill(found: Soak, site: Site, deck: Deck, chance: random.Random, guests: Churn | None) -> None:
+def _kill(found: Soak, site: Site, deck: Deck, chance: random.Random, guests: Churn | None) -> Life:
     """Have one more engine live and end."""
     end = deck.draw()
     if guests is None:
@@ -156,6 +168,7 @@ def _kill(found: Soak, site: Site, deck: Deck, chance: random.Random, guests: Ch
         found.replays += 1
     if len(found.lives) % _LOOKED_AT == 0:
         _look(found, site, guests)
+    return life
 
 
 def _look(found: Soak, site: Site, guests: Churn | None) -> None:
