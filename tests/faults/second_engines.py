@@ -53,6 +53,8 @@ def copy_beside(ground: Ground, chance: random.Random) -> Came:
             return bad(kind, "both go on", first.said + second.said)
         loser, winner = engines[number], engines[1 - number]
         came = stopped(kind, loser.wait(0.0), loser.said)
+        if not came.problem and "does not know them" not in loser.said:
+            came = bad(kind, "it was not the fence that ended it", loser.said)
         ground.more_events()
         winner.await_quiet(3.0)
         problem = ended_as_asked(winner)

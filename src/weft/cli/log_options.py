@@ -46,9 +46,10 @@ def logs(level: Level | None, *, file: Path | None, as_json: bool) -> Iterator[N
             configure(level or (Level.INFO if file else Level.WARNING), json=as_json, stream=stream)
             yield
     finally:
-        root.removeFilter(_is_not_py4js)
-        py4j.propagate = propagates
         configure(Level.WARNING, stream=_stderr())
+    # After an error they stay: threads of Py4J's may still be telling of it while the process ends.
+    root.removeFilter(_is_not_py4js)
+    py4j.propagate = propagates
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """A Spark session for one machine, for those who do not bring their own."""
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -11,8 +12,11 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from weft.errors import EngineError
 from weft.spark.java import find_java, quiet_home
 
+_TOO_LITTLE = re.compile(r"System memory \d+ must be at least (\d+)")
+"""What Spark says of a heap that it cannot start in."""
 DEFAULT_MEMORY = "2g"
 """Heap of the one process that is driver and executor at once."""
 
@@ -38,7 +42,16 @@ def _start(settings: Mapping[str, str], app: str) -> SparkSession:
         builder = builder.config(key, value)
     home = str(quiet_home(find_java()))
     with _environment(JAVA_HOME=home, PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
-        return builder.getOrCreate()
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            least = _TOO_LITTLE.search(str(error))
+            if least is None:
+                raise
+            raise EngineError(
+                f"Spark needs {-(-int(least[1]) // (1 << 20))} MB of heap to start, and has less; give it "
+                "more: --memory 512m"
+            ) from error
 
 
 def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, str]) -> dict[str, str]:
