@@ -76,15 +76,38 @@ def test_elsewhere_a_lease_is_held(elsewhere: Elsewhere) -> None:
     Lock(elsewhere).release()
 
 
+@pytest.mark.parametrize("behind", [7_200, -7_200], ids=["behind", "ahead"])
+def test_elsewhere_a_holder_whose_clock_is_wrong_is_respected(
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch, behind: float
+) -> None:
+    monkeypatch.setattr(lock, "RENEWED_SECONDS", 0.5)
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(0.01):
+            elsewhere.write("lock.json", written(someone(renewed=behind)), replace=True)
+
+    elsewhere.write("lock.json", written(someone(renewed=behind)))
+    renewer = threading.Thread(target=renew)
+    renewer.start()
+    try:
+        with pytest.raises(InUse, match="in use by process 7 on far"):
+            Lock(elsewhere)
+    finally:
+        over.set()
+        renewer.join()
+
+
 def test_elsewhere_a_lease_that_was_renewed_is_respected(elsewhere: Elsewhere) -> None:
     elsewhere.write("lock.json", written(someone(renewed=50)))
     with pytest.raises(InUse, match="in use by process 7 on far; stop that engine first"):
         Lock(elsewhere)
 
 
-def test_elsewhere_a_stale_lease_is_taken_over(elsewhere: Elsewhere) -> None:
-    elsewhere.write("lock.json", written(someone(renewed=61)))
-    assert holder(elsewhere) is None
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("renewed", [61, -7_200], ids=["long ago", "by a clock that is ahead"])
+def test_elsewhere_a_lease_that_nobody_renews_is_taken_over(elsewhere: Elsewhere, renewed: float) -> None:
+    elsewhere.write("lock.json", written(someone(renewed=renewed)))
     own = Lock(elsewhere)
     found = holder(elsewhere)
     assert found is not None

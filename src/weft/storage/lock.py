@@ -2,8 +2,9 @@
 
 On a local disk the operating system holds the lock, and lets go of it when the process ends, however it ends.
 So it does whether the folder is named by its path or by its URI: the file that is locked is never replaced.
-Elsewhere a file tells who holds it; its holder renews it, and who finds it old enough takes it over. A holder
-that could not renew it gives up before that.
+Elsewhere a file tells who holds it; its holder renews it, and who finds it old enough, and not renewed for a
+while of watching, takes it over: clocks of two machines may differ. A holder that could not renew it gives up
+before that.
 """
 
 import fcntl
@@ -25,6 +26,8 @@ from weft.storage.local import LocalFolder
 
 _NAME = "lock.json"
 RENEWED_SECONDS = 10.0
+_WATCHED = 1.5
+"""For how many renewals a lock that looks stale is watched before it is taken over."""
 _LOOKING_SECONDS = 0.5
 """Someone who only looks holds the lock for a moment."""
 _STALE_SECONDS = 6 * RENEWED_SECONDS
@@ -97,8 +100,8 @@ class Lock:
             self._folder.delete(_NAME)
 
     def _take(self) -> None:
-        found = holder(self._folder)
-        if found is not None:
+        found = _found(self._folder)
+        if found is not None and (_is_fresh(found) or _is_renewed(self._folder, found)):
             raise _in_use(self._folder.uri, found)
         try:
             # Of those who find no file one can write it; a stale one is replaced.
@@ -207,6 +210,21 @@ def _is_locked(path: Path) -> bool:
         return True
     finally:
         os.close(descriptor)
+    return False
+
+
+def _is_fresh(found: Holder) -> bool:
+    """Say whether a lock was renewed a short time ago, if its holder's clock and this one agree."""
+    return 0 <= time.time() - found.renewed < _STALE_SECONDS
+
+
+def _is_renewed(folder: Folder, found: Holder) -> bool:
+    """Watch whether a lock is renewed: then its holder is alive, and one of the two clocks is wrong."""
+    deadline = time.monotonic() + _WATCHED * RENEWED_SECONDS
+    while time.monotonic() < deadline:
+        if _found(folder) not in (None, found):
+            return True
+        time.sleep(RENEWED_SECONDS / 20)
     return False
 
 
