@@ -13,7 +13,8 @@ WeftError
 │   │   └── TooLarge          beyond a limit
 │   ├── SourceError      an input cannot be read as declared
 │   ├── EngineError      the call does not fit the engine's state
-│   │   └── InUse             another engine has the checkpoint
+│   │   ├── InUse             another engine has the checkpoint
+│   │   └── Fenced            a sink has seen another engine, and takes nothing from this one
 │   └── DamagedFile      a file of Weft's own is not as it was written
 └── InternalError        a bug in Weft, never the user's fault
 """
@@ -100,6 +101,10 @@ class EngineError(UserError):
 
 class InUse(EngineError):
     """A checkpoint that another engine has."""
+
+
+class Fenced(EngineError):
+    """A sink that has seen another incarnation, and takes nothing from this one."""
 
 
 class DamagedFile(UserError):

@@ -7,8 +7,9 @@ import pytest
 
 from tests.postgres.samples import ask, fail_at, keyless, result, rows
 from tests.unit.lineages import after
+from weft.errors import Fenced
 from weft.sinks import PostgresSink
-from weft.sinks.fence import Fenced, Lineage, Target
+from weft.sinks.fence import Lineage, Target
 
 ORIGIN = "c1 trades"
 _opened: list[PostgresSink] = []

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.deliveries import PatientSink, StoreSink, result, wait_until
 
+from weft.errors import Fenced
 from weft.sinks import Delivery, ForeachSink, Limits, MemorySink, Results, SinkError
-from weft.sinks.fence import Fenced
 
 
 @settings(max_examples=30)

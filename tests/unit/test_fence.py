@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.lineages import NONE, after
 
-from weft.errors import DamagedFile
-from weft.sinks.fence import Claim, Fenced, Lineage, common_commit, judge, known_through, read_claim
+from weft.errors import DamagedFile, Fenced
+from weft.sinks.fence import Claim, Lineage, common_commit, judge, known_through, read_claim
 
 ORIGINAL = after(-1, 20, 50)
 COPY = after(34, since=Lineage(incarnations=ORIGINAL.incarnations[:2]))

@@ -6,9 +6,9 @@ import pytest
 from tests.unit.lineages import after
 from tests.unit.test_sinks_parquet import result, started, written
 
-from weft.errors import DamagedFile
+from weft.errors import DamagedFile, Fenced
 from weft.sinks import ParquetSink, parquet
-from weft.sinks.fence import Fenced, Lineage, Target
+from weft.sinks.fence import Lineage, Target
 from weft.storage import LocalFolder
 
 ORIGIN = "one trades"

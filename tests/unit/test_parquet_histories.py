@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from tests.unit.test_sinks_parquet import Crash, FailingFolder, files, result, started, written
 
+from weft.errors import Fenced
 from weft.sinks import ParquetSink, parquet
-from weft.sinks.fence import Fenced
 from weft.storage import LocalFolder
 from weft.storage.names import file_name
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from weft.errors import Fenced
 from weft.runtime.clock import RowCounts
-from weft.sinks.fence import Claim, Fenced, Lineage, read_claim
+from weft.sinks.fence import Claim, Lineage, read_claim
 from weft.spark.quarantine import Kept, batch_folder, batch_of, write_set_aside
 from weft.storage import Folder
 from weft.storage.marks import Mark, put_mark

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from weft.errors import EngineError, WeftError
+from weft.errors import EngineError, Fenced, WeftError
 from weft.faultpoints import reach
 from weft.query.logical import LogicalQuery
 from weft.runtime.aside import Aside
@@ -26,7 +26,6 @@ from weft.runtime.pipeline import Pipeline
 from weft.runtime.position import listed_files
 from weft.runtime.registry import QueryState
 from weft.runtime.report import BatchReport
-from weft.sinks.fence import Fenced
 from weft.spark.sources import FILE_FORMATS
 from weft.spark.troubles import sentence
 from weft.storage import open_folder

@@ -4,10 +4,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from weft.errors import EngineError
+from weft.errors import EngineError, Fenced
 from weft.runtime.past import Past
 from weft.sinks import REFUSED, Delivery, Sink
-from weft.sinks.fence import Fenced, Fencing
+from weft.sinks.fence import Fencing
 
 
 def make_sinks(given: Iterable[Sink | Callable[[], Sink]], *, taken: Sequence[Sink]) -> list[Sink]:

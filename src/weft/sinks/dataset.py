@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from weft.sinks.fence import Fenced
+from weft.errors import Fenced
 from weft.storage import Folder
 
 _FILE = re.compile(r"_?weft-(?:(r?[0-9a-f]{8})-([0-9a-f]{4})-)?\d{9}-\d{9}\.(?:parquet|merged)")

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
-from weft.errors import WeftError
+from weft.errors import Fenced, WeftError
 from weft.faultpoints import reach
 from weft.sinks.backlog import Backlog, Outbox
-from weft.sinks.fence import Fenced
 from weft.sinks.sink import Patient, Refusing, Results, Sink
 
 _log = logging.getLogger("weft.sinks")

@@ -16,16 +16,12 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
-from weft.errors import DamagedFile, EngineError
+from weft.errors import DamagedFile, Fenced
 
 _ANY = (1 << 63) - 1
 """More commits than there can be."""
 _KEPT = 10_000
 """How many incarnations a lineage goes back: one that a sink saw before that is not known any more."""
-
-
-class Fenced(EngineError):
-    """A sink that has seen another incarnation, and takes nothing from this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
