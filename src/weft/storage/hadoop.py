@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from weft.errors import DamagedFile
@@ -57,7 +57,7 @@ class HadoopFolder:
         """Say whether there is such a file or folder."""
         try:
             return bool(self._files.exists(self._path(name)))
-        except Py4JJavaError as error:
+        except Py4JError as error:
             raise _told(error, f"{self.uri}/{name}") from error
 
     def read(self, name: str) -> bytes:
@@ -68,7 +68,7 @@ class HadoopFolder:
                 return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
             finally:
                 stream.close()
-        except Py4JJavaError as error:
+        except Py4JError as error:
             raise _told(error, f"{self.uri}/{name}") from error
 
     def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
@@ -93,7 +93,7 @@ class HadoopFolder:
                 raise
             reach("hadoop.rename")
             stream.close()
-        except Py4JJavaError as error:
+        except Py4JError as error:
             raise _told(error, f"{self.uri}/{name}") from error
         self.sync(name)
 
@@ -105,7 +105,7 @@ class HadoopFolder:
             # Not every file system replaces a file by a rename.
             self._files.delete(self._path(to), False)
             renamed = self._files.rename(self._path(name), self._path(to))
-        except Py4JJavaError as error:
+        except Py4JError as error:
             raise _told(error, f"{self.uri}/{name}") from error
         if not renamed:
             raise OSError(f"{self.uri}/{name} cannot be renamed to {to}")
@@ -133,7 +133,7 @@ class HadoopFolder:
     def _delete(self, name: str, *, recursive: bool) -> None:
         try:
             self._files.delete(self._path(name), recursive)
-        except Py4JJavaError as error:
+        except Py4JError as error:
             raise _told(error, f"{self.uri}/{name}") from error
 
     def make(self) -> None:
@@ -142,7 +142,7 @@ class HadoopFolder:
             self.local.make()
         try:
             self._files.mkdirs(self._root)
-        except Py4JJavaError as error:
+        except Py4JError as error:
             raise _told(error, self.uri) from error
 
     def sync(self, name: str) -> None:
@@ -157,7 +157,7 @@ class HadoopFolder:
     def _listed(self) -> list[str]:
         try:
             return [str(one.getPath().getName()) for one in self._files.listStatus(self._root)]
-        except Py4JJavaError as error:
+        except Py4JError as error:
             if _is(error, "FileNotFoundException"):
                 return []
             raise _told(error, self.uri) from error
@@ -200,12 +200,16 @@ class HadoopFolder:
         return conf
 
 
-def _is(error: Py4JJavaError, name: str) -> bool:
+def _is(error: Py4JError, name: str) -> bool:
+    if not isinstance(error, Py4JJavaError):
+        return False
     return str(error.java_exception.getClass().getSimpleName()).endswith(name)
 
 
-def _told(error: Py4JJavaError, path: str) -> OSError | DamagedFile:
-    """Return what Hadoop says of a file as one of Python's errors."""
+def _told(error: Py4JError, path: str) -> OSError | DamagedFile:
+    """Return what Hadoop says of a file, or that nothing can be asked any more, as one of Python's errors."""
+    if not isinstance(error, Py4JJavaError):
+        return ConnectionError(f"{path}: Java, which reaches it, does not answer")
     said = str(error.java_exception.getMessage())
     if _is(error, "ChecksumException"):
         return DamagedFile(f"{path} is damaged: it is not as it was written ({said})")
