@@ -40,6 +40,8 @@ def lost_lease(ground: Ground, chance: random.Random) -> Came:
 def copy_beside(ground: Ground, chance: random.Random) -> Came:
     """Have an engine run on a copy of a checkpoint beside the original, into the same sinks: one ends."""
     kind, double = "copy beside", replace(ground.site, state="double")
+    if not ground.site.commits() and (problem := ground.live()):
+        return bad(kind, problem)
     ground.site.late.mkdir(exist_ok=True)
     for folder, of in ((double.checkpoint, ground.site.checkpoint), (double.late, ground.site.late)):
         shutil.rmtree(folder, ignore_errors=True)

@@ -145,6 +145,33 @@ def test_a_folder_is_taken_over_from_another_checkpoint_only_deliberately(tmp_pa
     assert written(tmp_path, "a") == [7]
 
 
+def test_of_two_new_checkpoints_with_queries_of_one_name_the_second_to_deliver_is_refused(
+    tmp_path: Path,
+) -> None:
+    sinks = [ParquetSink(LocalFolder(tmp_path), queries={"a": result().schema}) for _ in range(2)]
+    for sink, origin in zip(sinks, ("one trades", "two trades"), strict=True):
+        sink.stand_as(after(-1))
+        sink.resume(-1, origin=origin)
+        sink.deliver(0, {"a": result(1)})
+    sinks[0].flush()
+    with pytest.raises(Fenced, match="another checkpoint"):
+        sinks[1].flush()
+    assert written(tmp_path, "a") == [1]
+    give(sinks[0], range(1, 3))
+    assert written(tmp_path, "a") == [1, 1, 2]
+
+
+def test_two_checkpoints_share_a_folder_if_their_queries_differ(tmp_path: Path) -> None:
+    sinks = [ParquetSink(LocalFolder(tmp_path), queries={name: result().schema}) for name in "ab"]
+    for sink, origin in zip(sinks, ("one trades", "two trades"), strict=True):
+        sink.stand_as(after(-1))
+        sink.resume(-1, origin=origin)
+    for commit in range(3):
+        give(sinks[0], range(commit, commit + 1), "a")
+        give(sinks[1], range(commit, commit + 1), "b")
+    assert (written(tmp_path, "a"), written(tmp_path, "b")) == ([0, 1, 2], [0, 1, 2])
+
+
 def test_a_run_leaves_no_claim(tmp_path: Path) -> None:
     sink = started(tmp_path)
     give(sink, range(2))

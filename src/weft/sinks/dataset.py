@@ -32,6 +32,7 @@ from weft.errors import Fenced
 from weft.storage import Folder
 
 _FILE = re.compile(r"_?weft-(?:(r?[0-9a-f]{8})-([0-9a-f]{4})-)?\d{9}-\d{9}\.(?:parquet|merged)")
+_CLAIM = re.compile(r"_weft-[0-9a-f]{8}-[0-9a-f]{16}-claim\.json")
 _LARGE_BYTES = 32 << 20
 """Files of this size are not merged any more."""
 
@@ -64,6 +65,10 @@ class History:
     def hidden(self, first: int, last: int) -> str:
         """Return what it is called while it takes the place of others."""
         return f"_{self._before}{first:09d}-{last:09d}.merged"
+
+    def other_claims(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the claims among names that other histories have made."""
+        return frozenset(name for name in names if _CLAIM.fullmatch(name) and name != self.claim)
 
     def ranges(self, names: Iterable[str], *, hidden: bool = False) -> dict[str, tuple[int, int]]:
         """Return those files among names that are this history's, with their first and last commits."""

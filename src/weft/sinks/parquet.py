@@ -63,6 +63,8 @@ class ParquetSink:
         self._history = History.of(self._run, run=True)
         self._origin = ""
         self._lineage: Lineage | None = None
+        self._others: frozenset[str] = frozenset()
+        """Claims of other histories, as of when it was last looked whether they have queries of this one's."""
         self._datasets: dict[str, Dataset] = {}
 
     def expect(self, query: str, schema: pa.Schema) -> None:
@@ -144,6 +146,7 @@ class ParquetSink:
             self._judge()
             for query in self._queries:
                 self.check_free(query)
+            self._others = self._history.other_claims(self._folder.names()) if origin else frozenset()
             if origin:
                 # Also of queries that rest.
                 for dataset in self._datasets_of(self._history):
@@ -176,6 +179,12 @@ class ParquetSink:
         claim, lineage = self._judge(), self._lineage
         if lineage is None or not self._origin:
             return
+        others = self._history.other_claims(self._folder.names())
+        if others != self._others:
+            # Another checkpoint's engine has come since, perhaps with queries of the same names.
+            for query in {*self._queries, *self._buffer}:
+                self.check_free(query)
+            self._others = others
         through = self._last if claim is None else max(self._last, claim.through)
         new = Claim(through=through, lineage=lineage)
         if claim != new:
