@@ -64,7 +64,7 @@ class ParquetSink:
         self._origin = ""
         self._lineage: Lineage | None = None
         self._others: frozenset[str] = frozenset()
-        """Claims of other histories, as of when it was last looked whether they have queries of this one's."""
+        """Claims of other histories, as of the last look whether they have queries of the same names."""
         self._datasets: dict[str, Dataset] = {}
 
     def expect(self, query: str, schema: pa.Schema) -> None:
