@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.storage import LocalFolder, is_local, open_folder
+from weft.storage import LocalFolder, is_local, local, open_folder
 
 
 @pytest.fixture
@@ -258,3 +258,19 @@ def test_a_path_needs_no_spark(tmp_path: Path) -> None:
     found = open_folder(str(tmp_path), spark)  # type: ignore[arg-type]
     assert isinstance(found, LocalFolder)
     assert found.path == tmp_path
+
+
+def test_who_wants_to_be_alone_in_a_folder_waits_for_another_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_ALONE_SECONDS", 0.05)
+    folder, other = LocalFolder(tmp_path), LocalFolder(tmp_path)
+    with folder.alone():
+        with (
+            pytest.raises(TimeoutError, match=r"another engine is at .* for more than 0\.05 s"),
+            other.alone(),
+        ):
+            pass
+        assert folder.names() == []
+    with other.alone():
+        pass

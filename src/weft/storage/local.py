@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ _UNFINISHED = "."
 """Names of files that are being written begin with it."""
 _ALONE = ".weft.lock"
 """The file that is locked by whoever wants to be alone in a folder."""
+_ALONE_SECONDS = 20.0
+"""How long who wants to be alone waits for another to leave."""
 
 
 class LocalFolder:
@@ -118,7 +121,7 @@ class LocalFolder:
         make_folder(self.path)
         descriptor = os.open(self.path / _ALONE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _await_lock(descriptor, self.path)
             yield
         finally:
             os.close(descriptor)
@@ -130,6 +133,21 @@ class LocalFolder:
             yield path
         finally:
             path.unlink(missing_ok=True)
+
+
+def _await_lock(descriptor: int, folder: Path) -> None:
+    """Lock a file; raise TimeoutError if another process has it for long, for that one may be stopped."""
+    deadline = time.monotonic() + _ALONE_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"another engine is at {folder} for more than {_ALONE_SECONDS:g} s; stop it, or wait"
+                ) from None
+        time.sleep(0.02)
 
 
 def make_folder(path: Path) -> None:
