@@ -1,5 +1,6 @@
 """What all tests share: one Spark session, and how hypothesis runs."""
 
+import logging
 import os
 from collections.abc import Iterator
 
@@ -31,6 +32,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+
+
+@pytest.fixture(autouse=True)
+def _logging_restored() -> Iterator[None]:
+    """Have loggers be as they were: a command that fails leaves Py4J's silent, as its process ends."""
+    root, py4j = logging.getLogger(), logging.getLogger("py4j")
+    filters, propagates = list(root.filters), py4j.propagate
+    yield
+    root.filters[:], py4j.propagate = filters, propagates
 
 
 @pytest.fixture(scope="session")
