@@ -72,11 +72,13 @@ class SlotKind(StrEnum):
     AGGREGATE = "aggregate"
     WINDOW_START = "window_start"
     WINDOW_END = "window_end"
+    PARAMETER = "parameter"
+    """A constant that differs by query, where queries are alike otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A value known after aggregation: a group-by key, an aggregate, or a bound of the window."""
+    """A value known after aggregation: a key, an aggregate, a bound of the window, a query's own constant."""
 
     kind: SlotKind
     index: int

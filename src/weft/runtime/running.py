@@ -11,11 +11,11 @@ import numpy as np
 from weft.expression import Expression
 from weft.optimizer.plan import Answer, Relation, SharedPlan, answer
 from weft.predicates import tests
+from weft.query.fallible import sites
 from weft.query.logical import LogicalQuery
 from weft.runtime.fragments import Signatures
 from weft.runtime.programs import Program, program_of, programs
 from weft.runtime.warm import Derived, Found
-from weft.spark.columns import sites
 from weft.spark.failures import Failures
 from weft.spark.fragments import FragmentCoder, Numbered
 from weft.spark.job import BatchJob

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from weft.errors import InternalError
 from weft.expression import Call, Column, Expression, Literal, Slot
+from weft.query.fallible import is_safe_cast, sites
 from weft.types import TIMESTAMP, DataType, Kind
 
 
@@ -133,44 +134,6 @@ def _any(parts: list[SparkColumn]) -> SparkColumn:
     return reduce(SparkColumn.__or__, parts)
 
 
-def sites(expression: Expression) -> tuple[Expression, ...]:
-    """Return the operations of an expression that may fail; a CASE, of which one branch is taken, is one."""
-    if not isinstance(expression, Call):
-        return ()
-    within = dict.fromkeys(site for argument in expression.args for site in sites(argument))
-    if expression.function == "case":
-        return (expression,) if within else ()
-    return (*within, expression) if _can_fail(expression) else tuple(within)
-
-
-def _can_fail(call: Call) -> bool:
-    if call.function in _ALWAYS_FALLIBLE or call.function not in BUILDERS:
-        return True
-    if call.function in ("cast", "to_date"):
-        return not _is_safe_cast(call.args[0].type, call.type)
-    if call.type.kind is Kind.DECIMAL and call.function in ("neg", "abs"):
-        return False
-    if call.function in _OF_TIMES:
-        return call.args[-1].type.kind is Kind.DATE
-    return call.function in _FALLIBLE_UNLESS_DOUBLE and not call.type.is_fractional
-
-
-_ALWAYS_FALLIBLE = frozenset({"/", "%", "div", "floor_div"})
-_OF_TIMES = frozenset({"hour", "minute", "second", "date_trunc"})
-_FALLIBLE_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs", "round"})
-
-
-def _is_safe_cast(source: DataType, target: DataType) -> bool:
-    if source == target or source.kind is Kind.NULL or target.kind is Kind.STRING:
-        return True
-    if target.is_fractional:
-        return source.is_numeric or source.kind is Kind.BOOLEAN
-    widths = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
-    if source.is_integer and target.is_integer:
-        return widths.index(source.kind) <= widths.index(target.kind)
-    return source.is_time and target.is_time and source.kind is not Kind.DATE
-
-
 _LAST_DAY = (2**63 - 1) // 86_400_000_000
 """The last day whose midnight is a TIMESTAMP, and but for one the first: dates reach further."""
 
@@ -199,7 +162,7 @@ def _arithmetic(plain: Builder, safe: Builder) -> Builder:
 def _cast(call: Call, value: SparkColumn) -> SparkColumn:
     if call.args[0].type.kind is Kind.DATE and call.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ):
         return _midnight(value, call.type)
-    if _is_safe_cast(call.args[0].type, call.type):
+    if is_safe_cast(call.args[0].type, call.type):
         return value.cast(_ddl(call.type))
     return value.try_cast(_ddl(call.type))
 

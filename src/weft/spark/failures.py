@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 
 from weft.expression import Expression
 from weft.optimizer.plan import Answer
+from weft.query.fallible import sites
 from weft.query.logical import LogicalQuery
-from weft.spark.columns import Translator, sites
+from weft.spark.columns import Translator
 
 _Sites = tuple[Translator, tuple[Expression, ...]]
 

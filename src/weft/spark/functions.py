@@ -14,7 +14,8 @@ from pyspark.util import PythonEvalType
 from weft.expression import Call, Expression, walk
 from weft.optimizer.plan import Relation, SharedPlan
 from weft.predicates import tests
-from weft.spark.columns import Translator, Udf, sites
+from weft.query.fallible import sites
+from weft.spark.columns import Translator, Udf
 
 _VALUE, _FAILED = "value", "failed"
 _BY_ROW = (PythonEvalType.SQL_BATCHED_UDF, PythonEvalType.SQL_ARROW_BATCHED_UDF)

@@ -1,0 +1,181 @@
+"""Casts from every type to every type that has one; what has no value in the target is NULL."""
+
+from decimal import Decimal
+
+import numpy as np
+
+from weft.evaluation import decimals
+from weft.evaluation.from_text import parsed
+from weft.evaluation.numbers import as_double, scale_of
+from weft.evaluation.to_text import printed
+from weft.evaluation.vector import Array, Mask, Vector, dtype_of, narrowed, null
+from weft.expression import Call
+from weft.types import DataType, Kind
+
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+_LAST_DAY = (2**63 - 1) // DAY
+_MICROS = 6
+_SCALA_DIGITS = 34
+"""Scala multiplies decimals to so many digits, half even, where Spark turns seconds into microseconds."""
+
+
+def cast(call: Call, value: Vector) -> Vector:
+    """Return a value in the call's type."""
+    return converted(value, call.args[0].type, call.type)
+
+
+def converted(value: Vector, source: DataType, target: DataType) -> Vector:
+    """Return a vector of one type in another."""
+    if source == target:
+        return value
+    if source.kind is Kind.NULL:
+        return null(target)
+    if source.kind in (Kind.STRING, Kind.BINARY):
+        return value if target.kind in (Kind.STRING, Kind.BINARY) else parsed(value.values, target)
+    if target.kind in (Kind.STRING, Kind.BINARY):
+        return printed(value, source)
+    if source.is_time:
+        return _from_time(value, source, target)
+    if target.is_time:
+        return _to_time(value, source)
+    return _number(value, source, target)
+
+
+def _number(value: Vector, source: DataType, target: DataType) -> Vector:
+    if target.kind is Kind.BOOLEAN:
+        return Vector((value.values != 0).astype(bool), value.valid)
+    if target.kind is Kind.DECIMAL:
+        if source.is_fractional:
+            return _double_to_decimal(value, target)
+        return decimals.converted(decimals.units(value), scale_of(source), target)
+    if target.is_fractional:
+        return Vector(_fractional(value, source, target), value.valid)
+    if source.kind is Kind.DECIMAL:
+        return _decimal_to_integer(value, source, target)
+    if source.is_fractional:
+        return _double_to_integer(value.values.astype(np.float64), value.valid, target)
+    return _integer(value, target)
+
+
+def _integer(value: Vector, target: DataType) -> Vector:
+    """Return whole numbers in another width."""
+    dtype = dtype_of(target)
+    result = value.values.astype(dtype)
+    if value.values.dtype.itemsize <= dtype.itemsize:
+        return Vector(result, value.valid)
+    return Vector(result, narrowed(value.valid, result == value.values))
+
+
+def _fractional(value: Vector, source: DataType, target: DataType) -> Array:
+    if target.kind is Kind.DOUBLE or source.kind is not Kind.DECIMAL:
+        return as_double(value, source) if target.kind is Kind.DOUBLE else value.values.astype(np.float32)
+    doubles = decimals.to_double(value.values, source.scale)
+    singles = doubles.astype(np.float32)
+    # A double half way between two floats may itself have been rounded: there the decimal decides.
+    for row in np.flatnonzero((doubles.view(np.int64) & 0x1FFFFFFF) == 0x10000000):
+        singles[row] = _nearest_single(int(value.values[row]), source.scale, doubles[row])
+    return singles
+
+
+def _nearest_single(units: int, scale: int, double: float) -> np.float32:
+    exact = Decimal(units).scaleb(-scale)
+    if exact == Decimal(double):
+        return np.float32(double)
+    return np.float32(np.nextafter(double, np.inf if exact > Decimal(double) else -np.inf))
+
+
+def _double_to_integer(number: Array, valid: Mask | None, target: DataType) -> Vector:
+    """Cut off fractions; limits are compared as doubles, so that 2^63 still becomes the largest BIGINT."""
+    wide = target.kind is Kind.BIGINT
+    limits = np.iinfo(np.int64 if wide else np.int32)
+    good = (np.floor(number) <= float(limits.max)) & (np.ceil(number) >= float(limits.min))
+    cut = np.trunc(np.where(good, number, 0.0))
+    top = cut >= 2.0**63
+    whole = np.where(top, limits.max, np.where(top, 0.0, cut).astype(np.int64))
+    return _integer(Vector(whole, narrowed(valid, good)), target)
+
+
+def _decimal_to_integer(value: Vector, source: DataType, target: DataType) -> Vector:
+    if source.precision > 18 and target.kind is not Kind.BIGINT:
+        # Spark looks at decimals of more digits than a 64-bit number has through a double.
+        return _double_to_integer(as_double(value, source), value.valid, target)
+    size = decimals.cut_down(np.abs(value.values), source.scale, False)
+    whole = np.where(value.values < 0, -size, size)
+    if whole.dtype == object:
+        good = ((whole < 2**63) & (whole >= -(2**63))).astype(bool)
+        whole = np.where(good, whole, 0).astype(np.int64)
+        return _integer(Vector(whole, narrowed(value.valid, good)), target)
+    return _integer(Vector(whole, value.valid), target)
+
+
+def _double_to_decimal(value: Vector, target: DataType) -> Vector:
+    """Take the shortest decimal that means the double, as Java prints it, and round that."""
+    number = value.values.astype(np.float64)
+    good = np.abs(number) < 10.0 ** (target.precision - target.scale + 1)  # NaN and infinities are not
+    distinct, rows = np.unique(np.where(good, number, 0.0), return_inverse=True)
+    units = np.empty(len(distinct), dtype=object)
+    units[:] = [_units(repr(one), target.scale) for one in distinct.tolist()]
+    return decimals.bounded(units[rows], narrowed(value.valid, good), target)
+
+
+def _units(digits: str, scale: int) -> int:
+    sign, figures, exponent = Decimal(digits).as_tuple()
+    assert isinstance(exponent, int)
+    size, shift = int("".join(map(str, figures))), exponent + scale
+    if shift < 0:
+        unit: int = 10**-shift
+        size = (size + unit // 2) // unit
+    else:
+        size *= int(10**shift)
+    return -size if sign else size
+
+
+def midnight(days: Array, valid: Mask | None) -> Vector:
+    """Return dates as timestamps; NULL beyond the last day that has one."""
+    inside = (days >= -_LAST_DAY) & (days <= _LAST_DAY)
+    return Vector(days.astype(np.int64) * DAY, narrowed(valid, inside))
+
+
+def _from_time(value: Vector, source: DataType, target: DataType) -> Vector:
+    if source.kind is Kind.DATE:
+        return midnight(value.values, value.valid)
+    if target.kind is Kind.DATE:
+        return Vector((value.values // DAY).astype(np.int32), value.valid)
+    if target.is_time:
+        return value
+    if target.is_integer:
+        return _integer(Vector(value.values // SECOND, value.valid), target)
+    if target.kind is Kind.DECIMAL:
+        return decimals.converted(value, _MICROS, target)
+    return Vector((value.values / float(SECOND)).astype(dtype_of(target)), value.valid)
+
+
+def _to_time(value: Vector, source: DataType) -> Vector:
+    """Return seconds since the epoch as a timestamp."""
+    if source.kind is Kind.DECIMAL:
+        micros = [_micros(int(units), source.scale) for units in value.values]
+        return Vector(np.array(micros, dtype=np.int64), value.valid)
+    if source.is_fractional:
+        return _double_to_integer(
+            value.values.astype(np.float64) * SECOND, value.valid, DataType(Kind.BIGINT)
+        )
+    if source.kind is Kind.BOOLEAN:
+        return Vector(value.values.astype(np.int64), value.valid)
+    limits, most = np.iinfo(np.int64), np.iinfo(np.int64).max // SECOND
+    seconds = value.values.astype(np.int64)
+    micros_of = np.where(seconds > most, limits.max, np.where(seconds < -most, limits.min, seconds * SECOND))
+    return Vector(micros_of, value.valid)
+
+
+def _micros(units: int, scale: int) -> int:
+    """Return the low 64 bits of the microseconds in so many units of a second."""
+    size = abs(units) * SECOND
+    excess = len(str(size)) - _SCALA_DIGITS
+    if excess > 0:
+        unit: int = 10**excess
+        quotient, rest = divmod(size, unit)
+        size = (quotient + (2 * rest > unit or (2 * rest == unit and quotient % 2 == 1))) * unit
+    whole: int = size // 10**scale
+    low = (-whole if units < 0 else whole) & (2**64 - 1)
+    return low - 2**64 if low >= 2**63 else low

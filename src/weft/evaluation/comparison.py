@@ -1,0 +1,159 @@
+"""Comparisons in Spark's order: NaN equals itself and is greatest, −0.0 equals 0.0, strings go by bytes."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.evaluation.casts import converted
+from weft.evaluation.vector import Array, Mask, Vector, both, chosen
+from weft.expression import Call, Expression, Literal
+from weft.query.coercion import common_type
+from weft.types import DataType, Kind
+
+_common = lru_cache(maxsize=4096)(common_type)
+_ARROW: dict[str, Callable[..., Any]] = {
+    "=": pc.equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
+}  # fmt: skip
+_NUMPY: dict[str, Any] = {
+    "=": np.equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+_NEGATED = {"<": np.greater_equal, "<=": np.greater, ">": np.less_equal, ">=": np.less}
+
+
+def compare(operator: str, left: Vector, right: Vector, type: DataType) -> Mask:
+    """Return where a comparison of two vectors of one type holds; where either is NULL it says nothing."""
+    if isinstance(left.values, pa.Array):
+        return _compare_texts(operator, left.values, right.values)
+    a, b = left.values, right.values
+    if type.is_fractional:
+        return _equal_doubles(a, b) if operator == "=" else _ordered_doubles(operator, a, b)
+    result = _NUMPY[operator](a, b)
+    return result if result.dtype == bool else result.astype(bool)  # type: ignore[no-any-return]
+
+
+def _equal_doubles(a: Array, b: Array) -> Mask:
+    result: Mask = a == b
+    unlike_itself = (a if len(a) <= len(b) else b) != (a if len(a) <= len(b) else b)
+    if unlike_itself.any():
+        result = result | ((a != a) & (b != b))
+    return result
+
+
+def _ordered_doubles(operator: str, a: Array, b: Array) -> Mask:
+    """Compare with NaN above all else: NumPy says false of it, so ask for the opposite where NaN says yes."""
+    if len(b) == 1 and b[0] == b[0]:
+        return _NUMPY[operator](a, b) if operator[0] == "<" else ~_NEGATED[operator](a, b)
+    if len(a) == 1 and a[0] == a[0]:
+        return _NUMPY[operator](a, b) if operator[0] == ">" else ~_NEGATED[operator](a, b)
+    if operator[0] == ">":
+        return _ordered_doubles("<" + operator[1:], b, a)
+    result: Mask = ~_NEGATED[operator](a, b)  # true wherever there is a NaN
+    nans = a != a
+    if nans.any():
+        result &= ~nans | (b != b) if operator == "<=" else ~nans
+    return result
+
+
+def _compare_texts(operator: str, a: pa.Array, b: pa.Array) -> Mask:
+    if len(a) != len(b):
+        a, b = (a[0], b) if len(a) == 1 else (a, b[0])
+    result = _ARROW[operator](a, b)
+    if result.null_count:
+        result = result.fill_null(False)
+    return result.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _alike(call: Call, left: Vector, right: Vector) -> tuple[Vector, Vector, DataType]:
+    """Return two vectors in the type that their comparison is made in."""
+    one, other = call.args[0].type, call.args[1].type
+    if one == other:
+        return left, right, one
+    if one.kind is Kind.DECIMAL or other.kind is Kind.DECIMAL:
+        one, other = _as_written(call.args[0]), _as_written(call.args[1])
+    type = _common(one, other) or one
+    return converted(left, one, type), converted(right, other, type), type
+
+
+def _as_written(argument: Expression) -> DataType:
+    """Return the type in which an argument meets a decimal: a whole constant takes the digits it has."""
+    if isinstance(argument, Literal) and argument.type.kind is Kind.INT and isinstance(argument.value, int):
+        return DataType(Kind.DECIMAL, len(str(abs(argument.value))), 0)
+    return argument.type
+
+
+def comparison(operator: str) -> Callable[[Call, Vector, Vector], Vector]:
+    """Return the comparison of that name."""
+
+    def apply(call: Call, left: Vector, right: Vector) -> Vector:
+        a, b, type = _alike(call, left, right)
+        return Vector(compare(operator, a, b, type), both(a.valid, b.valid))
+
+    return apply
+
+
+def unequal(call: Call, left: Vector, right: Vector) -> Vector:
+    """Say where two differ."""
+    a, b, type = _alike(call, left, right)
+    return Vector(~compare("=", a, b, type), both(a.valid, b.valid))
+
+
+def same(call: Call, left: Vector, right: Vector) -> Vector:
+    """Say where two are equal or both NULL."""
+    a, b, type = _alike(call, left, right)
+    result = compare("=", a, b, type)
+    if a.valid is not None or b.valid is not None:
+        one = np.True_ if a.valid is None else a.valid
+        other = np.True_ if b.valid is None else b.valid
+        result = (result & one & other) | ~(one | other)
+    return Vector(result, None)
+
+
+def member(call: Call, value: Vector, *options: Vector) -> Vector:
+    """Say where a value is among options: NULL if it is not, and one of them is NULL."""
+    types = [argument.type for argument in call.args]
+    type = types[0]
+    for other in types[1:]:
+        type = _common(type, other) or type
+    if type.kind is Kind.NULL:
+        return Vector(np.zeros(1, dtype=bool), np.zeros(1, dtype=bool))
+    sought = converted(value, types[0], type)
+    held: Mask = np.zeros(1, dtype=bool)
+    known: Mask | None = None
+    for option, source in zip(options, types[1:], strict=True):
+        candidate = converted(option, source, type)
+        equal = compare("=", sought, candidate, type)
+        held = held | (equal if candidate.valid is None else equal & candidate.valid)
+        known = both(known, candidate.valid)
+    if known is None:
+        return Vector(held, sought.valid)
+    return Vector(held, both(held | known, sought.valid))
+
+
+def extreme(operator: str) -> Callable[..., Vector]:
+    """Return `greatest` or `least`: of values that are not NULL, the first of equal ones."""
+
+    def apply(call: Call, *arguments: Vector) -> Vector:
+        best: Vector | None = None
+        for argument, source in zip(arguments, call.args, strict=True):
+            value = converted(argument, source.type, call.type)
+            if best is None:
+                best = value
+                continue
+            better = compare(operator, value, best, call.type)
+            if value.valid is not None:
+                better = better & value.valid
+            if best.valid is not None:
+                better = better | (~best.valid if value.valid is None else ~best.valid & value.valid)
+            best = chosen(better, value, best)
+        assert best is not None
+        return best
+
+    return apply

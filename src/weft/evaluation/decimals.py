@@ -1,0 +1,227 @@
+"""Decimals as Spark computes them: exact, rounded half up, NULL where digits do not suffice.
+
+Whole numbers in units of the scale, as int64 where no step can overflow and as Python integers elsewhere.
+Integers are decimals of scale 0, once they are int64.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from weft.evaluation.vector import Array, Mask, Vector, both, narrowed
+from weft.types import DataType
+
+_LIMIT = 1 << 63
+_CONTEXT_DIGITS = 39
+"""Spark rounds products to so many digits before it rounds them to the scale."""
+_NEGATED_DIGITS = 34
+"""Scala rounds a decimal whose sign it changes to so many digits, half even."""
+_POWERS = [10**digits for digits in range(160)]
+
+
+def peak(values: Array) -> int:
+    """Return the largest magnitude."""
+    if len(values) == 0:
+        return 0
+    return max(-int(values.min()), int(values.max()))
+
+
+def compact(values: Array) -> Array:
+    """Return whole numbers as int64 if they fit."""
+    if values.dtype == object and peak(values) < _LIMIT:
+        return values.astype(np.int64)
+    return values
+
+
+def units(vector: Vector) -> Vector:
+    """Return integers of any width as decimals of scale 0."""
+    if vector.values.dtype in (np.int64, object):
+        return vector
+    return Vector(vector.values.astype(np.int64), vector.valid)
+
+
+def _wide(values: Array) -> Array:
+    return values if values.dtype == object else values.astype(object)
+
+
+def times(values: Array, factor: int) -> Array:
+    """Return values times a constant."""
+    largest = peak(values)
+    if factor == 1 or largest == 0:
+        return values
+    if values.dtype != object and largest * factor < _LIMIT:
+        return values * factor
+    return _wide(values) * factor
+
+
+def divided(values: Array, divisor: Any) -> Array:
+    """Return quotients by positive numbers, rounded half up, that is away from zero."""
+    size = np.abs(values)
+    quotient = size // divisor
+    rest = size - quotient * divisor
+    quotient = quotient + (rest >= divisor - rest)
+    signed: Array = np.where(values < 0, -quotient, quotient)
+    return signed
+
+
+def rescaled(values: Array, scale: int, target: int) -> Array:
+    """Return values in units of another scale, rounded half up."""
+    if target >= scale:
+        return times(values, _POWERS[target - scale])
+    divisor = _POWERS[scale - target]
+    if values.dtype != object:
+        if divisor >= _LIMIT:  # 10**19 and more: half of it is more than any int64 but for 5·10**18 and above
+            return compact(divided(_wide(values), divisor))
+        if peak(values) < _LIMIT:
+            return divided(values, divisor)
+    return compact(divided(_wide(values), divisor))
+
+
+def bounded(values: Array, valid: Mask | None, type: DataType) -> Vector:
+    """Return values in a decimal type; NULL where they have too many digits."""
+    if values.dtype != object and type.precision > 18:
+        return Vector(values, valid)
+    limit = _POWERS[type.precision]
+    if peak(values) < limit:
+        return Vector(compact(values), valid)
+    good = ((values < limit) & (values > -limit)).astype(bool)
+    return Vector(compact(np.where(good, values, 0)), narrowed(valid, good))
+
+
+def converted(vector: Vector, scale: int, target: DataType) -> Vector:
+    """Return a decimal, or a whole number, whose scale is 0, in another decimal type."""
+    return bounded(rescaled(vector.values, scale, target.scale), vector.valid, target)
+
+
+def to_double(values: Array, scale: int) -> Array:
+    """Return the nearest doubles."""
+    if values.dtype != object and scale <= 22 and (scale == 0 or peak(values) <= 1 << 53):
+        return values / 10.0**scale if scale else values.astype(np.float64)
+    # Python divides whole numbers of any length with one rounding.
+    nearest: Array = (_wide(values) / _POWERS[scale]).astype(np.float64)
+    return nearest
+
+
+def add(left: Vector, right: Vector, scales: tuple[int, int], type: DataType, sign: int = 1) -> Vector:
+    """Return sums, or differences if the sign is −1."""
+    scale = max(scales)
+    a, b = rescaled(left.values, scales[0], scale), rescaled(right.values, scales[1], scale)
+    if a.dtype == object or b.dtype == object or peak(a) + peak(b) >= _LIMIT:
+        a, b = _wide(a), _wide(b)
+    total = a + b if sign > 0 else a - b
+    return bounded(rescaled(total, scale, type.scale), both(left.valid, right.valid), type)
+
+
+def multiply(left: Vector, right: Vector, scales: tuple[int, int], type: DataType) -> Vector:
+    """Return products."""
+    a, b = left.values, right.values
+    if a.dtype != object and b.dtype != object and peak(a) * peak(b) < _LIMIT:
+        product = a * b
+    else:
+        product = _rounded_to_context(_wide(a) * _wide(b))
+    return bounded(rescaled(product, sum(scales), type.scale), both(left.valid, right.valid), type)
+
+
+def _rounded_to_context(values: Array) -> Array:
+    """Round what has more than 39 digits to 39."""
+    if peak(values) < _POWERS[_CONTEXT_DIGITS]:
+        return values
+    return np.array([_to_digits(value, _CONTEXT_DIGITS) for value in values], dtype=object)
+
+
+def _to_digits(value: int, digits: int) -> int:
+    excess = len(str(abs(value))) - digits
+    if excess <= 0:
+        return value
+    unit: int = 10**excess
+    size = (abs(value) + unit // 2) // unit * unit
+    return -size if value < 0 else size
+
+
+def divide(left: Vector, right: Vector, scales: tuple[int, int], type: DataType) -> Vector:
+    """Return quotients; NULL where the divisor is 0."""
+    valid, divisor = _nonzero(left, right)
+    shift = type.scale - scales[0] + scales[1]
+    a, b = times(left.values, _POWERS[max(0, shift)]), times(divisor, _POWERS[max(0, -shift)])
+    if a.dtype == object or b.dtype == object or max(peak(a), peak(b)) >= _LIMIT:
+        a, b = _wide(a), _wide(b)
+    size = divided(np.abs(a), np.abs(b))
+    return bounded(np.where((a < 0) != (b < 0), -size, size), valid, type)
+
+
+def _nonzero(left: Vector, right: Vector) -> tuple[Mask | None, Array]:
+    """Return where a division can be made, and divisors with 1 for 0."""
+    nonzero = (right.values != 0).astype(bool)
+    valid = narrowed(both(left.valid, right.valid), nonzero)
+    return valid, right.values if nonzero.all() else np.where(nonzero, right.values, 1)
+
+
+def remainder(left: Vector, right: Vector, scales: tuple[int, int], type: DataType) -> Vector:
+    """Return remainders with the sign of the dividend; NULL where the quotient has more than 39 digits."""
+    valid, divisor = _nonzero(left, right)
+    scale = max(scales)
+    a, b = rescaled(left.values, scales[0], scale), rescaled(divisor, scales[1], scale)
+    if a.dtype == object or b.dtype == object or max(peak(a), peak(b)) >= _LIMIT:
+        a, b = _wide(a), _wide(b)
+    size, unit = np.abs(a), np.abs(b)
+    quotient = size // unit
+    rest = size - quotient * unit
+    if quotient.dtype == object:
+        valid = narrowed(valid, _within_context(quotient))
+    return bounded(rescaled(np.where(a < 0, -rest, rest), scale, type.scale), valid, type)
+
+
+def whole_quotient(left: Vector, right: Vector, scales: tuple[int, int], zeros: int) -> Vector:
+    """Return quotients cut to whole numbers, and these to 64 bits, as Spark's `div` does.
+
+    A divisor that is 0 when rounded to `zeros` places is taken for 0, as a comparison with 0 takes it.
+    """
+    seen = Vector(rescaled(right.values, scales[1], min(zeros, scales[1])), None)
+    valid, _ = _nonzero(left, seen)
+    valid, divisor = both(valid, right.valid), _nonzero(left, right)[1]
+    scale = max(scales)
+    a, b = _wide(rescaled(left.values, scales[0], scale)), _wide(rescaled(divisor, scales[1], scale))
+    size = np.abs(a) // np.abs(b)
+    good = _within_context(size) & (size < _POWERS[38]).astype(bool)
+    quotient = np.where((a < 0) != (b < 0), -size, size)
+    low = (quotient & ((1 << 64) - 1)).astype(np.uint64).view(np.int64)
+    return Vector(low, narrowed(valid, good))
+
+
+def _within_context(quotients: Array) -> Mask:
+    if peak(quotients) < _POWERS[_CONTEXT_DIGITS]:
+        return np.ones(len(quotients), dtype=bool)
+    return np.array([_to_digits_down(value) == value for value in quotients])
+
+
+def _to_digits_down(value: int) -> int:
+    unit: int = 10 ** max(0, len(str(value)) - _CONTEXT_DIGITS)
+    return value // unit * unit
+
+
+def negated(vector: Vector, type: DataType) -> Vector:
+    """Return decimals with the other sign."""
+    values = -_wide(vector.values) if peak(vector.values) >= _LIMIT else -vector.values
+    if peak(values) >= _POWERS[_NEGATED_DIGITS]:
+        values = np.array([_to_even(value, _NEGATED_DIGITS) for value in values], dtype=object)
+    return bounded(values, vector.valid, type)
+
+
+def _to_even(value: int, digits: int) -> int:
+    """Round to so many digits, half even."""
+    excess = len(str(abs(value))) - digits
+    if excess <= 0:
+        return value
+    quotient, rest = divmod(abs(value), 10**excess)
+    twice = 2 * rest
+    quotient += twice > 10**excess or (twice == 10**excess and quotient % 2 == 1)
+    return int(-quotient if value < 0 else quotient) * int(10**excess)
+
+
+def cut_down(values: Array, scale: int, up: bool) -> Array:
+    """Return the whole numbers below, or above, decimals."""
+    divisor = _POWERS[scale]
+    if values.dtype != object and divisor >= _LIMIT:
+        values = _wide(values)
+    whole = values // divisor
+    return compact(whole + (whole * divisor != values) if up else whole)

@@ -1,0 +1,113 @@
+"""Expressions evaluated over columns of finals."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from weft.errors import InternalError
+from weft.evaluation.functions import IMPLEMENTATIONS, NULL_TOLERANT
+from weft.evaluation.logic import holding
+from weft.evaluation.vector import Mask, Vector, constant, from_arrow, null, to_arrow
+from weft.expression import Call, Expression, Literal, Slot
+from weft.query.fallible import sites
+from weft.types import Kind
+
+
+class Evaluator:
+    """Evaluate expressions over given columns; equal subexpressions are computed once."""
+
+    def __init__(self, columns: Mapping[Slot, pa.Array], rows: int) -> None:
+        self._columns = columns
+        self._rows = rows
+        self._known: dict[Expression, Vector] = {}
+
+    def values(self, expression: Expression) -> pa.Array:
+        """Return the values of an expression, as `arrow_type` of its type."""
+        if isinstance(expression, Slot) and len(column := self._column(expression)) == self._rows:
+            return column
+        with np.errstate(all="ignore"):
+            return to_arrow(self._vector(expression), expression.type, self._rows)
+
+    def holds(self, condition: Expression) -> Mask:
+        """Return the rows in which a condition is true: neither false nor NULL."""
+        with np.errstate(all="ignore"):
+            return self._all_rows(holding(self._vector(condition)))
+
+    def failed(self, expression: Expression) -> Mask | None:
+        """Return the rows in which an operation failed: NULL though no input is; None if there are none."""
+        with np.errstate(all="ignore"):
+            failed = self._failed(expression)
+        return None if failed is None or not failed.any() else self._all_rows(failed)
+
+    def _all_rows(self, mask: Mask) -> Mask:
+        return mask if len(mask) == self._rows else np.repeat(mask, self._rows)
+
+    def _vector(self, expression: Expression) -> Vector:
+        vector = self._known.get(expression)
+        if vector is None:
+            vector = self._known[expression] = self._computed(expression)
+        return vector
+
+    def _computed(self, expression: Expression) -> Vector:
+        if isinstance(expression, Call):
+            return self._called(expression)
+        if isinstance(expression, Literal):
+            return constant(expression.value, expression.type)
+        if isinstance(expression, Slot):
+            return from_arrow(self._column(expression), expression.type)
+        raise InternalError(f"column {expression} stands where only results of aggregation are known")
+
+    def _column(self, slot: Slot) -> pa.Array:
+        column = self._columns.get(slot)
+        if column is None:
+            raise InternalError(f"{slot} has no column to be evaluated over")
+        return column
+
+    def _called(self, call: Call) -> Vector:
+        implementation = IMPLEMENTATIONS.get(call.function)
+        if implementation is None:
+            raise InternalError(f"function {call.function} cannot be evaluated outside Spark")
+        if call.function not in NULL_TOLERANT and any(arg.type.kind is Kind.NULL for arg in call.args):
+            return null(call.type)
+        return implementation(call, *map(self._vector, call.args))
+
+    def _failed(self, expression: Expression) -> Mask | None:
+        found: Mask | None = None
+        for site in sites(expression):
+            assert isinstance(site, Call)
+            failed = self._failed_case(site) if site.function == "case" else self._failed_at(site)
+            if failed is not None:
+                found = failed if found is None else found | failed
+        return found
+
+    def _failed_at(self, site: Call) -> Mask | None:
+        """Return where an operation itself failed."""
+        valid = self._vector(site).valid
+        if valid is None:
+            return None
+        failed: Mask = ~valid
+        for argument in site.args:
+            known = None if isinstance(argument, Literal) else self._vector(argument).valid
+            if known is not None:
+                failed = failed & known
+        return failed
+
+    def _failed_case(self, case: Call) -> Mask | None:
+        """Return where a condition, or the branch that is taken, failed."""
+        conditions, values = case.args[0:-1:2], (*case.args[1:-1:2], case.args[-1])
+        found: Mask | None = None
+        left: Mask | None = None
+        for condition in conditions:
+            failed = self._failed(condition)
+            found = failed if found is None else found if failed is None else found | failed
+        for number, value in enumerate(values):
+            failed = self._failed(value)
+            taken = (
+                holding(self._vector(conditions[number])) if number < len(conditions) else np.ones(1, bool)
+            )
+            if failed is not None:
+                here = failed & taken if left is None else failed & taken & left
+                found = here if found is None else found | here
+            left = ~taken if left is None else left & ~taken
+        return found

@@ -1,0 +1,132 @@
+"""Strings as booleans, numbers and times, as Spark reads them; each distinct string is read once."""
+
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weft.evaluation import decimals
+from weft.evaluation.time_text import date_of, timestamp_of
+from weft.evaluation.vector import Vector, both, dtype_of, validity
+from weft.types import DataType, Kind
+
+_BLANKS = bytes(range(0x21))
+_BLANKS_AND_DELETE = _BLANKS + b"\x7f"
+_INTEGER = re.compile(rb"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?", re.ASCII)
+_HEX = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+[dDfF]?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?")
+_WORDS = {
+    "inf": math.inf, "+inf": math.inf, "infinity": math.inf, "+infinity": math.inf,
+    "-inf": -math.inf, "-infinity": -math.inf, "nan": math.nan,
+}  # fmt: skip
+_JAVA_WORDS = {"NaN", "+NaN", "-NaN"}
+_TRUE, _FALSE = (b"t", b"true", b"y", b"yes", b"1"), (b"f", b"false", b"n", b"no", b"0")
+
+
+def parsed(texts: pa.Array, target: DataType) -> Vector:
+    """Return strings as values of a type; NULL where they are none."""
+    encoded = texts.dictionary_encode()
+    read = _reader(target)
+    found = [None if word is None else read(word) for word in encoded.dictionary.to_pylist()]
+    good = np.array([one is not None for one in found], dtype=bool)
+    plain = [0 if one is None else one for one in found]
+    if target.kind is Kind.DECIMAL:
+        values = np.empty(len(plain), dtype=object)
+        values[:] = plain
+        values = decimals.compact(values)
+    else:
+        values = np.array(plain, dtype=dtype_of(target))
+    if len(plain) == 0:
+        return Vector(np.zeros(len(texts), dtype=dtype_of(target)), np.zeros(len(texts), dtype=bool))
+    rows = encoded.indices.fill_null(0).to_numpy()
+    return Vector(values[rows], both(validity(texts), good[rows]))
+
+
+def _reader(target: DataType) -> Callable[[bytes], Any]:
+    kind = target.kind
+    if kind is Kind.BOOLEAN:
+        return _boolean
+    if target.is_integer:
+        limits = np.iinfo(dtype_of(target))
+        return lambda word: _integer(word, int(limits.min), int(limits.max))
+    if kind is Kind.DECIMAL:
+        return lambda word: _decimal(word, target)
+    if kind is Kind.DATE:
+        return date_of
+    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ):
+        return lambda word: timestamp_of(word, zoned=kind is Kind.TIMESTAMP)
+    return _double if kind is Kind.DOUBLE else _single
+
+
+def _boolean(word: bytes) -> bool | None:
+    folded = word.strip(_BLANKS_AND_DELETE).lower()
+    return True if folded in _TRUE else False if folded in _FALSE else None
+
+
+def _integer(word: bytes, least: int, most: int) -> int | None:
+    digits = word.strip(_BLANKS_AND_DELETE)
+    if not _INTEGER.fullmatch(digits) or len(digits.lstrip(b"+-0")) > 19:
+        return None
+    value = int(digits)
+    return value if least <= value <= most else None
+
+
+def _java_text(word: bytes) -> str:
+    """Return a string as Java's trim() leaves it."""
+    return word.decode("utf-8", "replace").strip(_BLANKS.decode())
+
+
+def _double(word: bytes) -> float | None:
+    digits = _java_text(word)
+    if _DOUBLE.fullmatch(digits):
+        return float(digits.rstrip("dDfF"))
+    if digits in _JAVA_WORDS:
+        return math.nan
+    if _HEX.fullmatch(digits):
+        try:
+            return float.fromhex(digits.rstrip("dDfF") if digits[-1] in "dDfF" else digits)
+        except OverflowError:
+            return -math.inf if digits.startswith("-") else math.inf
+    return _WORDS.get(digits.lower())
+
+
+def _single(word: bytes) -> float | None:
+    """Return the nearest float: not always the one nearest to the nearest double."""
+    double = _double(word)
+    if double is None or not math.isfinite(double):
+        return double
+    bits = np.float64(double).view(np.int64)
+    digits = _java_text(word)
+    if bits & 0x1FFFFFFF == 0x10000000 and _DOUBLE.fullmatch(digits):
+        exact = Decimal(digits.rstrip("dDfF"))
+        if exact != Decimal(double):
+            double = math.nextafter(double, math.inf if exact > Decimal(double) else -math.inf)
+    return double
+
+
+def _decimal(word: bytes, target: DataType) -> int | None:
+    """Return a decimal in units of its scale."""
+    digits = _java_text(word)
+    if not _DECIMAL.fullmatch(digits):
+        return None
+    try:
+        sign, figures, exponent = Decimal(digits).as_tuple()
+    except InvalidOperation:
+        return None
+    assert isinstance(exponent, int)
+    if len(figures) + exponent > 38 or abs(exponent) > 400:
+        return None if len(figures) + exponent > 38 else 0
+    size, shift = int("".join(map(str, figures))), exponent + target.scale
+    if shift < 0:
+        unit: int = 10**-shift
+        size = (size + unit // 2) // unit
+    else:
+        size *= int(10**shift)
+    if size >= 10**target.precision:
+        return None
+    return -size if sign else size

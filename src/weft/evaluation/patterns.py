@@ -1,0 +1,127 @@
+"""LIKE, ILIKE and RLIKE. Regular expressions are Java's; what Python reads otherwise is left to Spark."""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.evaluation import strings
+from weft.evaluation.letters import lowered
+from weft.evaluation.vector import Vector
+from weft.expression import Call, Literal
+
+_WILD = re.compile(r"\\(.)|([%_])|([^\\%_]+)", re.DOTALL)
+_TERMINATORS = "\n\r\u0085\u2028\u2029"
+_END = r"(?:(?=\r\n\Z|[\r\u0085\u2028\u2029]?\Z)|(?<!\r)(?=\n\Z))"
+"""Java's $: the end, or before the line terminator there."""
+_TOKEN = re.compile(
+    r"(?P<escape>\\[dDwWsStnrf]|\\[^a-zA-Z0-9\s])|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<dot>\.)|(?P<end>\$)"
+    r"|(?P<group>\((?:\?(?::|=|!|<=|<!|>))?)|(?P<flag>\(\?i\))|(?P<plain>[^\\\[\].$(])",
+    re.DOTALL,
+)
+_SET_ESCAPES = re.compile(r"\\[^dDwWsStnrf\W]|[^\\]-\\[dDwWsS]|\[:|&&|\\[dDwWsS]-|\s")
+"""What a set may hold that Java or Python read in their own way."""
+
+
+def _constant(call: Call) -> str:
+    pattern = call.args[1]
+    assert isinstance(pattern, Literal)
+    return str(pattern.value)
+
+
+def like(call: Call, value: Vector, _: Vector) -> Vector:
+    """Say where strings match a pattern of % and _."""
+    return _like(value, _constant(call))
+
+
+def ilike(call: Call, value: Vector, _: Vector) -> Vector:
+    """Say where strings match a pattern of % and _, whatever their case."""
+    return _like(strings.lower(call, value), lowered(_constant(call)))
+
+
+def rlike(call: Call, value: Vector, _: Vector) -> Vector:
+    """Say where a regular expression is found in strings."""
+    regex = java_regex(_constant(call))
+    assert regex is not None
+    return _searched(value, regex.search)
+
+
+def _searched(value: Vector, test: Callable[[str], object]) -> Vector:
+    found = strings.mapped(
+        value.values, lambda word: test(word.decode("utf-8", "replace")) is not None, pa.bool_()
+    )
+    return Vector(found.fill_null(False).to_numpy(zero_copy_only=False), value.valid)
+
+
+def _like(value: Vector, pattern: str) -> Vector:
+    kernel, part = _simple(pattern)
+    if kernel is None:
+        return _searched(value, _like_regex(pattern).fullmatch)
+    found = kernel(value.values, part)
+    return Vector(found.fill_null(False).to_numpy(zero_copy_only=False), value.valid)
+
+
+@lru_cache(maxsize=1024)
+def _simple(pattern: str) -> tuple[Callable[[pa.Array, bytes], pa.Array] | None, bytes]:
+    """Return the kernel that does for a pattern with % at its ends only, with what it looks for."""
+    middle = pattern.strip("%")
+    if "\\" in pattern or "%" in middle or "_" in middle:
+        return None, b""
+    word = middle.encode()
+    if pattern == middle:
+        return pc.equal, word
+    if not pattern.startswith("%"):
+        return _starts, word
+    return (_contains if pattern.endswith("%") else _ends), word
+
+
+def _starts(array: pa.Array, word: bytes) -> pa.Array:
+    return pc.starts_with(array, pattern=word)
+
+
+def _ends(array: pa.Array, word: bytes) -> pa.Array:
+    return pc.ends_with(array, pattern=word)
+
+
+def _contains(array: pa.Array, word: bytes) -> pa.Array:
+    return pc.match_substring(array, pattern=word)
+
+
+@lru_cache(maxsize=1024)
+def _like_regex(pattern: str) -> re.Pattern[str]:
+    parts = []
+    for match in _WILD.finditer(pattern):
+        escaped, wild, plain = match.groups()
+        parts.append({"%": ".*", "_": "."}[wild] if wild else re.escape(escaped or plain))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+@lru_cache(maxsize=1024)
+def java_regex(pattern: str) -> re.Pattern[str] | None:
+    """Return a regular expression of Java's as one of Python's that finds the same, or None.
+
+    >>> java_regex("^a.*[0-9]$") is None, java_regex(r"\\bword") is None
+    (False, True)
+    """
+    parts, at = [], 0
+    while at < len(pattern):
+        match = _TOKEN.match(pattern, at)
+        if match is None or (match.lastgroup == "set" and _SET_ESCAPES.search(match.group()[1:-1])):
+            return None
+        parts.append(_translated(match))
+        at = match.end()
+    flags = re.ASCII | (re.IGNORECASE if "(?i)" in parts[:1] else 0)
+    if "(?i)" in parts[1:]:
+        return None
+    try:
+        return re.compile("".join(part for part in parts if part != "(?i)"), flags)
+    except (re.error, OverflowError, RecursionError):
+        return None
+
+
+def _translated(match: re.Match[str]) -> str:
+    if match.lastgroup == "dot":
+        return f"[^{_TERMINATORS}]"
+    return _END if match.lastgroup == "end" else match.group()

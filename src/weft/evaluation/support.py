@@ -1,0 +1,41 @@
+"""Which expressions can be evaluated here; the others are Spark's."""
+
+from weft.evaluation.functions import IMPLEMENTATIONS
+from weft.evaluation.numbers import places_of
+from weft.evaluation.patterns import java_regex
+from weft.expression import Call, Column, Expression, Literal, walk
+from weft.types import Kind
+
+_SAFE_DIGITS = 15
+"""Whole numbers of more digits, as doubles, are printed by Java in ways that depend on its version."""
+
+
+def can_evaluate(expression: Expression) -> bool:
+    """Say whether an expression over slots is evaluated here with exactly Spark's results."""
+    return all(_is_known(node) for node in walk(expression))
+
+
+def _is_known(node: Expression) -> bool:
+    if isinstance(node, Column) or node.type.kind is Kind.OTHER:
+        return False
+    if not isinstance(node, Call):
+        return True
+    if node.function not in IMPLEMENTATIONS:
+        return False
+    if node.function == "rlike":
+        pattern = node.args[1]
+        return isinstance(pattern, Literal) and java_regex(str(pattern.value)) is not None
+    if node.function == "round":
+        return not node.type.is_fractional or places_of(node) >= 0
+    return node.function != "cast" or _is_known_cast(node)
+
+
+def _is_known_cast(call: Call) -> bool:
+    """Doubles become text, and by way of it decimals, as Java prints them."""
+    source, target = call.args[0].type, call.type
+    if source.is_fractional and target.kind in (Kind.STRING, Kind.BINARY):
+        return False
+    if source.is_fractional and target.kind is Kind.DECIMAL:
+        return target.precision - target.scale <= _SAFE_DIGITS
+    # 'now' and other words mean something to Spark if they are constants.
+    return not (isinstance(call.args[0], Literal) and isinstance(call.args[0].value, str) and target.is_time)

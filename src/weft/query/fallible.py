@@ -1,0 +1,43 @@
+"""Which operations of an expression may fail: give NULL though none of their inputs is NULL."""
+
+from weft.expression import Call, Expression
+from weft.query.functions import FUNCTIONS
+from weft.types import DataType, Kind
+
+_ALWAYS_FALLIBLE = frozenset({"/", "%", "div", "floor_div"})
+_OF_TIMES = frozenset({"hour", "minute", "second", "date_trunc"})
+_FALLIBLE_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs", "round"})
+_WIDTHS = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
+
+
+def sites(expression: Expression) -> tuple[Expression, ...]:
+    """Return the operations of an expression that may fail; a CASE, of which one branch is taken, is one."""
+    if not isinstance(expression, Call):
+        return ()
+    within = dict.fromkeys(site for argument in expression.args for site in sites(argument))
+    if expression.function == "case":
+        return (expression,) if within else ()
+    return (*within, expression) if _can_fail(expression) else tuple(within)
+
+
+def _can_fail(call: Call) -> bool:
+    if call.function in _ALWAYS_FALLIBLE or call.function not in FUNCTIONS:
+        return True
+    if call.function in ("cast", "to_date"):
+        return not is_safe_cast(call.args[0].type, call.type)
+    if call.type.kind is Kind.DECIMAL and call.function in ("neg", "abs"):
+        return False
+    if call.function in _OF_TIMES:
+        return call.args[-1].type.kind is Kind.DATE
+    return call.function in _FALLIBLE_UNLESS_DOUBLE and not call.type.is_fractional
+
+
+def is_safe_cast(source: DataType, target: DataType) -> bool:
+    """Say whether every value of a type has one in another."""
+    if source == target or source.kind is Kind.NULL or target.kind is Kind.STRING:
+        return True
+    if target.is_fractional:
+        return source.is_numeric or source.kind is Kind.BOOLEAN
+    if source.is_integer and target.is_integer:
+        return _WIDTHS.index(source.kind) <= _WIDTHS.index(target.kind)
+    return source.is_time and target.is_time and source.kind is not Kind.DATE
