@@ -118,10 +118,10 @@ def _keep_delivered_files() -> list[Undo]:
 
 
 def _end_one_later() -> list[Undo]:
-    def later(combined: Callable[..., Any], state: Any, primitives: Any, due: Any, predicates: Any) -> Any:
-        return combined(state, primitives, replace(due, end=due.end + 1), predicates)
+    def later(combined: Callable[..., Any], state: Any, reading: Any, due: Any, asks: Any) -> Any:
+        return combined(state, reading, replace(due, offset_us=due.offset_us + 1), asks)
 
-    return [wrap("weft.runtime.finals", "_combined", later)]
+    return [wrap("weft.runtime.answering", "combined", later)]
 
 
 def _watermark_of_the_next_batch() -> list[Undo]:

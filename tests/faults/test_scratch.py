@@ -104,7 +104,7 @@ def test_no_query_is_blamed_for_a_disk_that_is_too_small_for_results(tmp_path: P
     (tmp_path / "workload.sql").write_text(FAR)
     command = ["run", tmp_path / "workload.sql", "--checkpoint", state, "--out", tmp_path / "out"]
     with small_disk(scratch, kibibytes=1_024) as mounted:
-        stand_in = "" if mounted else "weft.runtime.answers:evaluate"
+        stand_in = "" if mounted else "weft.runtime.selecting:evaluate"
         error = error_of(weft(*command, scratch=scratch, stand_in=stand_in))
         assert "error: the stream stopped: a disk is full (" in error
         assert "No space left on device); nothing of batch 0 is consumed" in error

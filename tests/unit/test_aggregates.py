@@ -38,14 +38,18 @@ from weft.aggregates import (
     to_arrow,
 )
 from weft.aggregates.functions import SYNONYMS
-from weft.expression import Column, Expression
+from weft.expression import Column, Expression, Slot, SlotKind
 from weft.optimizer.rules import optimize
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
-from weft.runtime.finals import Windows, finals
+from weft.runtime.due import Advance
 from weft.runtime.fragments import Signatures
-from weft.runtime.programs import programs
+from weft.runtime.lives import LiveQuery
+from weft.runtime.programs import program_of
+from weft.runtime.readings import readings
+from weft.runtime.selecting import Finals
 from weft.runtime.state import Block, RelationState
+from weft.runtime.ways import combined
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
 MOMENTS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
@@ -297,15 +301,17 @@ def test_adding_an_aggregate_takes_one_value(monkeypatch: pytest.MonkeyPatch) ->
             partials={one: lifted(one, slices) for one in relation.primitives},
         )
     )
-    due = Windows(
-        query=np.zeros(2, np.int32), start=np.array([0, 10_000]), end=np.array([10_000, 20_000]),
-        predicate=np.zeros(2, np.int32),
-    )  # fmt: skip
-    program = next(iter(programs(plan)))
-    pieces = [piece.table for piece in finals(state, program, due, relation.predicates)]
-    found = pa.concat_tables(pieces).sort_by("window_start")
-    assert found["aggregate0"].to_pylist() == [5.0, None]
-    assert found["aggregate1"].to_pylist() == [8.0, None]
+    live = {one.query.name: LiveQuery(query=one.query) for one in plan.answers}
+    (reading,) = readings(plan.answers, live, ())
+    due = reading.due(Advance(before=None, now=20_000), state.starts())
+    ((_, piece),) = combined(state, reading, due, np.array([0]))
+    assert piece.end.tolist() == [10_000, 20_000]
+    finals = Finals(state.groups, piece.key, piece.end - 10_000, piece.end, piece.partials)
+    program, _ = program_of(plan.answers[0])
+    spreads, highs = (
+        finals.column(program, Slot(SlotKind.AGGREGATE, index, DOUBLE)).to_pylist() for index in (0, 1)
+    )
+    assert (spreads, highs) == ([5.0, None], [8.0, None])
 
 
 def test_count_of_rows_counts_nulls_too() -> None:

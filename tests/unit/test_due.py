@@ -5,18 +5,17 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.language_samples import TRADES
 from tests.unit.pipeline_samples import asked
-from tests.unit.window_samples import due_ends, windows
+from tests.unit.window_samples import due_between, due_ends, windows
 
 from weft.optimizer.plan import answer, leaf
-from weft.runtime import due, lives
 from weft.runtime.clock import Clock, RowCounts, Seen
-from weft.runtime.due import Advance, due_windows, ends_between, every_window, oldest_needed, shapes
+from weft.runtime.due import Advance, oldest_needed
 from weft.runtime.lives import LiveQuery
+from weft.runtime.readings import readings
 from weft.window import Window
 
 Times = npt.NDArray[np.int64]
@@ -47,7 +46,7 @@ def test_due_windows_are_those_that_hold_a_slice_and_were_reached(
     found = due_ends(window, Advance(before=before, now=now), np.unique(np.array(starts, dtype=np.int64)))
     after = -500_000 if before is None else before
     until = 500_000 if now is None else now
-    assert found.tolist() == [end for end in all_ends(window, after, until) if holds(window, end, starts)]
+    assert found == [end for end in all_ends(window, after, until) if holds(window, end, starts)]
 
 
 @settings(max_examples=50)
@@ -58,41 +57,19 @@ def test_every_window_is_due_once_wherever_the_watermark_stops(
     slices = np.unique(np.array(starts, dtype=np.int64))
     marks: list[int | None] = [None, *sorted(stops), None]
     moves = [Advance(before=a, now=b) for a, b in pairwise(marks)]
-    in_steps = [end for move in moves for end in due_ends(window, move, slices).tolist()]
-    assert in_steps == due_ends(window, Advance(before=None, now=None), slices).tolist()
+    in_steps = [end for move in moves for end in due_ends(window, move, slices)]
+    assert in_steps == due_ends(window, Advance(before=None, now=None), slices)
 
 
-@pytest.fixture
-def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many windows were looked at one by one, call by call."""
-    counts: list[int] = []
-    real = due._holds
-
-    def counted(ends: Times, ranges: Times, starts: Times) -> npt.NDArray[np.bool_]:
-        counts.append(len(ends))
-        return real(ends, ranges, starts)
-
-    monkeypatch.setattr(due, "_holds", counted)
-    return counts
-
-
-def test_years_without_rows_cost_nothing(looked_at: list[int]) -> None:
+def test_due_windows_reach_no_further_than_the_watermark_and_the_slices() -> None:
     window = Window(range_ms=5, slide_ms=1)
     starts = np.array([-20 * YEAR_US, 0, 30 * YEAR_US])
-    found = due_ends(window, Advance(before=None, now=None), starts)
-    assert found.tolist() == [start + after for start in starts for after in range(1000, 6000, 1000)]
-    hopping = Window(range_ms=1, slide_ms=3_600_000)
-    assert due_ends(hopping, Advance(before=None, now=None), starts).tolist() == []
-    late = due_ends(window, Advance(before=0, now=29 * YEAR_US), starts)
-    assert late.tolist() == [1000, 2000, 3000, 4000, 5000]
-    assert sum(looked_at) == 0
-
-
-def test_a_small_step_of_the_watermark_looks_at_few_windows(looked_at: list[int]) -> None:
+    everything = due_between(window, Advance(before=None, now=None), starts)
+    assert everything == (-20 * YEAR_US + 1000, 30 * YEAR_US + 5000)
+    assert due_between(window, Advance(before=0, now=29 * YEAR_US), starts) == (1000, 29 * YEAR_US)
     day = Window(range_ms=86_400_000, slide_ms=1)
-    starts = np.arange(0, 86_400_000_000, 1_000_000)
-    found = due_ends(day, Advance(before=86_400_000_000, now=86_400_010_000), starts)
-    assert len(found) == sum(looked_at) == 10
+    step = Advance(before=86_400_000_000, now=86_400_010_000)
+    assert due_between(day, step, np.arange(0, 86_400_000_000, 1_000_000)) == (86_400_001_000, 86_400_010_000)
 
 
 def test_nothing_is_due_without_slices_or_a_move() -> None:
@@ -102,17 +79,6 @@ def test_nothing_is_due_without_slices_or_a_move() -> None:
     assert len(due_ends(window, Advance(before=20_000, now=20_000), np.array([0, 15_000]))) == 0
     # A watermark that is not beyond the end of any window.
     assert len(due_ends(window, Advance(before=None, now=4_999), np.array([0]))) == 0
-
-
-@given(windows(), moments, moments)
-def test_every_end_is_every_end(window: Window, after: int, until: int) -> None:
-    last = np.array([until, until - 5_000])
-    ends = ends_between(shapes([window, window]), np.array([after, after]), last)
-    shape, found = every_window(ends)
-    for place, one in enumerate(last.tolist()):
-        wanted = all_ends(window, after, one)
-        assert found[shape == place].tolist() == wanted
-        assert ends.count[place] == len(wanted)
 
 
 @settings(max_examples=150)
@@ -133,9 +99,14 @@ def test_empty_windows_are_due_in_the_span_of_stream_and_query_and_no_other_is_b
         live[query.name] = LiveQuery(query=query, first_start=first, until=until)
         waiting += [query.name] if late else []
     advance = Advance(before=before, now=now)
-    found, _ = lives.due(answers, live, waiting, advance, clock, np.empty(0, dtype=np.int64))
-    counts = lives.every_end(answers, live, waiting, advance, clock).count
+    (reading,) = readings(answers, live, waiting)
+    every = reading.every(advance, clock)
     for place, (window, first, until, late) in enumerate(several):
+        name = answers[place].query.name
+        (ask,) = (
+            ask for ask in range(len(reading.asks))
+            if name in {reader.answer.query.name for reader in reading.readers_of(ask)}
+        )  # fmt: skip
         after = oldest if before is None or late else max(oldest, before)
         length = window.range_ms * 1000
         ends = all_ends(window, after, newest + length if now is None else min(now, newest + length))
@@ -143,21 +114,8 @@ def test_empty_windows_are_due_in_the_span_of_stream_and_query_and_no_other_is_b
             end for end in ends
             if (first is None or end - length >= first) and (until is None or end <= until)
         ]  # fmt: skip
-        assert found.end[found.query == place].tolist() == wanted
-        assert counts[place] == len(wanted)
-
-
-@given(
-    st.lists(windows(), min_size=1, max_size=6), st.lists(moments, min_size=1, max_size=9), moments, moments
-)
-def test_many_shapes_at_once_are_each_on_its_own(
-    several: list[Window], starts: list[int], before: int, now: int
-) -> None:
-    slices = np.unique(np.array(starts, dtype=np.int64))
-    advance = Advance(before=min(before, now), now=max(before, now))
-    shape, ends = due_windows(shapes(several), advance, slices)
-    for place, window in enumerate(several):
-        assert sorted(ends[shape == place].tolist()) == due_ends(window, advance, slices).tolist()
+        numbers = range(int(every.first[ask]), int(every.last[ask]) + 1)
+        assert [number * window.slide_ms * 1000 + window.offset_ms * 1000 for number in numbers] == wanted
 
 
 @settings(max_examples=50)

@@ -1,7 +1,6 @@
 """Final aggregation of all due windows at once, against each window on its own."""
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from random import Random
 from typing import Any, NamedTuple
 
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from tests.unit.aggregate_samples import expected
 from tests.unit.state_samples import (
     COUNT,
-    EXACT,
     FEES,
     FIRST,
     HEAT,
@@ -31,12 +29,15 @@ from tests.unit.state_samples import (
     state_of,
 )
 
-from weft.aggregates import Primitive
-from weft.runtime import finals as finals_module
+from weft.aggregates import Primitive, aggregate
+from weft.predicates import Formula
+from weft.runtime import repeating as repeating_module
 from weft.runtime import totals as totals_module
-from weft.runtime.finals import Finals, Windows, finals
-from weft.runtime.programs import Program
+from weft.runtime import ways as ways_module
+from weft.runtime.readings import Reading
+from weft.runtime.repeating import DueWindows
 from weft.runtime.state import RelationState
+from weft.runtime.ways import combined
 from weft.types import BIGINT, DOUBLE, STRING, DataType
 
 Call = tuple[str, tuple[Primitive, ...], DataType]
@@ -59,65 +60,95 @@ KNOWN: list[Any] = list(PREDICATES)
 
 
 class Due(NamedTuple):
-    """A due window of a predicate."""
+    """Some windows of a predicate, one slide apart; times in microseconds."""
 
-    start: int
-    end: int
+    range: int
+    slide: int
+    first_end: int
+    windows: int
     predicate: str
+
+    def ends(self) -> list[int]:
+        return [self.first_end + number * self.slide for number in range(self.windows)]
 
 
 dues = st.lists(
     st.builds(
-        lambda start, length, predicate: Due(start * 1000, (start + length) * 1000, predicate),
-        st.integers(-6, 9), st.integers(1, 12), st.sampled_from(KNOWN),
+        lambda length, slide, end, windows, predicate: Due(
+            length * 1000, slide * 1000, end * 1000, windows, predicate
+        ),
+        st.integers(1, 12), st.integers(1, 9), st.integers(-4, 12), st.integers(1, 9), st.sampled_from(KNOWN),
     ),
-    max_size=12,
+    max_size=9,
 )  # fmt: skip
+Found = dict[tuple[int, int, str | None], list[Any]]
 
 
-def program(calls: Sequence[Call], *, keyed: bool, emit_empty: bool = False) -> Program:
-    return Program(
-        grouping=None, keys=(0,) if keyed else (), aggregates=tuple(calls), outputs=(), having=None,
-        emit_empty=emit_empty,
+def one_window(start: int, end: int, predicate: str) -> Due:
+    return Due(end - start, 1000, end, 1, predicate)
+
+
+def due_windows(several: Sequence[Due]) -> DueWindows:
+    columns = [np.array(column, dtype=np.int64) for column in zip(*(one[:4] for one in several), strict=True)]
+    range_us, slide_us, end, count = columns or [np.empty(0, dtype=np.int64)] * 4
+    offset = end % np.maximum(slide_us, 1)
+    first = (end - offset) // np.maximum(slide_us, 1)
+    return DueWindows(
+        range_us=range_us, slide_us=slide_us, offset_us=offset, first=first, last=first + count - 1,
+        predicate=np.array([KNOWN.index(one.predicate) for one in several], dtype=np.int32),
     )  # fmt: skip
 
 
-def windows(several: Sequence[Due]) -> Windows:
-    start, end = (np.array([one[side] for one in several], dtype=np.int64) for side in (0, 1))
-    predicate = np.array([KNOWN.index(one.predicate) for one in several], dtype=np.int32)
-    query = np.arange(len(several), dtype=np.int32)
-    return Windows(query=query, start=start, end=end, predicate=predicate)
+def reading(several: Sequence[Due], primitives: Sequence[tuple[Primitive, ...]]) -> Reading:
+    """Return a reading that asks for given primitives in turn."""
+    known: tuple[Formula, ...] = tuple(KNOWN)
+    turns = tuple(primitives[number % len(primitives)] for number in range(len(several)))
+    return Reading(((), ()), predicates=known, primitives=turns)
 
 
 def slow(
-    several: Sequence[Row], due: Sequence[Due], calls: dict[Call, Callable[[Row], Any]], *, keyed: bool,
-    emit_empty: bool,
-) -> dict[tuple[int, str | None], list[Any]]:  # fmt: skip
+    several: Sequence[Row], due: Sequence[Due], calls: dict[Call, Callable[[Row], Any]], *, keyed: bool
+) -> Found:
     """Answer each window from the rows themselves."""
-    found = {}
-    for number, (start, end, predicate) in enumerate(due):
-        inside = [row for row in several if start <= row.start < end and PREDICATES[predicate](row)]
-        keys: set[str | None] = {row.key if keyed else None for row in inside}
-        for key in keys or ({None} if emit_empty else set()):
-            group = [row for row in inside if not keyed or row.key == key]
-            found[number, key] = [
-                expected(name, type, [value(row) for row in group])
-                for (name, _, type), value in calls.items()
+    found: Found = {}
+    for number, one in enumerate(due):
+        for end in one.ends():
+            inside = [
+                row
+                for row in several
+                if end - one.range <= row.start < end and PREDICATES[one.predicate](row)
             ]
+            for key in {row.key if keyed else None for row in inside}:
+                group = [row for row in inside if not keyed or row.key == key]
+                found[number, end, key] = [
+                    expected(name, type, [value(row) for row in group])
+                    for (name, _, type), value in calls.items()
+                ]
     return found
 
 
-def results(pieces: Sequence[Finals], due: Sequence[Due]) -> dict[tuple[int, str | None], list[Any]]:
-    found = {}
-    for piece in pieces:
-        for row in piece.table.to_pylist():
-            number = row.pop("query")
-            assert row.pop("window_start").timestamp() * 1_000_000 == due[number].start
-            assert row.pop("window_end").timestamp() * 1_000_000 == due[number].end
-            place = number, row.pop("key0", None)
-            assert place not in found
-            found[place] = list(row.values())
-    return found
+def results(
+    state: RelationState, due: Sequence[Due], calls: Sequence[Call], *, keyed: bool
+) -> tuple[Found, int]:
+    """Return what finals say, and how many shards they were made of; no window may come twice."""
+    primitives = tuple(dict.fromkeys(one for _, several, _ in calls for one in several))
+    asked = reading(due, [primitives])
+    found: Found = {}
+    operations = 0
+    for asks, piece in combined(state, asked, due_windows(due), np.arange(len(due))):
+        keys = state.groups.values(piece.key).column(0).to_pylist() if keyed else [None] * len(piece.key)
+        values = [
+            aggregate(name).lower([piece.partials[one] for one in several], type).to_pylist()  # type: ignore[union-attr]
+            for name, several, type in calls
+        ]
+        assert (np.diff(piece.ask) >= 0).all()
+        operations += piece.operations
+        for row, (ask, end, key) in enumerate(
+            zip(asks[piece.ask].tolist(), piece.end.tolist(), keys, strict=True)
+        ):
+            assert (ask, end, key) not in found
+            found[ask, end, key] = [column[row] for column in values]
+    return found, operations
 
 
 def assert_same(found: dict[Any, list[Any]], wanted: dict[Any, list[Any]]) -> None:
@@ -132,8 +163,11 @@ def assert_same(found: dict[Any, list[Any]], wanted: dict[Any, list[Any]]) -> No
 
 def forced(way: str, patch: pytest.MonkeyPatch, chance: Random) -> None:
     """Have finals go one way, in pieces of any size."""
-    patch.setattr(finals_module, "has_totals", lambda primitive: way == "totals")
-    patch.setattr(finals_module, "_PAIRS", chance.choice((1, 7, 1000)))
+    patch.setattr(ways_module, "_FEW_PAIRS", chance.choice((-1, 100)) if way == "repeated" else -1)
+    patch.setattr(ways_module, "has_totals", lambda primitive: way == "totals")
+    patch.setattr(ways_module, "_totals_pay", lambda *_: True)
+    patch.setattr(repeating_module, "_PAIRS", chance.choice((1, 7, 1000)))
+    patch.setattr(repeating_module, "_RESULTS", chance.choice((1, 7, 1000)))
     patch.setattr(totals_module, "_CELLS", chance.choice((1, 20, 10_000)))
     patch.setattr(totals_module, "_BATCH", chance.choice((1, 10, 1000)))
     patch.setattr(totals_module, "_RESULTS", chance.choice((1, 10, 1000)))
@@ -160,26 +194,23 @@ def state_by_plans(
     return state
 
 
-@pytest.mark.parametrize(("way", "calls"), [("totals", NUMBERS), ("ranges", NUMBERS | OBJECTS)])
+@pytest.mark.parametrize(("way", "calls"), [("totals", NUMBERS), ("repeated", NUMBERS | OBJECTS)])
 @pytest.mark.parametrize("keyed", [True, False])
-@settings(max_examples=40)
-@given(several=rows, more=rows, due=dues, emit_empty=st.booleans(), seed=st.integers(0, 1 << 30))
+@settings(max_examples=60)
+@given(several=rows, more=rows, due=dues, seed=st.integers(0, 1 << 30))
 def test_all_windows_at_once_are_each_window_on_its_own(
     way: str, calls: dict[Call, Callable[[Row], Any]], keyed: bool, several: list[Row], more: list[Row],
-    due: list[Due], emit_empty: bool, seed: int,
+    due: list[Due], seed: int,
 ) -> None:  # fmt: skip
-    emit_empty = emit_empty and not keyed
     chance = Random(seed)
     state = state_by_plans((several[:8], several[8:], more), chance, KNOWN, keyed=keyed)
-    asked = program(tuple(calls), keyed=keyed, emit_empty=emit_empty)
     with pytest.MonkeyPatch.context() as patch:
         forced(way, patch, chance)
-        pieces = list(finals(state, asked, windows(due), KNOWN))
-    wanted = slow([*several, *more], due, calls, keyed=keyed, emit_empty=emit_empty)
-    assert_same(results(pieces, due), wanted)
+        found, _ = results(state, due, tuple(calls), keyed=keyed)
+    assert_same(found, slow([*several, *more], due, calls, keyed=keyed))
 
 
-@pytest.mark.parametrize("way", ["totals", "ranges"])
+@pytest.mark.parametrize("way", ["totals", "repeated"])
 @settings(max_examples=40)
 @given(several=rows, more=rows, due=dues, seed=st.integers(0, 1 << 30), before=st.integers(-4, 8))
 def test_queries_leave_and_slices_go(
@@ -197,22 +228,23 @@ def test_queries_leave_and_slices_go(
     state.evict(before * 1000)
     with pytest.MonkeyPatch.context() as patch:
         forced(way, patch, chance)
-        pieces = list(finals(state, program(tuple(calls), keyed=True), windows(due), KNOWN))
-    found = results(pieces, due)
+        found, _ = results(state, due, tuple(calls), keyed=True)
     old = [row for row in several if row.start >= before * 1000]
-    for predicate in KNOWN:
-        mine = [number for number, one in enumerate(due) if one.predicate == predicate]
-        held = [*old, *more] if predicate in left else more
-        late = {number for number in mine if due[number].start < before * 1000}
-        wanted = slow(held, due, calls, keyed=True, emit_empty=False)
-        exact = set(mine) - late
+    for number, one in enumerate(due):
+        held = [*old, *more] if one.predicate in left else more
+        exact = {end for end in one.ends() if end - one.range >= before * 1000}
+        wanted = slow(held, [one], calls, keyed=True)
         assert_same(
-            {place: values for place, values in found.items() if place[0] in exact},
-            {place: values for place, values in wanted.items() if place[0] in exact},
+            {
+                (end, key): values
+                for (ask, end, key), values in found.items()
+                if ask == number and end in exact
+            },
+            {(end, key): values for (_, end, key), values in wanted.items() if end in exact},
         )
 
 
-@pytest.mark.parametrize("way", ["totals", "ranges"])
+@pytest.mark.parametrize("way", ["totals", "repeated"])
 @settings(max_examples=40)
 @given(several=rows, due=dues, seed=st.integers(0, 1 << 30))
 def test_operations_are_the_shards_that_windows_were_made_of(
@@ -227,75 +259,72 @@ def test_operations_are_the_shards_that_windows_were_made_of(
         state.settle()
     with pytest.MonkeyPatch.context() as patch:
         forced(way, patch, chance)
-        pieces = list(finals(state, program(tuple(NUMBERS), keyed=True), windows(due), KNOWN))
+        _, operations = results(state, due, tuple(NUMBERS), keyed=True)
     shards = {(row.key, row.start, signature(row, root)) for row in several for root in divided}
-    wanted = sum(
-        one.start <= start < one.end and one.predicate in fragment
+    assert operations == sum(
+        end - one.range <= start < end and one.predicate in fragment
         for _, start, fragment in shards
         for one in due
+        for end in one.ends()
     )
-    assert sum(piece.operations for piece in pieces) == wanted
 
 
-@pytest.mark.parametrize("way", ["totals", "ranges"])
+@settings(max_examples=40)
+@given(several=rows, due=dues, seed=st.integers(0, 1 << 30))
+def test_asks_that_need_different_primitives_get_their_own(
+    several: list[Row], due: list[Due], seed: int
+) -> None:
+    state = state_by_plans((several,), Random(seed), KNOWN, keyed=True)
+    asked = reading(due, [(COUNT,), (COUNT, LEAST)])
+    count, least = (dict(list(NUMBERS.items())[place : place + 1]) for place in (0, 3))
+    wanted = slow(several, due, count | least, keyed=True)
+    found: Found = {}
+    for asks, piece in combined(state, asked, due_windows(due), np.arange(len(due))):
+        keys = state.groups.values(piece.key).column(0).to_pylist()
+        for row, (ask, end, key) in enumerate(
+            zip(asks[piece.ask].tolist(), piece.end.tolist(), keys, strict=True)
+        ):
+            found[ask, end, key] = [piece.partials[COUNT].fields[0][row]]
+            assert (LEAST in piece.partials) == (ask % 2 == 1)
+    assert_same(found, {place: values[:1] for place, values in wanted.items()})
+
+
+@pytest.mark.parametrize("way", ["totals", "repeated"])
 def test_whole_numbers_beyond_doubles_are_exact(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     big = 2**62 + 1
     several = [Row(start * 1000, None, big if start % 2 else -big + start, None, None) for start in range(8)]
     state = state_of(*(block([row], [TOTAL, HIGHEST], predicates=KNOWN) for row in several))
     calls: tuple[Call, ...] = (("sum", (TOTAL,), BIGINT), ("max", (HIGHEST,), BIGINT))
     forced(way, monkeypatch, Random(0))
-    due = [Due(start * 1000, 8000, "all") for start in (0, 2, 4)]
-    found = results(list(finals(state, program(calls, keyed=True), windows(due), KNOWN)), due)
-    assert found == {(0, None): [12, big], (1, None): [12, big], (2, None): [10, big]}
+    due = [one_window(start * 1000, 8000, "all") for start in (0, 2, 4)]
+    found, _ = results(state, due, calls, keyed=True)
+    assert found == {(0, 8000, None): [12, big], (1, 8000, None): [12, big], (2, 8000, None): [10, big]}
 
 
-def test_infinity_in_one_fragment_harms_no_other() -> None:
-    several = [Row(0, None, 1, None, None, float("inf")), Row(0, None, 2, None, None, 1.5)]
-    several += [Row(5000, None, 2, None, None, 0.1), Row(5000, None, 1, None, None, float("nan"))]
-    state = state_of(block(several, [HEAT], keyed=False, predicates=KNOWN), keyed=False)
-    due = [Due(0, 5000, "even"), Due(0, 9000, "even"), Due(0, 5000, "all"), Due(5000, 9000, "even")]
-    asked = program([("sum", (HEAT,), DOUBLE)], keyed=False)
-    found = results(list(finals(state, asked, windows(due), KNOWN)), due)
-    assert found == {(0, None): [1.5], (1, None): [1.6], (2, None): [float("inf")], (3, None): [0.1]}
-
-
-@pytest.mark.parametrize("cells", [1, 1000])
-def test_infinities_of_both_signs_are_nan_wherever_they_meet(
-    cells: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("way", ["totals", "repeated"])
+@pytest.mark.parametrize("seed", range(3))
+def test_infinities_harm_no_other_fragment_and_meet_as_nan(
+    way: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(totals_module, "_CELLS", cells)
     infinity = float("inf")
-    places = (0, 1, infinity), (0, 2, -infinity), (5000, 2, infinity), (5000, 1, 1.0)
+    places = (0, 1, infinity), (0, 2, 1.5), (5000, 2, 0.1), (5000, 1, -infinity)
     several = [Row(start, None, n, None, None, x) for start, n, x in places]
     state = state_of(block(several, [HEAT], keyed=False, predicates=KNOWN), keyed=False)
-    due = [Due(0, 5000, "all"), Due(0, 9000, "even"), Due(5000, 9000, "all")]
-    asked = program([("sum", (HEAT,), DOUBLE)], keyed=False)
-    found = results(list(finals(state, asked, windows(due), KNOWN)), due)
-    assert_same(found, {(0, None): [float("nan")], (1, None): [float("nan")], (2, None): [infinity]})
+    forced(way, monkeypatch, Random(seed))
+    spans = (0, 5000, "even"), (0, 9000, "even"), (0, 5000, "all"), (5000, 9000, "even"), (0, 9000, "all")
+    found, _ = results(state, [one_window(*span) for span in spans], (("sum", (HEAT,), DOUBLE),), keyed=False)
+    by_window = {ask: values for (ask, _, _), values in found.items()}
+    assert_same(by_window, {0: [1.5], 1: [1.6], 2: [infinity], 3: [0.1], 4: [float("nan")]})
 
 
 def test_groups_without_aggregates() -> None:
     state = state_of(block([Row(0, "a", 1, None, None), Row(0, "b", 2, None, None)], predicates=KNOWN))
-    due = [Due(0, 1000, "even"), Due(0, 1000, "all")]
-    found = results(list(finals(state, program([], keyed=True), windows(due), KNOWN)), due)
-    assert found == {(0, "b"): [], (1, "a"): [], (1, "b"): []}
+    due = [one_window(0, 1000, "even"), one_window(0, 1000, "all")]
+    found, _ = results(state, due, (), keyed=True)
+    assert found == {(0, 1000, "b"): [], (1, 1000, "a"): [], (1, 1000, "b"): []}
 
 
 def test_nothing_is_due_and_nothing_is_there() -> None:
-    asked = program([("count", (COUNT,), BIGINT)], keyed=False, emit_empty=True)
-    due = [Due(0, 1000, "all")]
     state = state_of(keyed=False)
-    assert list(finals(state, asked, windows([]), KNOWN)) == []
-    assert results(list(finals(state, asked, windows(due), KNOWN)), due) == {(0, None): [0]}
-
-
-def test_results_that_do_not_fit_are_counted_for_their_query() -> None:
-    most = Decimal(10**36 - 1)
-    several = [Row(0, None, 1, None, most), Row(1000, None, 1, None, None)]
-    several += [Row(2000, None, 1, None, most), Row(3000, None, 1, None, most)]
-    state = state_of(*(block([row], EXACT, keyed=False) for row in several), keyed=False)
-    wide = program([("sum", (FEES,), DataType(MONEY.kind, 36, 2))], keyed=False)
-    due = [Due(1000, 2000, "all"), Due(2000, 4000, "all"), Due(0, 1000, "all")]
-    (piece,) = finals(state, wide, windows(due), KNOWN)
-    assert piece.table["aggregate0"].null_count == 3
-    assert piece.overflows.tolist() == [1, 2]
+    assert results(state, [], (("count", (COUNT,), BIGINT),), keyed=False) == ({}, 0)
+    assert results(state, [one_window(0, 1000, "all")], (), keyed=False) == ({}, 0)

@@ -8,8 +8,7 @@ import pytest
 from tests.unit.pipeline_samples import MS, Asked, Row, asked, plain_pipeline, process
 
 from weft.limits import Limits, over_limit
-from weft.runtime import finals as finals_module
-from weft.runtime.finals import Windows
+from weft.runtime import repeating as repeating_module
 
 _WINDOWS = 200_000
 _SLIDE = 5
@@ -24,13 +23,13 @@ def every(name: str, least: int) -> Asked:
 
 def test_a_long_gap_takes_memory_in_proportion_to_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    combined = finals_module._combined
+    combined = repeating_module._combined
 
-    def counting(state: Any, primitives: Any, due: Windows, predicates: Any) -> Any:
-        looked_at.append(len(due))
-        return combined(state, primitives, due, predicates)
+    def counting(due: Any, cells: Any, primitives: Any, cell: Any, *rest: Any) -> Any:
+        looked_at.append(len(cell))
+        return combined(due, cells, primitives, cell, *rest)
 
-    monkeypatch.setattr(finals_module, "_combined", counting)
+    monkeypatch.setattr(repeating_module, "_combined", counting)
     pipeline = plain_pipeline(monkeypatch)
     for least in range(5):
         pipeline.add(every(f"q{least}", least).logical())

@@ -16,7 +16,7 @@ from weft.optimizer.statistics import Statistics, assumed
 from weft.predicates import TRUE, canonical
 from weft.query import bind, parse_select
 from weft.query.logical import AggregateCall, LogicalQuery
-from weft.runtime.programs import program_of, programs
+from weft.runtime.programs import Program, program_of
 from weft.types import BIGINT, BOOLEAN, DOUBLE, NULL
 
 FIVE, SEVEN = "[RANGE '12 min' SLIDE '5 min']", "[RANGE '21 min' SLIDE '7 min']"
@@ -284,7 +284,7 @@ def test_a_shared_plan_answers_every_query_as_its_leaf_would(texts: Sequence[str
     assert asked == {window for relation in plan.relations for window in relation.windows}
 
 
-def test_programs_forget_names_windows_and_predicates() -> None:
+def test_programs_forget_names_windows_predicates_and_thresholds() -> None:
     plan = optimize(
         queries(
             f"SELECT sum(price) AS a FROM trades {FIVE}",
@@ -292,10 +292,13 @@ def test_programs_forget_names_windows_and_predicates() -> None:
             f"SELECT sum(price) AS c FROM trades {SEVEN} HAVING count(*) > 1",
             f"SELECT sum(price) + 1 AS d FROM trades {SEVEN}",
             f"SELECT sum(price) AS e FROM trades {SEVEN} EMIT EMPTY",
+            f"SELECT sum(price) AS f FROM trades {FIVE} HAVING count(*) > 7",
         )
     )
-    found = programs(plan)
-    assert [[one.query.name for one in answers] for answers in found.values()] == [
-        ["q0", "q1"], ["q2"], ["q3"], ["q4"],
+    by_program: dict[Program, list[tuple[str, list[object]]]] = {}
+    for one in plan.answers:
+        program, parameters = program_of(one)
+        by_program.setdefault(program, []).append((one.query.name, [each.value for each in parameters]))
+    assert list(by_program.values()) == [
+        [("q0", []), ("q1", []), ("q4", [])], [("q2", [1]), ("q5", [7])], [("q3", [])],
     ]  # fmt: skip
-    assert all(one in found[program_of(one)] for one in plan.answers)

@@ -16,7 +16,6 @@ from tests.unit.state_samples import (
     COUNT,
     FEES,
     FIRST,
-    MONEY,
     PREDICATES,
     TOTAL,
     Row,
@@ -30,14 +29,15 @@ from weft.expression import Call, Column, Expression, Literal
 from weft.predicates import TRUE, Formula, canonical
 from weft.runtime.blocks import codebook_bytes, described, read_codebook
 from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.finals import Windows, finals
 from weft.runtime.fragments import Signatures
-from weft.runtime.programs import Program
+from weft.runtime.readings import Reading
 from weft.runtime.registry import Registry
+from weft.runtime.repeating import DueWindows
 from weft.runtime.state import Block, RelationState
 from weft.runtime.warm import Derivation, derivation_from
+from weft.runtime.ways import combined
 from weft.storage import LocalFolder
-from weft.types import BIGINT, BOOLEAN, STRING
+from weft.types import BIGINT, BOOLEAN
 
 ASKED = ("all", "positive", "even", "named")
 
@@ -139,22 +139,27 @@ def test_codebooks_that_differ_have_different_names(folder: LocalFolder, one: An
     assert after == [one, other]
 
 
-def answers(state: RelationState, predicates: Sequence[Any]) -> list[dict[str, Any]]:
+def answers(state: RelationState, predicates: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Return the sums, counts and least names of all windows of 3 s every second, for each predicate."""
-    starts = np.arange(-6_000, 9_000, 1_000)
-    predicate = np.repeat(np.arange(len(predicates), dtype=np.int32), len(starts))
-    start = np.tile(starts, len(predicates))
-    due = Windows(query=predicate, start=start, end=start + 3_000, predicate=predicate)
+    asks = np.arange(len(predicates))
+    each = np.ones(len(predicates), dtype=np.int64)
+    due = DueWindows(
+        range_us=3_000 * each, slide_us=1_000 * each, offset_us=0 * each, first=-3 * each, last=11 * each,
+        predicate=asks.astype(np.int32),
+    )  # fmt: skip
+    primitives = (COUNT, TOTAL, FIRST, FEES)
+    reading = Reading(GROUPING, predicates=tuple(predicates), primitives=(primitives,) * len(predicates))
     found = []
-    for aggregates in (
-        (("count", (COUNT,), BIGINT), ("sum", (TOTAL,), BIGINT)),
-        (("min", (FIRST,), STRING), ("sum", (FEES,), MONEY)),
-    ):
-        program = Program(
-            grouping=GROUPING, keys=(0,), aggregates=aggregates, outputs=(), having=None, emit_empty=False
-        )
-        for piece in finals(state, program, due, predicates):
-            found += piece.table.to_pylist()
+    for _, piece in combined(state, reading, due, asks):
+        keys = state.groups.values(piece.key).column(0).to_pylist()
+        values = [
+            [
+                value if known else None
+                for value, known in zip(partial.fields[0], partial.valid_mask(), strict=True)
+            ]
+            for partial in (piece.partials[one] for one in primitives)
+        ]
+        found += zip(piece.ask.tolist(), piece.end.tolist(), keys, *values, strict=True)
     return sorted(found, key=repr)
 
 

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable
 
+import numpy as np
 from hypothesis import strategies as st
 
 from weft.optimizer.slices import Slicing
-from weft.runtime.due import Advance, Times, due_windows, shapes
+from weft.runtime.due import Advance, Times, shapes
+from weft.runtime.lives import NEVER
+from weft.runtime.readings import Reading
+from weft.runtime.warm import ALWAYS
 from weft.window import Window
 
 SLIDES = (1, 2, 3, 4, 5, 6, 9, 10, 12, 15, 20, 30, 36, 45, 60)
@@ -51,8 +55,19 @@ def edges_between(
     return [time for time in times if any(is_edge(time, window, slicing) for window in several)]
 
 
-def due_ends(window: Window, advance: Advance, starts: Times) -> Times:
-    """Return the ends of one window's due windows, in order."""
-    shape, ends = due_windows(shapes([window]), advance, starts)
-    assert not shape.any()
-    return ends
+def due_between(window: Window, advance: Advance, starts: Times) -> tuple[int, int]:
+    """Return the ends of the first and the last window that is due and may hold a slice."""
+    reading = Reading(
+        ((), ()), windows=shapes([window]), first_start=np.array([ALWAYS]), until=np.array([NEVER]),
+        late=np.zeros(1, dtype=bool), predicate=np.zeros(1, dtype=np.int32),
+    )  # fmt: skip
+    due = reading.due(advance, starts)
+    first, last = (int(number[0] * due.slide_us[0] + due.offset_us[0]) for number in (due.first, due.last))
+    return first, last
+
+
+def due_ends(window: Window, advance: Advance, starts: Times) -> list[int]:
+    """Return the ends of one window's due windows that hold a slice, in order."""
+    first, last = due_between(window, advance, starts)
+    ends = range(first, last + 1, window.slide_ms * 1000)
+    return [end for end in ends if ((starts >= end - window.range_ms * 1000) & (starts < end)).any()]

@@ -3,12 +3,16 @@
 A range `[lo, hi)` selects the rows of one group that lie in one window; ranges may overlap and must not be
 empty. Each function here has a slow twin in the tests.
 
-Where long ranges overlap much, rows are combined in pairs first, and pairs in pairs: then a range is a few
-pieces, at most two of each length, instead of all its rows.
+Short ranges are reduced row by row. Where long ranges overlap much, rows are added up beforehand, outward
+from places between them, and a range is the sum of two totals: up to such a place, and from it. Which place
+depends on the range: the levels have places at all odd multiples of 1, 2, 4, … rows, and the highest level at
+which a range has one is taken. Nothing is ever subtracted, so large values cannot swallow small ones, and
+minimum and maximum work alike.
 
-    rows      0 1 2 3 4 5 6 7          [1, 7) is 1, 23, 45, 6
-    pairs     01  23  45  67
-    fours     0123    4567
+    rows       0 1 2 3 4 5 6 7
+    level 1    0|1 2|3 4|5 6|7        [4, 6) is 4 and 5
+    level 2    01|23   45|67          [1, 3) is 1 and 2
+    level 3    0123|4567              [1, 7) is 123 and 456
 """
 
 from collections.abc import Callable
@@ -24,29 +28,28 @@ Rows = npt.NDArray[np.intp]
 _EXPANDED_ROWS = 4_000_000
 """How many (window, row) pairs are spelled out at a time where no running form exists."""
 _WORTH_PIECES = 4
-"""By how many times pieces must be fewer than rows."""
+"""How many times the rows of all ranges must outnumber the pieces that they would be put together from."""
+_SHORT = 4
+"""Up to this average length, ranges are reduced row by row."""
 
 
 def combine(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
     """Return one combined partial per range."""
-    if len(lo) == 0:
+    lengths = hi - lo
+    if len(lo) == 0 or int(lengths.max()) == 1:
         return partial.take(lo)
-    # What can be taken out of a total again without rounding needs no look at the rows of each range.
-    running = primitive.combine.invertible and primitive.order_free
-    if not running and _overlap_much(len(partial), lo, hi):
+    if primitive.combine is Combine.MOMENTS and _overlap_much(len(partial), lengths):
         return _by_pieces(primitive, partial, lo, hi)
-    return _directly(primitive, partial, lo, hi, running=running)
+    return _directly(primitive, partial, lo, hi)
 
 
-def _overlap_much(rows: int, lo: Rows, hi: Rows) -> bool:
+def _overlap_much(rows: int, lengths: Rows) -> bool:
     """Say whether ranges have so many rows that pieces are fewer by far."""
-    in_ranges = int((hi - lo).sum())
-    longest = int((hi - lo).max())
-    return in_ranges > _WORTH_PIECES * (rows + 2 * len(lo) * longest.bit_length())
+    return int(lengths.sum()) > _WORTH_PIECES * (rows + 2 * len(lengths) * int(lengths.max()).bit_length())
 
 
 def _by_pieces(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
-    """Combine ranges of pieces whose lengths are powers of two."""
+    """Combine ranges of pieces whose lengths are powers of two: at most two of each."""
     ranges, pieces, which = np.arange(len(lo)), [], []
     lo, hi, level = lo.copy(), hi.copy(), partial
     while len(ranges):
@@ -62,16 +65,16 @@ def _by_pieces(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Pa
         if len(ranges):
             begins = np.arange(0, len(level), 2)
             ends = np.minimum(begins + 2, len(level))
-            level = _directly(primitive, level, begins, ends, running=False)
+            level = _directly(primitive, level, begins, ends)
     of = np.concatenate(which)
     order = np.argsort(of, kind="stable")
     begins = np.flatnonzero(np.diff(of[order], prepend=-1))
     ends = np.append(begins[1:], len(of))
-    return _directly(primitive, concatenate(pieces).take(order), begins, ends, running=False)
+    return _directly(primitive, concatenate(pieces).take(order), begins, ends)
 
 
-def _directly(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows, *, running: bool) -> Partial:
-    fields = (_difference if running else _COMBINERS[primitive.combine])(partial, lo, hi)
+def _directly(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
+    fields = _COMBINERS[primitive.combine](partial, lo, hi)
     valid = None if partial.valid is None else _any_valid(partial.valid, lo, hi)
     return Partial(fields, valid, partial.types)
 
@@ -82,7 +85,14 @@ def _any_valid(valid: Mask, lo: Rows, hi: Rows) -> Mask:
 
 
 def _reduce(ufunc: np.ufunc, values: Objects, lo: Rows, hi: Rows) -> Objects:
-    """Apply a ufunc to each range; reduceat wants the bounds interleaved and a row past the end."""
+    """Apply a ufunc to each range."""
+    if np.array_equal(lo[1:], hi[:-1]) and hi[-1] == len(values):
+        in_turn: Objects = ufunc.reduceat(values, lo)
+        return in_turn
+    lengths = hi - lo
+    if int(lengths.sum()) > _SHORT * len(lo) and len(values) > 1:
+        return _by_levels(ufunc, values, lo, hi - 1)
+    # reduceat wants the bounds interleaved and a row past the end.
     padded = np.append(values, values[-1:])
     bounds = np.empty(2 * len(lo), dtype=np.intp)
     bounds[0::2], bounds[1::2] = lo, hi
@@ -90,15 +100,29 @@ def _reduce(ufunc: np.ufunc, values: Objects, lo: Rows, hi: Rows) -> Objects:
     return reduced
 
 
-def _difference(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
-    """Subtract running totals; whatever wraps around in a running total of integers wraps back."""
-    running = np.concatenate(([0], np.cumsum(partial.fields[0])))
-    return (running[hi] - running[lo],)
+def _by_levels(ufunc: np.ufunc, values: Objects, first: Rows, last: Rows) -> Objects:
+    """Apply a ufunc to ranges, given by their first and last rows, as two totals each."""
+    highest = int((last - first).max()).bit_length() + 1
+    level = np.minimum(np.frexp((first ^ last).astype(np.float64))[1], highest)
+    reduced = values[first]
+    for each in np.unique(level[level > 0]).tolist():
+        half = 1 << (each - 1)
+        ranges = np.flatnonzero(level == each)
+        halves = np.append(values, np.broadcast_to(values[-1:], -len(values) % half)).reshape(-1, half)
+        before = ufunc.accumulate(halves[:, ::-1], axis=1)[:, ::-1].reshape(-1)
+        after = ufunc.accumulate(halves, axis=1).reshape(-1)
+        reduced[ranges] = ufunc(before[first[ranges]], after[last[ranges]])
+    return reduced
 
 
 def _add(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
+    values = partial.fields[0]
+    if values.dtype == np.int64:
+        # Whatever wraps around in a running total of integers wraps back.
+        running = np.concatenate(([0], np.cumsum(values)))
+        return (running[hi] - running[lo],)
     with np.errstate(all="ignore"):
-        return (_reduce(np.add, partial.fields[0], lo, hi),)
+        return (_reduce(np.add, values, lo, hi),)
 
 
 def _extreme(ufunc: np.ufunc, last: bool) -> Callable[[Partial, Rows, Rows], tuple[Objects, ...]]:

@@ -90,26 +90,32 @@ def _wide_limbs(argument: Expression) -> tuple[Primitive, ...]:
 
 
 def _total(partials: Partials) -> Objects:
-    """Return exact sums as Python integers (a decimal's in units of its scale)."""
+    """Return exact sums of decimals as Python integers, in units of their scale."""
     if len(partials) == 1:
-        return partials[0].fields[0].astype(object)
-    high, low = (partial.fields[0].astype(object) for partial in partials[:2])
-    whole: Objects = high * (1 << _LIMB) + low
-    if len(partials) == 2:
-        return whole
-    exact: Objects = whole * 10**20 + partials[2].fields[0]
+        return partials[0].fields[0]
+    high, low, rest = (partial.fields[0].astype(object) for partial in partials)
+    exact: Objects = (high * (1 << _LIMB) + low) * 10**20 + rest
     return exact
+
+
+def _carried(partials: Partials) -> tuple[Objects, Objects]:
+    """Return the limbs of 64-bit sums with the lower one in its 32 bits: the rest is the upper one's."""
+    high, low = (partial.fields[0] for partial in partials)
+    return high + (low >> _LIMB), low & _LIMB_MASK
 
 
 def _lower_sum(partials: Partials, type: DataType) -> pa.Array:
     valid = partials[0].valid_mask()
     if type.is_fractional:
         return to_arrow(partials[0].fields[0], valid, type)
-    if len(partials) == 1 and type.kind is Kind.BIGINT:
+    if type.kind is Kind.BIGINT and len(partials) == 1:
         return to_arrow(partials[0].fields[0], valid, type)
-    total = _total(partials)
-    bound = 1 << 63 if type.kind is Kind.BIGINT else 10**type.precision
-    inside = (total < bound) & (total >= -bound if type.kind is Kind.BIGINT else total > -bound)
+    if type.kind is Kind.BIGINT:
+        high, low = _carried(partials)
+        fits = (high >= -(1 << (_LIMB - 1))) & (high < 1 << (_LIMB - 1))
+        return to_arrow((high << _LIMB) | low, valid & fits, type)
+    total, bound = _total(partials), 10**type.precision
+    inside = (total < bound) & (total > -bound)
     return to_arrow(total, valid & inside.astype(bool), type)
 
 
@@ -144,8 +150,10 @@ def _lower_avg(partials: Partials, type: DataType) -> pa.Array:
         return to_arrow(sums[0].fields[0] / divisor, valid, type)
     if type.kind is Kind.DECIMAL:
         return _decimal_average(sums, divisor, valid, type)
-    total = _total(sums)
-    return to_arrow((total / divisor.astype(object)).astype(np.float64), valid, type)
+    if len(sums) == 1:
+        return to_arrow(sums[0].fields[0] / divisor, valid, type)
+    high, low = _carried(sums)
+    return to_arrow((high * float(1 << _LIMB) + low) / divisor, valid, type)
 
 
 def _decimal_average(sums: Partials, divisor: Objects, valid: Objects, type: DataType) -> pa.Array:

@@ -1,30 +1,34 @@
-"""Answer the windows that are due, program by program: the trouble of one is not that of others."""
+"""Answer the windows that are due: of all queries at once, but the trouble of one is not that of others."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from weft.aggregates import empty
 from weft.limits import Limits, over_limit
 from weft.optimizer.plan import Answer, Grouping
-from weft.predicates import Formula
 from weft.query.logical import LogicalQuery
-from weft.runtime.answers import by_query, select
 from weft.runtime.blame import culprits
 from weft.runtime.clock import Clock
-from weft.runtime.due import Advance, shapes
-from weft.runtime.finals import finals
-from weft.runtime.lives import LiveQuery, due, every_end, kept_since
+from weft.runtime.due import Advance
+from weft.runtime.lives import LiveQuery, kept_since
 from weft.runtime.programs import Program
+from weft.runtime.readings import Ask, Reader, Reading, readings
+from weft.runtime.repeating import Combined, DueWindows
+from weft.runtime.selecting import Finals, ReadRows, Selected, select, select_by_spark
 from weft.runtime.state import RelationState
+from weft.runtime.ways import combined
 from weft.spark.columns import Udf
-from weft.window import Window
 
-_US = 1000
+Rows = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+_EMPTY_WINDOWS = 1 << 20
+"""Maximum number of windows without a row that are answered together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,130 +48,147 @@ class Asked:
 class Answered:
     """New results, and what became of the queries."""
 
-    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
+    results: dict[str, pa.Table] = field(default_factory=dict)
     final_ops: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     broken: dict[str, str] = field(default_factory=dict)
-
-    def results(self) -> dict[str, pa.Table]:
-        """Return each query's results as one table."""
-        return {name: pa.concat_tables(parts) for name, parts in self.tables.items()}
-
-    def add(self, other: "Answered") -> None:
-        """Take in what other queries were answered."""
-        self.tables |= other.tables
-        self.final_ops += other.final_ops
-        self.failures += other.failures
-        self.broken |= other.broken
+    spark_jobs: int = 0
+    """How many jobs SELECT and HAVING took: one if any of them calls a registered function."""
 
 
 def answer_due(
-    spark: SparkSession, programs: Mapping[Program, Sequence[Answer]], advance: Advance, asked: Asked
+    spark: SparkSession, answers: Sequence[Answer], read: Sequence[Reading], advance: Advance, asked: Asked
 ) -> Answered:
-    """Return the results of all windows that are due."""
-    found = Answered()
-    for program, answers in programs.items():
-        fitting, too_large = _within_limit(answers, advance, asked)
-        fitting, too_many = _with_few_windows(fitting, advance, asked)
-        found.broken |= too_large | too_many
-        found.add(_answered(spark, program, fitting, advance, asked))
-    for name in list(found.tables):
-        rows = sum(table.num_rows for table in found.tables[name])
-        if rows > asked.limits.result_rows:
-            del found.tables[name]
-            found.broken[name] = over_limit("result_rows", rows, asked.limits)
-    return found
-
-
-def _answered(
-    spark: SparkSession, program: Program, answers: Sequence[Answer], advance: Advance, asked: Asked
-) -> Answered:
-    """Answer a program's queries; those that are shown to make it fail are left out."""
+    """Return the results of all windows that are due; queries that are shown to make it fail are left out."""
 
     def answer_some(queries: Sequence[LogicalQuery]) -> Answered:
         names = {query.name for query in queries}
-        some = [one for one in answers if one.query.name in names]
-        return _answer(spark, program, some, advance, asked)
+        some = [answer for answer in answers if answer.query.name in names]
+        return _answer(spark, readings(some, asked.queries, asked.waiting), advance, asked)
 
-    queries = [one.query for one in answers]
     try:
-        return answer_some(queries)
+        return _answer(spark, read, advance, asked)
     except Exception as error:
+        queries = [answer.query for answer in answers]
         broken = culprits(queries, answer_some, error)
         if not broken:
             raise
-    found = answer_some([query for query in queries if query.name not in broken])
-    found.broken |= broken
-    return found
+    answered = answer_some([query for query in queries if query.name not in broken])
+    answered.broken |= broken
+    return answered
 
 
-def _answer(
-    spark: SparkSession, program: Program, answers: Sequence[Answer], advance: Advance, asked: Asked
-) -> Answered:
-    found = Answered()
-    if not answers:
-        return found
-    state = asked.states[answers[0].grouping]
-    windows, predicates = due(answers, asked.queries, asked.waiting, advance, asked.clock, state.starts())
-    for piece in finals(state, program, windows, predicates) if len(windows) else ():
-        found.final_ops += piece.operations
-        shown, broken = select(spark, program, piece.table, asked.functions)
-        found.failures.update(answers[number].query.name for number in (*piece.overflows, *broken))
-        for name, table in by_query(shown, answers):
-            found.tables.setdefault(name, []).append(table)
-    return found
-
-
-def _within_limit(
-    answers: Sequence[Answer], advance: Advance, asked: Asked
-) -> tuple[Sequence[Answer], dict[str, str]]:
-    """Return the answers that do not hold too many groups, and what to say of each of the other queries."""
-    state, limit = asked.states[answers[0].grouping], asked.limits.groups_per_query
-    state.settle()
-    if len(state.groups) <= limit:
-        return answers, {}
-    # All queries together are over the limit; each is judged by what it holds itself.
-    size = len(state.fragments)
-    shards = sum((np.bincount(run.fragment, minlength=size) for run in state.runs()), np.zeros(size))
-    known: dict[tuple[Formula, Window, int], int] = {}
-    fitting, broken = [], {}
-    for one in answers:
-        name, window = one.query.name, one.query.window
-        since = kept_since(asked.queries[name], None if name in asked.waiting else advance.before)
-        key = one.predicate, window, since
-        if key not in known:
-            satisfied = state.fragments.bits([one.predicate], np.arange(size))[0]
-            # Every group has a shard: where these are few, groups need not be counted.
-            many = shards[satisfied].sum() > limit
-            known[key] = _groups(state, satisfied, window, since) if many else 0
-        if known[key] > limit:
-            broken[name] = over_limit("groups_per_query", known[key], asked.limits)
+def _answer(spark: SparkSession, read: Sequence[Reading], advance: Advance, asked: Asked) -> Answered:
+    answered, selected, for_spark = Answered(), Selected(), list[ReadRows]()
+    for reading in read:
+        state = asked.states[reading.grouping]
+        due, asks = _due(reading, state, advance, asked, answered.broken)
+        bare = EmptyWindows(reading, due, asks, state)
+        for asks_together, piece in combined(state, reading, due, asks):
+            answered.final_ops += piece.operations
+            bare.fill(asks_together, piece)
+            start = piece.end - due.range_us[asks_together][piece.ask]
+            finals = Finals(state.groups, piece.key, start, piece.end, piece.partials)
+            _select(reading, asks_together, piece.ask, finals, selected, for_spark)
+        for some, ask, finals in bare.finals():
+            _select(reading, some, ask, finals, selected, for_spark)
+    if for_spark:
+        answered.spark_jobs = 1
+        select_by_spark(spark, for_spark, asked.functions, selected)
+    answered.failures = selected.failures
+    for name, tables in selected.tables.items():
+        rows = sum(table.num_rows for table in tables)
+        if rows > asked.limits.result_rows:
+            answered.broken[name] = over_limit("result_rows", rows, asked.limits)
         else:
-            fitting.append(one)
-    return fitting, broken
+            answered.results[name] = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    return answered
 
 
-def _with_few_windows(
-    answers: Sequence[Answer], advance: Advance, asked: Asked
-) -> tuple[Sequence[Answer], dict[str, str]]:
-    """Return the answers whose windows are within the limit of results, and what to say of the others.
+def _select(
+    reading: Reading, asks: Rows, of: Rows, finals: Finals, selected: Selected, for_spark: list[ReadRows]
+) -> None:
+    """Have every program read its part of some finals; `of` is each row's ask among those given."""
+    begins = np.flatnonzero(np.diff(of, prepend=-1))
+    ends = np.append(begins[1:], len(of))
+    present = of[begins]
+    by_program: dict[Program, tuple[list[int], list[list[Reader]]]] = {}
+    for order, ask in enumerate(asks[present].tolist()):
+        for reader in reading.readers_of(ask):
+            numbers, readers = by_program.setdefault(reader.program, ([], []))
+            if not numbers or numbers[-1] != order:
+                numbers.append(order)
+                readers.append([])
+            readers[-1].append(reader)
+    for program, (numbers, readers) in by_program.items():
+        rows, bounds = _rows(begins[numbers], ends[numbers])
+        read = ReadRows(program=program, finals=finals, rows=rows, bounds=bounds, readers=readers)
+        if program.needs_spark:
+            for_spark.append(read)
+        else:
+            select(read, selected)
 
-    With EMIT EMPTY, windows are as many as time is long: years between two rows must not be spelled out.
-    """
-    if not answers or not answers[0].query.emit_empty:
-        return answers, {}
-    counts = every_end(answers, asked.queries, asked.waiting, advance, asked.clock).count.tolist()
-    broken = {
-        one.query.name: over_limit("result_rows", count, asked.limits)
-        for one, count in zip(answers, counts, strict=True)
-        if count > asked.limits.result_rows
-    }
-    return [one for one in answers if one.query.name not in broken], broken
+
+def _rows(begins: Rows, ends: Rows) -> tuple[slice | Rows, Rows]:
+    """Return the rows of ranges, as a slice if they follow each other, and where each begins among them."""
+    lengths = ends - begins
+    bounds = np.concatenate(([0], np.cumsum(lengths)))
+    if np.array_equal(begins[1:], ends[:-1]):
+        return slice(int(begins[0]), int(ends[-1])), bounds
+    return np.arange(bounds[-1]) + np.repeat(begins - bounds[:-1], lengths), bounds
 
 
-def _groups(state: RelationState, counting: npt.NDArray[np.bool_], window: Window, since: int) -> int:
+def _due(
+    reading: Reading, state: RelationState, advance: Advance, asked: Asked, broken: dict[str, str]
+) -> tuple[DueWindows, Rows]:
+    """Return the due windows of all asks, and which asks have any; those over a limit are told of."""
+    due = reading.due(advance, state.starts())
+    every = reading.every(advance, asked.clock)
+    emits = np.array([ask.emit_empty for ask in reading.asks], dtype=bool)
+    if emits.any():
+        due = replace(
+            due, first=np.where(emits, every.first, due.first), last=np.where(emits, every.last, due.last)
+        )
+    asks = np.flatnonzero(due.last >= due.first)
+    refused = set[int]()
+    for ask in np.flatnonzero(emits & (due.last - due.first >= asked.limits.result_rows)).tolist():
+        windows = int(due.last[ask] - due.first[ask]) + 1
+        refused.add(ask)
+        broken |= _blamed(reading, ask, over_limit("result_rows", windows, asked.limits))
+    if len(state.groups) > asked.limits.groups_per_query:
+        for ask, groups in _too_many_groups(reading, state, asks, advance, asked):
+            refused.add(ask)
+            broken |= _blamed(reading, ask, over_limit("groups_per_query", groups, asked.limits))
+    return due, np.array([ask for ask in asks.tolist() if ask not in refused], dtype=np.intp)
+
+
+def _blamed(reading: Reading, ask: int, why: str) -> dict[str, str]:
+    return {reader.answer.query.name: why for reader in reading.readers_of(ask)}
+
+
+def _too_many_groups(
+    reading: Reading, state: RelationState, asks: Rows, advance: Advance, asked: Asked
+) -> Iterator[tuple[int, int]]:
+    """Yield the asks that hold more groups than a query may, and how many each holds."""
+    size, limit = len(state.fragments), asked.limits.groups_per_query
+    shards = sum((np.bincount(run.fragment, minlength=size) for run in state.runs()), np.zeros(size))
+    for ask in asks.tolist():
+        satisfied = state.fragments.bits([reading.asks[ask].predicate], np.arange(size))[0]
+        # Every group has a shard: where these are few, groups need not be counted.
+        if shards[satisfied].sum() > limit:
+            name = reading.readers_of(ask)[0].answer.query.name
+            since = kept_since(asked.queries[name], None if name in asked.waiting else advance.before)
+            groups = _groups(state, satisfied, reading.asks[ask], since)
+            if groups > limit:
+                yield ask, groups
+
+
+def _groups(state: RelationState, counting: Bools, ask: Ask, since: int) -> int:
     """Return how many keys are in windows that begin at a time or later, and in fragments that count."""
-    range_us, slide_us, offset_us = shapes([window])[0] * _US
+    window = ask.window
+    range_us, slide_us, offset_us = (
+        1000 * length for length in (window.range_ms, window.slide_ms, window.offset_ms)
+    )
     held = np.zeros(len(state.groups), dtype=bool)
     for run in state.runs():
         rows = slice(int(np.searchsorted(run.start, since)), None)
@@ -175,3 +196,37 @@ def _groups(state: RelationState, counting: npt.NDArray[np.bool_], window: Windo
         inside = (run.start[rows] - offset_us) % slide_us >= slide_us - range_us
         held[run.key[rows][inside & counting[run.fragment[rows]]]] = True
     return int(held.sum())
+
+
+class EmptyWindows:
+    """Due windows of EMIT EMPTY queries, which have no keys, that turn out to hold no row."""
+
+    def __init__(self, reading: Reading, due: DueWindows, asks: Rows, state: RelationState) -> None:
+        self._reading, self._due, self._state = reading, due, state
+        self._bare = {
+            ask: np.ones(int(due.last[ask] - due.first[ask]) + 1, dtype=bool)
+            for ask in asks.tolist()
+            if reading.asks[ask].emit_empty
+        }
+
+    def fill(self, asks: Rows, piece: Combined) -> None:
+        """Take note of windows that hold rows."""
+        if not self._bare:
+            return
+        for order, ask in enumerate(asks.tolist()):
+            if ask in self._bare:
+                ends = piece.end[slice(*np.searchsorted(piece.ask, [order, order + 1]).tolist())]
+                numbers = (ends - self._due.offset_us[ask]) // self._due.slide_us[ask]
+                self._bare[ask][numbers - self._due.first[ask]] = False
+
+    def finals(self) -> Iterator[tuple[Rows, Rows, Finals]]:
+        """Yield what there is to say of the others: the ask, its number for each row, and the finals."""
+        for ask, bare in self._bare.items():
+            numbers = np.flatnonzero(bare)
+            for begin in range(0, len(numbers), _EMPTY_WINDOWS):
+                some = numbers[begin : begin + _EMPTY_WINDOWS] + self._due.first[ask]
+                end = some * self._due.slide_us[ask] + self._due.offset_us[ask]
+                zeros = np.zeros(len(some), dtype=np.intp)
+                partials = {one: empty(one, len(some)) for one in self._reading.primitives[ask]}
+                start = end - self._due.range_us[ask]
+                yield np.array([ask]), zeros, Finals(self._state.groups, zeros, start, end, partials)

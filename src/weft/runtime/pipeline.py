@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weft.aggregates import arrow_type
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.cost import Fragmentation
-from weft.optimizer.plan import Grouping, Relation, SharedPlan, leaf
+from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan, leaf
 from weft.optimizer.rules import Sharing, leaves, optimize
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Sample
@@ -27,8 +27,16 @@ from weft.runtime.answering import Answered, Asked, answer_due
 from weft.runtime.blame import culprits
 from weft.runtime.clock import Clock, RowCounts, Seen
 from weft.runtime.due import Advance, oldest_needed, shapes
-from weft.runtime.lives import LiveQuery, after_all, expected_span, kept_since, until_of
+from weft.runtime.lives import (
+    LiveQuery,
+    after_all,
+    answered_between,
+    expected_span,
+    kept_since,
+    until_of,
+)
 from weft.runtime.planner import Planner
+from weft.runtime.readings import Reading, readings
 from weft.runtime.report import BatchReport
 from weft.runtime.running import RunningPlan, computed
 from weft.runtime.state import Block, RelationState
@@ -84,6 +92,8 @@ class Pipeline:
         self._history = History(slicing)
         self._derivations: dict[tuple[Grouping, Formula], Derivation] = {}
         self._waiting: dict[str, None] = {}
+        self._reading: tuple[object, Sequence[Reading]] | None = None
+        """What queries read, and of what that was made."""
         self.watch = SchemaWatch(stream)
 
     @property
@@ -337,18 +347,26 @@ class Pipeline:
                 states=self.states, queries=self.queries, waiting=self._waiting, clock=self.clock,
                 functions=self.functions, limits=self._limits,
             )  # fmt: skip
-            if self._running is not None:
-                programs = self._running.programs if moved else self._running.programs_of(self._waiting)
-                found = answer_due(spark, programs, advance, asked)
+            found = answer_due(spark, *self._read(everyone=moved), advance, asked)
             self._waiting = {}
         if moved:
             self._evict(self.oldest_needed() if advance.now is not None else _END_OF_TIME)
         for name in found.broken:
             self.remove(name)
         return BatchReport(
-            counts=RowCounts(), results=found.results(), final_ops=found.final_ops,
+            counts=RowCounts(), results=found.results, final_ops=found.final_ops,
             failures=found.failures, broken=found.broken, ended=self._end(),
         )  # fmt: skip
+
+    def _read(self, *, everyone: bool) -> tuple[Sequence[Answer], Sequence[Reading]]:
+        """Return what the queries read, or those whose past windows are due."""
+        answers = self.plan.answers
+        if not everyone:
+            answers = tuple(answer for answer in answers if answer.query.name in self._waiting)
+        key = (answers, tuple(map(answered_between, self.queries.values())), tuple(self._waiting))
+        if self._reading is None or self._reading[0] != key:
+            self._reading = key, readings(answers, self.queries, self._waiting)
+        return answers, self._reading[1]
 
     def _evict(self, oldest: int) -> None:
         """Forget slices that no open window holds."""

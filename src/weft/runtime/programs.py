@@ -1,55 +1,72 @@
-"""Queries that compute the same outputs over the same groups are answered together.
+"""What a query computes, apart from its name, its window and its predicate.
 
-A program is what is left of a query when its name, window and predicate are taken away. All due windows of
-all queries of a program are one vectorised piece of work.
+Queries of one program are evaluated together. Constants that a HAVING clause compares with are not part of
+the program: alerts that differ in their thresholds alone are one program with many parameters.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from weft.aggregates import Primitive
-from weft.expression import Expression
-from weft.optimizer.plan import Answer, SharedPlan
+from weft.evaluation import can_evaluate
+from weft.expression import Call, Expression, Literal, Slot, SlotKind
+from weft.optimizer.plan import Answer
 from weft.types import DataType
+
+_COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
+_CONNECTIVES = frozenset({"and", "or", "not"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """How results are read off the partials of a grouping."""
 
-    grouping: object
-    """The joins and keys, which say whose state it is."""
     keys: tuple[int, ...]
     """For each GROUP BY key, its place among the grouping's keys."""
     aggregates: tuple[tuple[str, tuple[Primitive, ...], DataType], ...]
     """Function, primitives and result type of each aggregate."""
     outputs: tuple[Expression, ...]
     having: Expression | None
-    emit_empty: bool
+    """The condition, with parameters for the constants that it compares with."""
+    needs_spark: bool = field(init=False, compare=False)
+    """Whether it calls a registered function, or anything else that only Spark evaluates."""
 
-    @property
-    def primitives(self) -> tuple[Primitive, ...]:
-        """All primitives that the aggregates are made from, each once."""
-        return tuple(dict.fromkeys(one for _, several, _ in self.aggregates for one in several))
+    def __post_init__(self) -> None:
+        having = () if self.having is None else (self.having,)
+        object.__setattr__(self, "needs_spark", not all(map(can_evaluate, (*self.outputs, *having))))
 
 
-def program_of(answer: Answer) -> Program:
-    """Return the program of one query."""
+def program_of(answer: Answer) -> tuple[Program, tuple[Literal, ...]]:
+    """Return the program of one query, and its parameters."""
     query = answer.query
     calls = zip(query.aggregates, answer.aggregates, strict=True)
-    return Program(
-        grouping=answer.grouping,
+    program = Program(
         keys=answer.keys,
         aggregates=tuple((call.function, primitives, call.type) for call, primitives in calls),
         outputs=tuple(output.expression for output in query.outputs),
         having=query.having,
-        emit_empty=query.emit_empty,
     )
+    if query.having is None or program.needs_spark:
+        return program, ()
+    constants: list[Literal] = []
+    having = _parametrised(query.having, constants)
+    return replace(program, having=having), tuple(constants)
 
 
-def programs(plan: SharedPlan) -> dict[Program, Sequence[Answer]]:
-    """Return the plan's programs, each with its queries."""
-    found: dict[Program, list[Answer]] = {}
-    for answer in plan.answers:
-        found.setdefault(program_of(answer), []).append(answer)
-    return dict(found)
+def _parametrised(condition: Expression, constants: list[Literal]) -> Expression:
+    """Put parameters in place of the constants that are compared with, and collect those."""
+    if not isinstance(condition, Call):
+        return condition
+    if condition.function in _CONNECTIVES:
+        parts = tuple(_parametrised(part, constants) for part in condition.args)
+        return Call(condition.function, parts, condition.type)
+    if condition.function in _COMPARISONS:
+        operands = tuple(_parameter(operand, constants) for operand in condition.args)
+        return Call(condition.function, operands, condition.type)
+    return condition
+
+
+def _parameter(operand: Expression, constants: list[Literal]) -> Expression:
+    if not isinstance(operand, Literal) or operand.value is None:
+        return operand
+    constants.append(operand)
+    return Slot(SlotKind.PARAMETER, len(constants) - 1, operand.type)

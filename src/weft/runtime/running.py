@@ -3,7 +3,7 @@
 Queries leave it, and join it if all that they need is computed already, without any other job.
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,6 @@ from weft.predicates import tests
 from weft.query.fallible import sites
 from weft.query.logical import LogicalQuery
 from weft.runtime.fragments import Signatures
-from weft.runtime.programs import Program, program_of, programs
 from weft.runtime.warm import Derived, Found
 from weft.spark.failures import Failures
 from weft.spark.fragments import FragmentCoder, Numbered
@@ -33,9 +32,6 @@ class RunningPlan:
             Signatures(predicates=one.predicates, bits=one.signatures) for one in job.fragments.numbered
         ]
         """What the fragments of each relation mean."""
-        self.programs: dict[Program, list[Answer]] = {
-            program: list(several) for program, several in programs(plan).items()
-        }
         self._failing = FailureSites(job.failures, plan.answers)
 
     def join(self, query: LogicalQuery, own: Relation, found: Found) -> bool:
@@ -50,29 +46,14 @@ class RunningPlan:
             self.signatures[number] = Signatures(predicates=numbered.predicates, bits=numbered.signatures)
             relations[number] = replace(relations[number], predicates=numbered.predicates)
         self.plan = replace(self.plan, relations=tuple(relations), answers=(*self.plan.answers, joining))
-        self.programs.setdefault(program_of(joining), []).append(joining)
         return True
 
     def leave(self, name: str) -> None:
         """Answer a query no longer; what it asked for is still computed."""
         self._failing.forget(name)
-        leaving = [one for one in self.plan.answers if one.query.name == name]
         self.plan = replace(
             self.plan, answers=tuple(one for one in self.plan.answers if one.query.name != name)
         )
-        for one in leaving:
-            program = program_of(one)
-            self.programs[program].remove(one)
-            if not self.programs[program]:
-                del self.programs[program]
-
-    def programs_of(self, queries: Container[str]) -> dict[Program, list[Answer]]:
-        """Return what some queries are answered by."""
-        found: dict[Program, list[Answer]] = {}
-        for program, several in self.programs.items():
-            if chosen := [one for one in several if one.query.name in queries]:
-                found[program] = chosen
-        return found
 
     def is_loose(self, batches: int | None) -> bool:
         """Say whether what nobody has asked for in so many batches is worth a change of the plan."""

@@ -68,7 +68,7 @@ class Run:
             return self.take(np.arange(cut, len(self)))
         return Run(
             start=self.start[cut:], key=self.key[cut:], fragment=self.fragment[cut:],
-            partials={one: _since(partial, cut) for one, partial in self.partials.items()},
+            partials={one: _between(partial, slice(cut, None)) for one, partial in self.partials.items()},
         )  # fmt: skip
 
     def partial(self, primitive: Primitive) -> Partial:
@@ -96,7 +96,6 @@ class RelationState:
         self._runs: list[Run] = []
         self._fresh: list[Block] = []
         self._evicted = 0
-        self._by_group: Run | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self._runs)) + sum(map(len, self._fresh))
@@ -113,7 +112,6 @@ class RelationState:
         for run in self._runs:
             for primitive in run.partials.keys() - wanted:
                 del run.partials[primitive]
-        self._by_group = None
         if self.fragments.keep(predicates):
             dead = self.fragments.empty()
             self._runs = [_without(run, dead[run.fragment]) for run in self._runs]
@@ -130,14 +128,13 @@ class RelationState:
         self.settle()
         return self._runs
 
-    def by_group(self, primitives: Sequence[Primitive]) -> Run:
-        """Return everything as one piece, sorted by key, then fragment, then slice."""
+    def by_key(self, since: int, until: int) -> "ShardsByKey":
+        """Return the shards whose slices start in a span of time, by key, then slice, then fragment."""
         self.settle()
-        known = () if self._by_group is None else tuple(self._by_group.partials)
-        if self._by_group is None or not set(known) >= set(primitives):
-            whole = _joined(self._runs, tuple(dict.fromkeys((*known, *primitives))))
-            self._by_group = whole.take(_order(_codes(whole, slice_last=True)[0])[0])
-        return self._by_group
+        spans = [(run, slice(*np.searchsorted(run.start, [since, until]).tolist())) for run in self._runs]
+        spans = [(run, rows) for run, rows in spans if rows.start < rows.stop]
+        shards = [_shards(run, rows) for run, rows in spans]
+        return ShardsByKey(_joined(shards, ()), spans)
 
     def settle(self) -> None:
         """Merge what came since the last time."""
@@ -147,7 +144,6 @@ class RelationState:
         run = _sorted(_joined([self._numbered(block) for block in blocks]))
         for older in self._runs:
             run = _added(older, run)
-        self._by_group = None
         if len(run):
             self._runs.append(run)
         while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
@@ -163,7 +159,6 @@ class RelationState:
         """Forget slices that no open or future window holds."""
         if any(run.start[0] < before_us for run in self._runs):
             rows = sum(map(len, self._runs))
-            self._by_group = None
             kept = [run.since(before_us) if run.start[0] < before_us else run for run in self._runs]
             self._runs = [run for run in kept if len(run)]
             self._evicted += rows - sum(map(len, self._runs))
@@ -195,9 +190,30 @@ class RelationState:
             self._runs[place] = _sorted(_joined([renamed]))
 
 
-def _since(partial: Partial, cut: int) -> Partial:
-    valid = None if partial.valid is None else partial.valid[cut:]
-    return Partial(tuple(field[cut:] for field in partial.fields), valid, partial.types)
+class ShardsByKey:
+    """Shards sorted by key, then slice, then fragment; their partials are gathered when asked for."""
+
+    def __init__(self, shards: Run, spans: Sequence[tuple[Run, slice]]) -> None:
+        order = _order(_codes(shards, key_first=True)[0])[0]
+        self.start, self.key, self.fragment = shards.start[order], shards.key[order], shards.fragment[order]
+        self._order, self._spans = order, spans
+        self._gathered: dict[Primitive, Partial] = {}
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def partial(self, primitive: Primitive) -> Partial:
+        """Return a primitive's partials for all shards."""
+        gathered = self._gathered.get(primitive)
+        if gathered is None:
+            parts = [_between(run.partial(primitive), rows) for run, rows in self._spans]
+            gathered = self._gathered[primitive] = concatenate(parts).take(self._order)
+        return gathered
+
+
+def _between(partial: Partial, rows: slice) -> Partial:
+    valid = None if partial.valid is None else partial.valid[rows]
+    return Partial(tuple(field[rows] for field in partial.fields), valid, partial.types)
 
 
 def _without(run: Run, dead: npt.NDArray[np.bool_]) -> Run:
@@ -233,20 +249,19 @@ def _joined(runs: Sequence[Run], primitives: Sequence[Primitive] | None = None) 
     )  # fmt: skip
 
 
-def _codes(*runs: Run, slice_last: bool = False) -> list[Times]:
-    """Return each shard as one number, in the order of runs: slice, key, fragment; or with the slice last."""
+def _codes(*runs: Run, key_first: bool = False) -> list[Times]:
+    """Return each shard as one number, in the order of runs: slice, key, fragment; or with the key first."""
     starts = np.concatenate([run.start for run in runs])
-    keys = np.concatenate([run.key for run in runs])
+    keys = np.concatenate([run.key for run in runs]).astype(np.int64)
     fragments = np.concatenate([run.fragment for run in runs]).astype(np.int64)
-    first = int(starts.min(initial=0))
     # Edges are whole milliseconds; what is not is ranked like what would not fit.
-    place, rest = np.divmod(starts - first, 1000)
-    count = int(fragments.max(initial=0)) + 1
-    group = keys * np.int64(count) + fragments
-    if rest.any() or (int(place.max(initial=0)) + 1) * (int(group.max(initial=0)) + 1) >= _CODES:
-        place = np.unique(starts, return_inverse=True)[1]
-        group = np.unique(group, return_inverse=True)[1]
-    high, low = (group, place) if slice_last else (place, group)
+    slices, rest = np.divmod(starts - int(starts.min(initial=_CODES - 1)), 1000)
+    if rest.any():
+        slices = np.unique(starts, return_inverse=True)[1]
+    high, low = (keys, slices) if key_first else (slices, keys)
+    low = low * (int(fragments.max(initial=0)) + 1) + fragments
+    if (int(high.max(initial=0)) + 1) * (int(low.max(initial=0)) + 1) >= _CODES:
+        high, low = (np.unique(numbers, return_inverse=True)[1] for numbers in (high, low))
     codes = high * (int(low.max(initial=0)) + 1) + low
     return np.split(codes, np.cumsum([len(run) for run in runs])[:-1])
 

@@ -11,7 +11,7 @@ This is done for all groups side by side, and what is left is to add up the frag
 window's predicate (STS Algorithm 2).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 from weft.aggregates import Combine, Partial, Primitive, empty
 from weft.predicates import Formula
-from weft.runtime.anchors import Job, jobs
+from weft.runtime.anchors import Job
 from weft.runtime.fragments import Classes, Fragments
+from weft.runtime.repeating import Combined
 from weft.runtime.state import RelationState, Run
 
 Times = npt.NDArray[np.int64]
@@ -39,14 +40,13 @@ _RESULTS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Combined:
-    """The combined partials of (window, key) pairs."""
+class Windows:
+    """Due windows, one by one: whose they are, when each ends, and of which rows."""
 
-    window: Rows
-    key: Rows
-    partials: dict[Primitive, Partial]
-    operations: int
-    """How many shards were combined."""
+    ask: Rows
+    end: Times
+    predicate: npt.NDArray[np.int32]
+    """Which of the predicates that are given beside the windows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,18 +88,19 @@ def has_totals(primitive: Primitive) -> bool:
 
 
 def totals(
-    state: RelationState, primitives: Sequence[Primitive], start: Times, end: Times,
-    predicate: npt.NDArray[np.int32], predicates: Sequence[Formula],
+    state: RelationState, primitives: Sequence[Primitive], together: Iterable[Job], windows: Windows,
+    predicates: Sequence[Formula],
 ) -> Iterator[Combined]:  # fmt: skip
     """Yield the combined partials of windows, each over the fragments that satisfy its predicate."""
     runs = state.runs()
-    asked, place = np.unique(predicate, return_inverse=True)
-    formulas = [predicates[one] for one in asked]
+    asked, which = np.unique(windows.predicate, return_inverse=True)
+    formulas = [predicates[number] for number in asked]
     classes = state.fragments.classes(formulas)
-    for job in jobs(start, end):
+    for job in together:
         grid = _grid(runs, job, classes)
         if grid is not None:
-            yield from _answers(state.fragments, primitives, job, grid, place[job.window], formulas)
+            for piece in _answers(state.fragments, primitives, job, grid, which[job.window], formulas):
+                yield piece.of(windows)
 
 
 def _grid(runs: Sequence[Run], job: Job, classes: Classes) -> _Grid | None:
@@ -139,7 +140,7 @@ def _ranked(codes: Times) -> tuple[Times, Rows]:
 def _answers(
     fragments: Fragments, primitives: Sequence[Primitive], job: Job, grid: _Grid, predicate: Rows,
     formulas: Sequence[Formula],
-) -> Iterator[Combined]:  # fmt: skip
+) -> Iterator["_Piece"]:  # fmt: skip
     measures = _measures(grid, primitives)
     most = max(1, min(_CELLS // (len(job.edges)), 8 * _CELLS // len(formulas)))
     spans = list(_spans(grid.key, most, max(1, _RESULTS // len(job.window))))
@@ -156,7 +157,7 @@ def _answers(
         with np.errstate(all="ignore"):
             for chunk in span:
                 _add_chunk(fragments, job, grid, predicate, formulas, measures, chunk, next(rows), room, sums)
-        yield _combined(primitives, job, distinct, sums)
+        yield _piece(primitives, job, distinct, sums)
 
 
 def _measures(grid: _Grid, primitives: Sequence[Primitive]) -> dict[_Name, _Measure]:
@@ -286,20 +287,38 @@ def _by_key(ufunc: np.ufunc, picked: Values, begins: Rows) -> Values:
     return reduced
 
 
-def _combined(primitives: Sequence[Primitive], job: Job, keys: Rows, sums: dict[_Name, Values]) -> Combined:
-    shards = sums[_SHARDS]
-    pairs = np.nonzero(shards)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """Sums of some windows (rows) and keys (columns)."""
+
+    window: Rows
+    key: Rows
+    shards: Values
+    partials: dict[Primitive, Partial]
+
+    def of(self, windows: Windows) -> Combined:
+        """Return the sums that have a shard, ask by ask."""
+        pairs = np.nonzero(self.shards)
+        window = self.window[pairs[0]]
+        order = np.argsort(windows.ask[window], kind="stable")
+        window = window[order]
+        return Combined(
+            ask=windows.ask[window],
+            key=self.key[pairs[1][order]],
+            end=windows.end[window],
+            partials={one: partial.take(order) for one, partial in self.partials.items()},
+            operations=int(self.shards.sum(dtype=np.int64)),
+        )
+
+
+def _piece(primitives: Sequence[Primitive], job: Job, keys: Rows, sums: dict[_Name, Values]) -> _Piece:
+    pairs = np.nonzero(sums[_SHARDS])
     partials = {}
     for primitive in primitives:
         valid = sums.get((primitive, True))
         mask = None if valid is None else valid[pairs].view(bool)
         partials[primitive] = Partial((sums[primitive, False][pairs],), mask, primitive.types)
-    return Combined(
-        window=job.window[pairs[0]],
-        key=keys[pairs[1]],
-        partials=partials,
-        operations=int(shards.sum(dtype=np.int64)),
-    )
+    return _Piece(window=job.window, key=keys, shards=sums[_SHARDS], partials=partials)
 
 
 _WAYS: dict[Combine, tuple[np.ufunc, float, int]] = {

@@ -1,55 +1,78 @@
-"""Evaluate what a SELECT and HAVING compute from aggregates, by Spark like every other expression."""
+"""What only Spark can evaluate of SELECT and HAVING: registered functions, all in one job a batch."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from weft.expression import Expression, Slot, SlotKind
+from weft.expression import Expression, Slot
 from weft.spark.columns import Translator, Udf
 
-
-def slot_column(slot: Slot) -> str:
-    """Return the name of the column that holds a slot's values."""
-    if slot.kind in (SlotKind.WINDOW_START, SlotKind.WINDOW_END):
-        return str(slot.kind)
-    return f"{slot.kind}{slot.index}"
+_PART, _ROW, _KEPT, _FAILED = "part", "row", "kept", "failed"
 
 
-FAILED = "failed"
-"""The column that tells whether an output or HAVING failed in a row."""
-_KEPT = "kept"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputRows:
+    """Rows of finals, and what is to be computed from them."""
+
+    columns: Mapping[Slot, pa.Array]
+    rows: int
+    outputs: Sequence[Expression]
+    having: Expression | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """What Spark made of some rows, in their order."""
+
+    outputs: Sequence[pa.Array]
+    kept: pa.Array
+    """Whether HAVING holds."""
+    failed: pa.Array
+    """Whether an output or HAVING failed."""
 
 
 def evaluate(
-    spark: SparkSession,
-    rows: pa.Table,
-    outputs: Sequence[Expression],
-    having: Expression | None,
-    functions: Mapping[str, Udf],
-) -> tuple[pa.Table, pa.Table]:
-    """Return the rows that pass HAVING, with columns query, window_start, window_end, output0…
-
-    The second table has the column query of the rows in which anything failed.
-    """
-    translate = Translator(functions, slot=lambda slot: F.col(slot_column(slot)))
-    kept = F.lit(True) if having is None else F.coalesce(translate(having), F.lit(False))
-    asked = [*outputs, *([] if having is None else [having])]
-    failures = [part for part in map(translate.failure, asked) if part is not None]
-    computed: list[Column] = [
-        translate(output).cast(str(output.type)).alias(f"output{place}")
-        for place, output in enumerate(outputs)
-    ]
-    found = (
-        spark.createDataFrame(rows)
-        .select(
-            "query", "window_start", "window_end", *computed,
-            kept.alias(_KEPT), reduce(Column.__or__, failures, F.lit(False)).alias(FAILED),
+    spark: SparkSession, parts: Sequence[OutputRows], functions: Mapping[str, Udf]
+) -> Sequence[Computed]:
+    """Evaluate the outputs and HAVING of all parts, in one job."""
+    frames = [_frame(spark, number, part, functions) for number, part in enumerate(parts)]
+    whole = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
+    table = whole.toArrow().sort_by([(_PART, "ascending"), (_ROW, "ascending")])
+    computed, begin = [], 0
+    for number, part in enumerate(parts):
+        rows = table.slice(begin, part.rows)
+        begin += part.rows
+        names = [_output(number, index) for index in range(len(part.outputs))]
+        outputs, (kept, failed) = (
+            [rows[name].combine_chunks() for name in wanted] for wanted in (names, (_KEPT, _FAILED))
         )
-        .toArrow()
+        computed.append(Computed(outputs=outputs, kept=kept, failed=failed))
+    return computed
+
+
+def _frame(spark: SparkSession, number: int, part: OutputRows, functions: Mapping[str, Udf]) -> DataFrame:
+    """Return a part's rows with what is computed from them, under names of its own."""
+    names = {slot: f"slot{order}" for order, slot in enumerate(part.columns)}
+    translate = Translator(functions, slot=lambda slot: F.col(names[slot]))
+    having = part.having
+    kept = F.lit(True) if having is None else F.coalesce(translate(having), F.lit(False))
+    asked = [*part.outputs, *([] if having is None else [having])]
+    failures = [failure for failure in map(translate.failure, asked) if failure is not None]
+    failed = F.coalesce(reduce(Column.__or__, failures, F.lit(False)), F.lit(False))
+    columns = {name: part.columns[slot] for slot, name in names.items()}
+    rows = pa.table({_ROW: pa.array(range(part.rows), pa.int64()), **columns})
+    return spark.createDataFrame(rows).select(
+        F.lit(number).alias(_PART), _ROW, kept.alias(_KEPT), failed.alias(_FAILED),
+        *(
+            translate(output).cast(str(output.type)).alias(_output(number, index))
+            for index, output in enumerate(part.outputs)
+        ),
     )  # fmt: skip
-    failed = found.filter(pc.fill_null(found[FAILED], False)).select(["query"])
-    return found.filter(found[_KEPT]).drop_columns([_KEPT, FAILED]), failed
+
+
+def _output(part: int, index: int) -> str:
+    return f"output{part}_{index}"

@@ -1,0 +1,244 @@
+"""Final aggregation by repeating shards: each shard once for every ask that it counts for.
+
+An ask is a predicate and a window: all its due windows are answered together. Time is cut into the ask's
+own panes (STS 3.1), whose bounds are a part of the slices', so shards of one pane are combined first, into
+cells. Sorted by ask, key and pane, the cells of a window are a range of rows, and windows are found from
+cells: those that hold a cell and no earlier one of the same key begin after that earlier cell.
+
+    panes      0   1   2   3   4   5   6   7        windows of 3 panes, each one pane later
+    cells          a       b           c
+    windows  [---------)                            first hold a
+                 [---------)
+                     [---------)                    first hold b
+                         [---------) …
+
+So work grows with shards and results, however many windows and asks there are, and keys that are absent from
+most windows cost nothing there. The loops below are over pieces of bounded size.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.aggregates import Partial, Primitive, combine
+from weft.predicates import Formula
+from weft.runtime.fragments import Fragments
+from weft.runtime.state import ShardsByKey
+
+Times = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+_PAIRS = 1 << 20
+"""Maximum number of (ask, shard) pairs looked at together; one key of one ask is never divided."""
+_RESULTS = 1 << 20
+"""Maximum number of results made together, but for those that first hold one cell."""
+_BEFORE_ALL = -(1 << 62)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueWindows:
+    """The due windows of asks: for each, evenly spaced windows of one length. Times are in microseconds."""
+
+    range_us: Times
+    slide_us: Times
+    offset_us: Times
+    first: Times
+    """The number of the first due window; window k ends at k · slide + offset."""
+    last: Times
+    predicate: npt.NDArray[np.int32]
+    """Which of the predicates that are given beside the windows."""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def take(self, asks: Rows | slice) -> "DueWindows":
+        """Return the windows of some asks."""
+        return DueWindows(
+            range_us=self.range_us[asks], slide_us=self.slide_us[asks], offset_us=self.offset_us[asks],
+            first=self.first[asks], last=self.last[asks], predicate=self.predicate[asks],
+        )  # fmt: skip
+
+    @property
+    def since(self) -> Times:
+        """When the first due window of each ask begins."""
+        return self.first * self.slide_us + self.offset_us - self.range_us
+
+    @property
+    def until(self) -> Times:
+        """When the last due window of each ask ends."""
+        return self.last * self.slide_us + self.offset_us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combined:
+    """The combined partials of (ask, key, window), sorted by ask."""
+
+    ask: Rows
+    key: Rows
+    end: Times
+    """When the window ends, in microseconds."""
+    partials: dict[Primitive, Partial]
+    operations: int
+    """How many shards were combined: one for each window that a shard is part of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cells:
+    """Combined shards of one ask, key and pane."""
+
+    ask: Rows
+    key: npt.NDArray[np.int32]
+    pane: Times
+    group: Rows
+    """Cells of one ask and key have one number, which ascends."""
+    begins: Rows
+    """Where the shards of each cell begin, and where those of the last end."""
+    partials: dict[Primitive, Partial]
+
+
+def repeated(
+    fragments: Fragments, shards: ShardsByKey, due: DueWindows, predicates: Sequence[Formula],
+    primitives: Sequence[Primitive],
+) -> Iterator[Combined]:  # fmt: skip
+    """Yield the combined partials of all due windows, in pieces of bounded size."""
+    of_fragment = np.bincount(shards.fragment, minlength=len(fragments))
+    satisfied = fragments.bits(predicates, np.arange(len(fragments)))
+    pairs = (satisfied @ of_fragment)[due.predicate]
+    for asks in _together(pairs, _PAIRS):
+        for rows in _spans(shards, int(pairs[asks].sum())):
+            ask, row = _counting(satisfied[due.predicate[asks]], shards.fragment[rows])
+            cells = _cells(shards, due, ask + asks.start, row + rows.start, primitives)
+            if cells is not None:
+                yield from _answers(due, cells, primitives)
+
+
+def _together(sizes: Times, most: int) -> Iterator[slice]:
+    """Yield runs of things whose sizes add up to a bounded sum, or single ones that are larger."""
+    passed = np.cumsum(sizes)
+    begin = 0
+    while begin < len(sizes):
+        before = int(passed[begin - 1]) if begin else 0
+        end = max(begin + 1, int(np.searchsorted(passed, before + most, side="right")))
+        yield slice(begin, end)
+        begin = end
+
+
+def _spans(shards: ShardsByKey, pairs: int) -> Iterator[slice]:
+    """Yield all shards, in spans of whole keys if they are too many pairs for one piece."""
+    if pairs <= _PAIRS:
+        yield slice(0, len(shards))
+        return
+    begins = np.flatnonzero(np.diff(shards.key, prepend=-1))
+    ends = np.append(begins[1:], len(shards))
+    for keys in _together(ends - begins, _PAIRS):
+        yield slice(int(begins[keys.start]), int(ends[keys.stop - 1]))
+
+
+def _counting(satisfied: Bools, fragment: npt.NDArray[np.int32]) -> tuple[Rows, Rows]:
+    """Return which shards count for which asks, ask by ask."""
+    if len(satisfied) == 1:
+        if satisfied.all():
+            return np.zeros(len(fragment), dtype=np.intp), np.arange(len(fragment))
+        row = np.flatnonzero(satisfied[0][fragment])
+        return np.zeros(len(row), dtype=np.intp), row
+    ask, row = np.nonzero(np.take(satisfied, fragment, axis=1))
+    return ask, row
+
+
+def _cells(
+    shards: ShardsByKey, due: DueWindows, ask: Rows, row: Rows, primitives: Sequence[Primitive]
+) -> _Cells | None:
+    """Combine shards of one ask, key and pane."""
+    if not len(ask):
+        return None
+    windows = due.take(ask) if ask[0] != ask[-1] else due.take(ask[:1])
+    pane = _panes(windows, shards.start[row])
+    step, width = _layout(windows)
+    inside = (pane >= step * windows.first - width) & (pane < step * windows.last)
+    if not inside.all():
+        kept = np.flatnonzero(inside)
+        ask, row, pane = ask[kept], row[kept], pane[kept]
+        if not len(kept):
+            return None
+    key = shards.key[row]
+    another = np.ones(len(key), dtype=bool)
+    another[1:] = (key[1:] != key[:-1]) | (ask[1:] != ask[:-1])
+    changes = another.copy()
+    changes[1:] |= pane[1:] != pane[:-1]
+    begins = np.append(np.flatnonzero(changes), len(key))
+    lo, hi = begins[:-1], begins[1:]
+    partials = {one: combine(one, shards.partial(one).take(row), lo, hi) for one in primitives}
+    group = np.cumsum(another[lo]) - 1
+    return _Cells(ask=ask[lo], key=key[lo], pane=pane[lo], group=group, begins=begins, partials=partials)
+
+
+def _layout(windows: DueWindows) -> tuple[Times, Times]:
+    """Return how many panes later the next window ends, and how many panes a window has."""
+    uneven = windows.range_us % windows.slide_us != 0
+    return 1 + uneven, windows.range_us // windows.slide_us * (1 + uneven) + uneven
+
+
+def _panes(windows: DueWindows, start: Times) -> Times:
+    """Return the number of each moment's pane; window k ends with pane (panes in a slide) · k − 1.
+
+    range 18, slide 15      |-----0------|--1--|-----2------|--3--|-----4------|--5--|
+                                         [---------window 2---------)
+    """
+    since = start - windows.offset_us
+    slides = since // windows.slide_us
+    rest = windows.range_us % windows.slide_us
+    if not rest.any():
+        return slides
+    late = since - slides * windows.slide_us >= windows.slide_us - rest
+    return np.where(rest > 0, 2 * slides + late, slides)
+
+
+def _answers(due: DueWindows, cells: _Cells, primitives: Sequence[Primitive]) -> Iterator[Combined]:
+    """Yield the windows that hold any of the cells."""
+    windows = due.take(cells.ask) if cells.ask[0] != cells.ask[-1] else due.take(cells.ask[:1])
+    step, width = _layout(windows)
+    former = np.full(len(cells.pane), _BEFORE_ALL)
+    same = cells.group[1:] == cells.group[:-1]
+    former[1:][same] = cells.pane[:-1][same]
+    begin = np.maximum(former + 1, cells.pane - width + 1)
+    lowest = np.maximum(windows.first, -((-begin - width) // step))
+    highest = np.minimum(windows.last, (cells.pane + width) // step)
+    count = np.maximum(0, highest - lowest + 1)
+    searched = None if int(width.max()) == 1 else _searched(cells)
+    for some in _together(count, _RESULTS):
+        cell = np.repeat(np.arange(some.start, some.stop), count[some])
+        if len(cell):
+            passed = np.cumsum(count[some]) - count[some]
+            number = np.arange(len(cell)) + np.repeat(lowest[some] - passed, count[some])
+            yield _combined(due, cells, primitives, cell, number, searched)
+
+
+def _searched(cells: _Cells) -> tuple[Times, int, int]:
+    """Return each cell's group and pane as one number, the number of panes, and the first of them."""
+    first = int(cells.pane.min())
+    stride = int(cells.pane.max()) - first + 1
+    return cells.group * stride + (cells.pane - first), stride, first
+
+
+def _combined(
+    due: DueWindows, cells: _Cells, primitives: Sequence[Primitive], cell: Rows, number: Times,
+    searched: tuple[Times, int, int] | None,
+) -> Combined:  # fmt: skip
+    """Combine the cells of windows, given by the first cell and the number of each."""
+    ask = cells.ask[cell]
+    windows = due.take(ask) if ask[0] != ask[-1] else due.take(ask[:1])
+    if searched is None:
+        after = cell + 1
+    else:
+        codes, stride, first = searched
+        last = np.minimum(_layout(windows)[0] * number - 1 - first, stride - 1)
+        after = np.searchsorted(codes, cells.group[cell] * stride + last, side="right")
+    return Combined(
+        ask=ask,
+        key=cells.key[cell].astype(np.intp),
+        end=number * windows.slide_us + windows.offset_us,
+        partials={one: combine(one, cells.partials[one], cell, after) for one in primitives},
+        operations=int((cells.begins[after] - cells.begins[cell]).sum()),
+    )

@@ -1,0 +1,98 @@
+"""Which way finals are made: by repeating shards, or by running totals where many windows overlap."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.aggregates import Primitive
+from weft.predicates import Formula
+from weft.runtime.anchors import Job, jobs
+from weft.runtime.readings import Reading
+from weft.runtime.repeating import Combined, DueWindows, repeated
+from weft.runtime.state import RelationState, ShardsByKey
+from weft.runtime.totals import Windows, has_totals, totals
+
+Times = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+_FEW_PAIRS = 200_000
+"""Up to this number of (ask, shard) pairs, repeating shards is quick whatever the alternative."""
+_MOST_WINDOWS = 100_000
+"""Beyond this number of windows, anchors are not worth looking for."""
+_PAIR_COST, _TOTAL_COST, _JOB_COST = 40e-9, 2e-9, 1e-3
+"""Seconds, measured: a pair and a primitive, a total and a primitive, windows with an anchor."""
+
+
+def combined(
+    state: RelationState, reading: Reading, due: DueWindows, asks: Rows
+) -> Iterator[tuple[Rows, Combined]]:
+    """Yield finals of the given asks, in pieces, each with the asks that it numbers its rows by."""
+    for span in _spans(state, due, asks):
+        shards = state.by_key(int(due.since[span].min()), int(due.until[span].max()))
+        if len(shards):
+            for primitives, some in _by_primitives(reading, span):
+                for piece in _one_way(state, shards, reading, due.take(some), primitives):
+                    yield some, piece
+
+
+def _by_primitives(reading: Reading, asks: Rows) -> Iterator[tuple[Sequence[Primitive], Rows]]:
+    """Yield asks that need the same primitives together."""
+    together: dict[int, list[int]] = {}
+    for ask in asks.tolist():
+        together.setdefault(id(reading.primitives[ask]), []).append(ask)
+    for some in together.values():
+        yield reading.primitives[some[0]], np.array(some, dtype=np.intp)
+
+
+def _spans(state: RelationState, due: DueWindows, asks: Rows) -> Iterator[Rows]:
+    """Yield asks whose due windows cover similar lengths of time: short ones need not look at a long past."""
+    if not len(asks):
+        return
+    length = (due.until - due.since)[asks]
+    if len(state) * len(asks) <= _FEW_PAIRS:
+        yield asks
+        return
+    size = np.frexp(length.astype(np.float64))[1] // 3
+    for each in np.unique(size).tolist():
+        yield asks[size == each]
+
+
+def _one_way(
+    state: RelationState, shards: ShardsByKey, reading: Reading, due: DueWindows,
+    primitives: Sequence[Primitive],
+) -> Iterator[Combined]:  # fmt: skip
+    count = int((due.last - due.first + 1).sum())
+    if len(due) * len(shards) > _FEW_PAIRS and count <= _MOST_WINDOWS and all(map(has_totals, primitives)):
+        ask, start, end = _spelled_out(due, state.starts())
+        together = list(jobs(start, end))
+        if _totals_pay(state, shards, due, reading.predicates, together, len(primitives)):
+            windows = Windows(ask=ask, end=end, predicate=due.predicate[ask])
+            return totals(state, primitives, together, windows, reading.predicates)
+    return repeated(state.fragments, shards, due, reading.predicates, primitives)
+
+
+def _spelled_out(due: DueWindows, starts: Times) -> tuple[Rows, Times, Times]:
+    """Return the ask, start and end of each due window that holds a slice."""
+    counts = due.last - due.first + 1
+    ask = np.repeat(np.arange(len(due)), counts)
+    number = np.arange(len(ask)) + np.repeat(due.first - (np.cumsum(counts) - counts), counts)
+    end = number * due.slide_us[ask] + due.offset_us[ask]
+    start = end - due.range_us[ask]
+    held = np.flatnonzero(np.searchsorted(starts, end) > np.searchsorted(starts, start))
+    return ask[held], start[held], end[held]
+
+
+def _totals_pay(
+    state: RelationState, shards: ShardsByKey, due: DueWindows, predicates: Sequence[Formula],
+    together: Sequence[Job], primitives: int,
+) -> bool:  # fmt: skip
+    """Say whether running totals cost less than repeating shards."""
+    size = len(state.fragments)
+    bits = state.fragments.bits(predicates, np.arange(size))
+    of_fragment = np.bincount(shards.fragment, minlength=size)
+    pairs = int((bits @ of_fragment)[due.predicate].sum())
+    # A column is a key and a fragment; many are absent where there are many keys.
+    columns = min(len(shards), len(state.groups) * int((of_fragment > 0).sum()))
+    cells = sum(2 * len(job.edges) + len(job.window) for job in together)
+    by_totals = columns * cells * (primitives + 1) * _TOTAL_COST + len(together) * _JOB_COST
+    return by_totals < pairs * (primitives + 1) * _PAIR_COST
