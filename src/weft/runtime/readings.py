@@ -81,8 +81,8 @@ class Reading:
     def due(self, advance: Advance, starts: Times) -> DueWindows:
         """Return each ask's due windows among those that may hold a slice; `starts` are the slices'."""
         range_us, slide_us, offset_us = (self.windows * _US).T
-        if not len(starts) or not len(self.asks):
-            nothing = np.zeros(len(self.asks), dtype=np.int64)
+        if not len(starts) or not len(self.windows):
+            nothing = np.zeros(len(self.windows), dtype=np.int64)
             first, last = nothing, nothing - 1
         else:
             earliest = np.maximum(int(starts[0]) + 1, self.first_start + range_us)
@@ -112,7 +112,7 @@ class Reading:
         """
         range_us, slide_us, offset_us = (self.windows * _US).T
         if clock.oldest is None or clock.newest is None:
-            nothing = np.zeros(len(self.asks), dtype=np.int64)
+            nothing = np.zeros(len(self.windows), dtype=np.int64)
             first, last = nothing, nothing - 1
         else:
             since = clock.oldest if advance.before is None else max(clock.oldest, advance.before)
