@@ -59,9 +59,13 @@ def plain(query: LogicalQuery) -> LogicalQuery:
 
 
 def sample(queries: Sequence[LogicalQuery], size: int) -> list[LogicalQuery]:
-    """Return so many of the queries, evenly spread."""
-    size = min(size, len(queries))
-    return [queries[index * len(queries) // size] for index in range(size)]
+    """Return so many of the queries that ordinary Spark can run, evenly spread.
+
+    Spark has no windows with gaps between them.
+    """
+    possible = [query for query in queries if query.window.slide_ms <= query.window.range_ms]
+    size = min(size, len(possible))
+    return [possible[index * len(possible) // size] for index in range(size)]
 
 
 def plain_text(query: LogicalQuery) -> str:
