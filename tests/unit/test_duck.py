@@ -135,7 +135,8 @@ def test_rounding_is_half_up_by_the_printed_digits(
 def test_arithmetic_on_aggregates(tmp_path: Path) -> None:
     rows = few_rows(tmp_path, i=[1, 2, 4], s=["a", "b", None])
     found = rows.answer(
-        "SELECT sum(i) / count(*) AS a, 100.0 * count(s) / count(*) AS b, sum(i) div 2 AS c, sum(i) % 4 AS d, "
+        "SELECT sum(i) / count(*) AS a, 100.0 * count(s) / count(*) AS b, "
+        "sum(i) div 2 AS c, sum(i) % 4 AS d, "
         "count(*) / (count(s) - 2) AS e, CASE WHEN max(i) > 3 THEN 'many' ELSE 'few' END AS f, -min(i) AS g, "
         f"coalesce(max(s), '?') || '!' AS h, window_end AS ends FROM {STREAM} [RANGE '1 min']"
     ).to_pylist()[0]
@@ -147,13 +148,14 @@ def test_arithmetic_on_aggregates(tmp_path: Path) -> None:
 
 def test_joins_give_a_row_for_every_partner(tmp_path: Path) -> None:
     rows = few_rows(tmp_path, i=[1, 2, 3])
-    inner = f"SELECT N.word, count(*) AS n FROM {STREAM} E [RANGE '1 min'] JOIN names N ON E.i = N.key GROUP BY N.word"
+    joined = f"FROM {STREAM} E [RANGE '1 min'] JOIN names N ON E.i = N.key"
+    inner = f"SELECT N.word, count(*) AS n {joined} GROUP BY N.word"
     assert sorted(map(tuple, (row.values() for row in rows.answer(inner).select([2, 3]).to_pylist()))) == [
         ("one", 1),
         ("two", 1),
         ("uno", 1),
     ]
-    outer = f"SELECT count(*) AS n, count(N.word) AS m FROM {STREAM} E [RANGE '1 min'] LEFT JOIN names N ON E.i = N.key"
+    outer = f"SELECT count(*) AS n, count(N.word) AS m {joined.replace('JOIN', 'LEFT JOIN')}"
     assert rows.answer(outer).select([2, 3]).to_pylist() == [{"n": 4, "m": 3}]
 
 

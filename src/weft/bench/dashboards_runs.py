@@ -81,7 +81,7 @@ def run_weft(
 ) -> WeftRun:
     """Run all queries through Weft into an empty folder; `plain` leaves HAVING and arithmetic out."""
     shutil.rmtree(folder, ignore_errors=True)
-    texts = [(query.name, plain_text(query) if plain else query.text) for query in queries]
+    texts = [(query.name, query_text(query, plain=plain)) for query in queries]
     run = WeftRun()
     with BatchTimes(setting.spark) as times:
         began = perf_counter()
@@ -99,6 +99,11 @@ def run_weft(
         run.batch_s = times.settled()
     run.stages["the rest"] = run.seconds - sum(run.stages.values())
     return run
+
+
+def query_text(query: LogicalQuery, *, plain: bool) -> str:
+    """Return what Weft is asked."""
+    return plain_text(query) if plain else query.text
 
 
 def weft_folder(folder: Path, query: LogicalQuery) -> Path:
