@@ -1,0 +1,100 @@
+"""The queries of `weft bench dashboards`: a workload file's, bound, and what they are without arithmetic."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from weft.errors import SourceError, Span
+from weft.expression import Slot, SlotKind, walk
+from weft.query import bind, parse
+from weft.query.logical import Catalog, LogicalQuery, NamedExpression
+from weft.query.statements import CreateQuery, CreateStream, CreateTable
+
+DEFAULT_WORKLOAD = Path(__file__).parents[3] / "examples" / "flights" / "workload.sql"
+"""The workload of the repository."""
+_FROM_TO_HAVING = re.compile(r"(\bFROM \w+.*?)(?:\s+HAVING\b.*)?$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dashboards:
+    """A workload's queries, in the order of the file."""
+
+    catalog: Catalog
+    written: tuple[CreateQuery, ...]
+    queries: tuple[LogicalQuery, ...]
+
+
+def read_dashboards(path: Path = DEFAULT_WORKLOAD) -> Dashboards:
+    """Read a workload file and bind its queries."""
+    if not path.is_file():
+        raise SourceError(f"no workload file {path}; name one with --workload")
+    statements = parse(path.read_text(encoding="utf-8"))
+    catalog = Catalog(
+        streams=tuple(one.definition for one in statements if isinstance(one, CreateStream)),
+        tables=tuple(one.definition for one in statements if isinstance(one, CreateTable)),
+    )
+    written = tuple(one for one in statements if isinstance(one, CreateQuery))
+    return Dashboards(catalog=catalog, written=written, queries=tuple(bind(one, catalog) for one in written))
+
+
+def computes(query: LogicalQuery) -> bool:
+    """Say whether a query has HAVING, or arithmetic on what is known after aggregation."""
+    return query.having is not None or any(
+        not isinstance(output.expression, Slot) for output in query.outputs
+    )
+
+
+def plain(query: LogicalQuery) -> LogicalQuery:
+    """Return the query without HAVING, its outputs just its keys and aggregates."""
+    keys = [
+        NamedExpression(name=key.name, expression=Slot(SlotKind.KEY, index, key.expression.type))
+        for index, key in enumerate(query.keys)
+    ]
+    calls = [
+        NamedExpression(name=f"aggregate{index}", expression=Slot(SlotKind.AGGREGATE, index, call.type))
+        for index, call in enumerate(query.aggregates)
+    ]
+    return replace(query, outputs=(*keys, *calls), having=None)
+
+
+def sample(queries: Sequence[LogicalQuery], size: int) -> list[LogicalQuery]:
+    """Return so many of the queries that ordinary Spark can run, evenly spread.
+
+    Spark has no windows with gaps between them.
+    """
+    possible = [query for query in queries if query.window.slide_ms <= query.window.range_ms]
+    size = min(size, len(possible))
+    return [possible[index * len(possible) // size] for index in range(size)]
+
+
+def plain_text(query: LogicalQuery) -> str:
+    """Return the text of `plain(query)`: cut from the query's own, so that both read the same.
+
+    Keys must be in SELECT as they are.
+    """
+    slots = [
+        node
+        for output in (*query.outputs, *_having(query))
+        for node in walk(output.expression)
+        if isinstance(node, Slot)
+    ]
+    spans = {slot.index: slot.span for slot in slots if slot.kind is SlotKind.AGGREGATE}
+    items = [
+        f"{_cut(query, output.expression.span)} AS {output.name}"
+        for output in query.outputs
+        if isinstance(output.expression, Slot) and output.expression.kind is SlotKind.KEY
+    ]
+    items += [f"{_cut(query, spans[index])} AS aggregate{index}" for index in sorted(spans)]
+    rest = _FROM_TO_HAVING.search(query.text)
+    assert rest is not None
+    return f"SELECT {', '.join(items)} {rest[1]}"
+
+
+def _having(query: LogicalQuery) -> tuple[NamedExpression, ...]:
+    return () if query.having is None else (NamedExpression(name="having", expression=query.having),)
+
+
+def _cut(query: LogicalQuery, span: Span | None) -> str:
+    assert span is not None
+    return query.text[slice(*span)]

