@@ -31,6 +31,8 @@ def spark_text(spec: Spec, view: str, time: str) -> str:
 def window_call(spec: Spec, time: str) -> str:
     """Write Spark's window(), whose offset is that of window starts."""
     start = (spec.offset_ms - spec.range_ms) % spec.slide_ms
+    # One slide earlier is the same window, and every other one is written so.
+    start -= spec.slide_ms if start % 2 else 0
     arguments = [spec.range_ms, spec.slide_ms] + ([start] if start else [])
     lengths = [f"'{ms} milliseconds'" for ms in arguments]
     return f"window({', '.join([time, *lengths])})"

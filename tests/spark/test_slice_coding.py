@@ -1,9 +1,10 @@
-"""The slice that Spark gives a row is the slice manager's, on the grid and by table, wherever it lies."""
+"""The slice that Spark gives a row begins at the last edge before it, on the grid and by table, anywhere."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from math import gcd
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,11 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.unit.window_samples import due_ends
+from tests.unit.window_samples import due_ends, edges_between
 from weft.optimizer.plan import Relation
 from weft.optimizer.slice_manager import SliceManager
-from weft.optimizer.slice_starts import Times, slice_starts
-from weft.optimizer.slices import Slicing, edge_classes
+from weft.optimizer.slice_starts import Times
+from weft.optimizer.slices import Slicing, common_grid, edge_classes
 from weft.runtime.due import Advance
 from weft.spark import slicing
 from weft.spark.constants import Constants
@@ -51,11 +52,26 @@ class Coding:
 
 
 def slow_start(windows: tuple[Window, ...], how: Slicing, time_us: int) -> int:
-    """Return the last edge at or before a time, by walking the slice manager up to it."""
-    manager = SliceManager(windows, slicing=how)
-    begin_ms = time_us // 1000 - min(window.slide_ms for window in windows)
-    manager.seek(begin_ms)
-    return max(manager.until(time_us // 1000 + 1)) * 1000
+    """Return the last edge at or before a time: of each window its last end, start or pane (STS 3.1)."""
+    time, edges = time_us // 1000, []
+    for window in windows:
+        since_end = time - window.offset_ms
+        if how is Slicing.PANED:
+            edges.append(time - since_end % gcd(window.range_ms, window.slide_ms))
+        else:
+            edges.append(time - since_end % window.slide_ms)
+            edges.append(time - (since_end + window.range_ms) % window.slide_ms)
+    return max(edges) * 1000
+
+
+@pytest.mark.parametrize("how", Slicing)
+def test_the_expected_edges_are_those_of_the_definitions(how: Slicing) -> None:
+    chance = Random(1)
+    for _ in range(20):
+        windows = tuple(random_window(chance, longest=40) for _ in range(chance.randint(1, 3)))
+        for time in range(-60, 60):
+            edges = edges_between(windows, time - 41, time, how)
+            assert slow_start(windows, how, 1000 * time + chance.randrange(1000)) == 1000 * edges[-1]
 
 
 def random_window(chance: Random, *, longest: int) -> Window:
@@ -81,7 +97,7 @@ def random_coding(seed: int) -> Coding:
         coding.times.extend(place + near for near in (-1_000, -1, 0, 1, 1_000))
         edge = slow_start(windows, how, place)
         coding.times.extend((edge - 1, edge, edge + 1))
-    inside = [around + chance.randint(0, max(span, 1)) for _ in range(8)]
+    inside = [around + chance.randint(0, max(span, 1)) for _ in range(30)]
     coding.times.extend(inside)
     coding.times.extend(slow_start(windows, how, time) for time in inside)
     return coding
@@ -107,17 +123,24 @@ def table_of(coding: Coding) -> Table:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_table_knows_every_edge_within_it(seed: int) -> None:
-    coding = random_coding(seed)
-    if coding.begin_us is None or not coding.span_us:
-        return
+    chance, coding = Random(seed), random_coding(seed)
+    if coding.begin_us is None:
+        # No table is made before the first watermark; it may be that of the next batch.
+        coding = replace(coding, begin_us=chance.randint(-(10**13), 10**13))
+    assert coding.begin_us is not None
     table = table_of(coding)
-    assert table.begin <= coding.begin_us
-    chance = Random(seed)
-    times = {table.begin, table.end - 1, *coding.times}
-    times |= {chance.randrange(table.begin, table.end) for _ in range(50)}
-    for time in times:
-        if table.begin <= time < table.end:
-            assert look_up(table, time) == slow_start(coding.windows, coding.slicing, time)
+    assert table.begin <= coding.begin_us < table.end
+    # Both bounds are rounded to milliseconds.
+    assert coding.begin_us + coding.span_us < table.end + 1_000
+    inside = {time for time in coding.times if table.begin <= time < table.end}
+    times = inside | {chance.randrange(table.begin, table.end) for _ in range(50)}
+    starts = {time: slow_start(coding.windows, coding.slicing, time) for time in times}
+    # Either side of each edge, too.
+    near = {edge + by for edge in starts.values() for by in (-1, 0)} | {table.begin, table.end - 1}
+    near = {time for time in near if table.begin <= time < table.end}
+    starts |= {time: slow_start(coding.windows, coding.slicing, time) for time in near}
+    assert len(starts) >= 50
+    assert {time: look_up(table, time) for time in starts} == starts
 
 
 def test_an_edge_in_the_last_millisecond_of_a_table_is_known() -> None:
@@ -135,7 +158,7 @@ def test_a_table_of_too_many_edges_ends_early(monkeypatch: pytest.MonkeyPatch) -
     windows = tuple(Window(range_ms=prime, slide_ms=prime) for prime in (97, 89, 83, 1009))
     coding = Coding(windows=windows, begin_us=-5_000, span_us=10**12)
     table = table_of(coding)
-    assert table.end < 100 * 97_000
+    assert 1_000_000 < table.end < 100 * 97_000
     for time in range(table.begin, table.end, 7_001):
         assert look_up(table, time) == slow_start(windows, Slicing.PAIRED, time)
 
@@ -178,27 +201,42 @@ def coded(spark: SparkSession, several: Sequence[Coding], times: Times) -> list[
     return [(coder, np.asarray(found[name])) for coder, name in columns]
 
 
-def test_spark_gives_the_slices_of_the_slice_manager(spark: SparkSession) -> None:
+def expected_starts(coding: Coding, times: Times) -> Times:
+    """Return the start of each time's slice."""
+    starts = [slow_start(coding.windows, coding.slicing, time) for time in times.tolist()]
+    return np.array(starts, dtype=np.int64)
+
+
+def ahead(coding: Coding, times: Times) -> Any:
+    """Say which times lie where a batch is expected to, but for the last millisecond."""
+    if coding.begin_us is None:
+        return np.zeros(len(times), dtype=bool)
+    return (times >= coding.begin_us) & (times < coding.begin_us + coding.span_us - 1_000)
+
+
+def test_spark_gives_the_slices_that_times_lie_in(spark: SparkSession) -> None:
     several = codings()
     chance = Random(0)
     anywhere = [chance.randint(-LIMIT, LIMIT) for _ in range(20)]
     everywhere = {0, -1, 999, -1_000, LIMIT, -LIMIT, *anywhere}
     times = np.array(sorted(everywhere.union(*(coding.times for coding in several))), dtype=np.int64)
-    places = {int(time): place for place, time in enumerate(times)}
-    modes = set()
+    modes, looked_up = set(), 0
     for coding, (coder, codes) in zip(several, coded(spark, several, times), strict=True):
-        classes = edge_classes(coding.windows, coding.slicing)
         modes.add((coder.uses_table, coding.begin_us is not None))
         assert (codes <= times).all()
-        starts = coder.starts(codes)
-        np.testing.assert_array_equal(starts, slice_starts(times, classes), err_msg=str(coding))
-        for time in coding.times:
-            assert starts[places[time]] == slow_start(coding.windows, coding.slicing, time), (coding, time)
+        starts = expected_starts(coding, times)
+        np.testing.assert_array_equal(coder.starts(codes), starts, err_msg=str(coding))
+        if coder.uses_table:
+            # The table names the slice itself, not a pane of it.
+            inside = ahead(coding, times)
+            np.testing.assert_array_equal(codes[inside], starts[inside], err_msg=str(coding))
+            looked_up += np.count_nonzero(inside)
+    assert looked_up > 150
     # Both ways of coding, and a first batch without a watermark, were among the cases.
     assert modes == {(False, False), (False, True), (True, True)}
 
 
-def test_slices_looked_up_by_pane_are_those_of_the_slice_manager(
+def test_slices_looked_up_by_pane_are_those_that_times_lie_in(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slicing, "_MAX_PANES", 1 << 60)
@@ -209,11 +247,20 @@ def test_slices_looked_up_by_pane_are_those_of_the_slice_manager(
     near = {time for coding in several if coding.begin_us for time in (coding.begin_us - 1, coding.begin_us)}
     everywhere = {0, -1, 999, -1_000, LIMIT, -LIMIT, *near}
     times = np.array(sorted(everywhere.union(*(coding.times for coding in several))), dtype=np.int64)
+    looked_up = 0
     for coding, (coder, codes) in zip(several, coded(spark, several, times), strict=True):
         assert coder.uses_panes
         assert (codes <= times).all()
-        classes = edge_classes(coding.windows, coding.slicing)
-        np.testing.assert_array_equal(coder.starts(codes), slice_starts(times, classes), err_msg=str(coding))
+        starts = expected_starts(coding, times)
+        np.testing.assert_array_equal(coder.starts(codes), starts, err_msg=str(coding))
+        grid = common_grid(edge_classes(coding.windows, coding.slicing)).modulus * 1000
+        if coding.span_us < 500 * grid:
+            # The look-up names the slice, or the slice's part after the beginning.
+            inside = ahead(coding, times)
+            begin = 0 if coding.begin_us is None else coding.begin_us
+            assert (codes[inside] <= np.maximum(starts[inside], begin)).all(), coding
+            looked_up += np.count_nonzero(inside)
+    assert looked_up > 50
 
 
 def test_spark_puts_published_times_into_the_published_windows(spark: SparkSession) -> None:
@@ -249,5 +296,5 @@ def test_columns_built_once_serve_later_batches(spark: SparkSession) -> None:
         if column is None or coder.depth != depth:
             column, depth = coder.column(F.col(TIME), constants), coder.depth
         found = frame.select(TIME, *constants.literals()).select(column.alias("code")).toArrow()
-        starts = slice_starts(np.asarray(found["code"]), edge_classes(windows))
-        np.testing.assert_array_equal(starts, slice_starts(times, edge_classes(windows)))
+        starts = expected_starts(Coding(windows=windows), times)
+        np.testing.assert_array_equal(coder.starts(np.asarray(found["code"])), starts)

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import lcm
 from random import Random
 
 import pytest
 from tests.unit.pipeline_samples import (
+    MS,
     Asked,
     Matches,
     Row,
@@ -15,13 +17,17 @@ from tests.unit.pipeline_samples import (
     process,
     results,
 )
+from tests.unit.window_samples import edges_between
 
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.runtime.lives import LiveQuery
 from weft.runtime.pipeline import BatchReport, Pipeline
+from weft.window import Window
 
 SHAPES = ((10, 10), (20, 10), (30, 10), (25, 10), (40, 20), (7, 10), (15, 15), (60, 30))
+NEVER = -(1 << 62)
+"""Before all rows."""
 EVERYTHING: tuple[str, Matches] = ("TRUE", lambda row: True)
 
 
@@ -63,6 +69,23 @@ def random_condition(chance: Random) -> tuple[str, Matches]:
     return either(between(low, high), marked(chance.choice((1, 2))))
 
 
+def follows(one: Asked, other: Asked) -> bool:
+    """Say whether all that one query needs is kept for another: its rows, its aggregate, its edges."""
+    needs = (one.condition, one.keyed, one.aggregate)
+    period = lcm(one.slide_ms, other.slide_ms)
+    edges, kept = (
+        set(edges_between([Window(range_ms=each.range_ms, slide_ms=each.slide_ms)], 0, period))
+        for each in (one, other)
+    )
+    return needs == (other.condition, other.keyed, other.aggregate) and edges <= kept
+
+
+def open_since(one: Asked, watermark: int) -> int:
+    """Return where the first of a query's windows begins that has not ended by a watermark."""
+    slide, length = one.slide_ms * MS, one.range_ms * MS
+    return watermark - watermark % slide + slide - length
+
+
 @dataclass(slots=True)
 class Script:
     """A pipeline, what was done with it, and what should have come of it."""
@@ -73,15 +96,36 @@ class Script:
     reports: list[BatchReport] = field(default_factory=list)
     asked: dict[str, Asked] = field(default_factory=dict)
     lives: dict[str, LiveQuery] = field(default_factory=dict)
+    latest: dict[str, int] = field(default_factory=dict)
+    """When the windows of each query must begin at the latest."""
     answered_to: dict[str, int | None] = field(default_factory=dict)
     """Of queries that left, the last watermark that they saw; no time at all if they saw none."""
     now: int = 0
 
     def add(self, one: Asked) -> LiveQuery:
-        """Let a query join."""
-        self.asked[one.name] = one
-        self.lives[one.name] = self.pipeline.add(one.logical())
-        return self.lives[one.name]
+        """Let a query join; when its windows begin is for it to say, within what is promised."""
+        latest, newest = self._latest_start(one), max((row.time for row in self.rows), default=None)
+        live = self.pipeline.add(one.logical())
+        assert (NEVER if live.first_start is None else live.first_start) <= latest, (one.text, live)
+        lifetime = live.query.lifetime_ms
+        assert live.until == (None if lifetime is None or newest is None else newest + MS * lifetime)
+        self.asked[one.name], self.lives[one.name], self.latest[one.name] = one, live, latest
+        return live
+
+    def _latest_start(self, one: Asked) -> int:
+        """Return when its windows begin at the latest: after all rows, or where others keep what it needs.
+
+        What a query keeps at the least is what its open windows hold.
+        """
+        watermark = self.pipeline.clock.watermark
+        if watermark is None:
+            return NEVER
+        kept = [
+            max(self.latest[name], open_since(self.asked[name], watermark))
+            for name in self.pipeline.queries
+            if follows(one, self.asked[name])
+        ]
+        return min([max(row.time for row in self.rows) + 1, *kept])
 
     def random_query(self) -> Asked:
         """Return a query that may be much like others."""
@@ -95,7 +139,7 @@ class Script:
     def remove(self, name: str) -> None:
         """Let a query leave."""
         never = name in self.pipeline.waiting or self.pipeline.clock.watermark is None
-        self.answered_to[name] = -(1 << 62) if never else self.pipeline.clock.watermark
+        self.answered_to[name] = NEVER if never else self.pipeline.clock.watermark
         self.pipeline.remove(name)
 
     def batch(self, rows: Sequence[Row]) -> BatchReport:

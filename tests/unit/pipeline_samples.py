@@ -49,6 +49,7 @@ class Asked:
 
     name: str
     text: str
+    condition: str
     matches: Matches
     range_ms: int
     slide_ms: int
@@ -72,8 +73,8 @@ def asked(
         f"{'GROUP BY symbol ' if keyed else ''}{suffix}"
     )
     return Asked(
-        name=name, text=text, matches=matches, range_ms=window[0], slide_ms=window[1], keyed=keyed,
-        aggregate=aggregate,
+        name=name, text=text, condition=condition, matches=matches, range_ms=window[0], slide_ms=window[1],
+        keyed=keyed, aggregate=aggregate,
     )  # fmt: skip
 
 

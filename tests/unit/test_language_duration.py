@@ -28,6 +28,23 @@ def test_a_duration_is_read(text: str, milliseconds: int) -> None:
     assert parse_duration(text) == milliseconds
 
 
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("-5 min", -5 * MINUTE), ("- 5 min", -5 * MINUTE), ("-1 hour 30 minutes", -30 * MINUTE), ("-0 s", 0),
+        ("-1 hour -30 minutes", -90 * MINUTE), ("1 minute -2 minutes", -MINUTE), ("12 min", 12 * MINUTE),
+        ("interval -5 minutes", -5 * MINUTE), ("-3653 days", -MAX_DURATION_MS),
+    ],
+)  # fmt: skip
+def test_an_offset_may_be_negative(text: str, milliseconds: int) -> None:
+    assert parse_duration(text, signed=True) == milliseconds
+
+
+def test_an_offset_has_bounds_on_either_side() -> None:
+    with pytest.raises(BadWindow, match='"-3654 days" is longer than ten years'):
+        parse_duration("-3654 days", signed=True)
+
+
 EXAMPLE = "write a number and a unit, as in '12 min' or '1 hour 30 minutes'"
 
 
@@ -41,6 +58,7 @@ EXAMPLE = "write a number and a unit, as in '12 min' or '1 hour 30 minutes'"
         ("5 min later 3", f'"5 min later 3" is not a duration; {EXAMPLE}'),
         ("5 fortnights", f'unknown unit of time "fortnights" in "5 fortnights"; {EXAMPLE}'),
         ("-5 min", f'duration "-5 min" is negative; {EXAMPLE}'),
+        ("6 min -5 min", f'duration "6 min -5 min" is negative; {EXAMPLE}'),
         ("1 month", "duration \"1 month\" has no fixed length; count days instead, as in '30 days'"),
         ("2 years", "duration \"2 years\" has no fixed length; count days instead, as in '30 days'"),
         ("0.5 ms", "duration \"0.5 ms\" is not a whole number of milliseconds; the finest is '1 ms'"),

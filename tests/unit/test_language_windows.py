@@ -28,6 +28,8 @@ BRACKETS = [
     ("[RANGE '12 min']", minutes(12, 12)),
     ("[RANGE '12 min' SLIDE '5 min' OFFSET '1 min']", minutes(12, 5, 1)),
     ("[RANGE '12 min' SLIDE '5 min' OFFSET '7 min']", minutes(12, 5, 2)),
+    ("[RANGE '12 min' SLIDE '5 min' OFFSET '-1 min']", minutes(12, 5, 4)),
+    ("[RANGE '12 min' SLIDE '5 min' OFFSET INTERVAL -16 MINUTES]", minutes(12, 5, 4)),
     ("[RANGE '1 min' SLIDE '5 min']", minutes(1, 5)),
     ("[WINDOW '12 min' SLIDE '5 min']", minutes(12, 5, refresh=Refresh.AT_MOST)),
 ]
@@ -53,13 +55,21 @@ CALLS = [
     ("WINDOW(trades.time, INTERVAL 5 MINUTES, INTERVAL '1' MINUTE)", minutes(5, 1), ()),
     ("window(time, '5 minutes', '1 minute', '15 seconds')", minutes(5, 1, 0.25), ()),
     ("window(time, '12 minutes', '5 minutes', '4 minutes')", minutes(12, 5, 1), ()),
+    ("window(time, '12 minutes', '5 minutes', '-1 minutes')", minutes(12, 5, 1), ()),
+    ("window(time, '12 minutes', '5 minutes', '-4 minutes -30 seconds')", minutes(12, 5, 2.5), ()),
+    ("window(time, '10 minutes', '5 minutes', '1 minute - 2 minutes')", minutes(10, 5, 4), ()),
+    ("window(time, '5 minutes', '5 minutes', INTERVAL '-1' MINUTE)", minutes(5, 5, 4), ()),
+    ("window(time, '5 minutes', '5 minutes', '-0 minutes')", minutes(5, 5), ()),
     ("TUMBLE(time, INTERVAL '5' MINUTE)", minutes(5, 5), ()),
+    ("TUMBLE(time, INTERVAL '10' MINUTE, INTERVAL '-16' MINUTE)", minutes(10, 10, 4), ()),
+    ("TUMBLE(time, INTERVAL '10' MINUTE, INTERVAL '14' MINUTE)", minutes(10, 10, 4), ()),
     ("TUMBLE(time, INTERVAL '5' MINUTE, INTERVAL '1' MINUTE)", minutes(5, 5, 1), ()),
     ("HOP(time, INTERVAL '5' MINUTE, INTERVAL '12' MINUTE)", minutes(12, 5, 2),
      ("HOP read as range 12 min, slide 5 min",)),
     ("HOP(time, INTERVAL '12' MINUTE, INTERVAL '5' MINUTE)", minutes(12, 5, 2),
      ("HOP read as range 12 min, slide 5 min",)),
     ("HOP(time, '5 min', '10 min', '1 min')", minutes(10, 5, 1), ("HOP read as range 10 min, slide 5 min",)),
+    ("HOP(time, '5 min', '10 min', '-6 min')", minutes(10, 5, 4), ("HOP read as range 10 min, slide 5 min",)),
 ]  # fmt: skip
 
 

@@ -39,6 +39,13 @@ def test_window_function_counts_its_offset_from_window_starts() -> None:
     )
 
 
+def test_odd_offsets_are_written_as_negative_ones() -> None:
+    odd = Spec(name="q", range_ms=7, slide_ms=5, offset_ms=3, aggregates=(COUNT,))
+    call = "window(time, '7 milliseconds', '5 milliseconds', '-4 milliseconds')"
+    assert call in odd.sql("s", "time", WindowSyntax.FUNCTION)
+    assert call in odd.spark_sql("v", "time")
+
+
 def test_offset_and_emit_empty() -> None:
     spec = Spec(name="q", range_ms=7, slide_ms=5, offset_ms=2, aggregates=(COUNT,), emit_empty=True)
     assert spec.sql("s", "time") == (

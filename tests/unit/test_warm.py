@@ -229,36 +229,35 @@ def finished(script: Script) -> None:
     script.check()
 
 
+# The first row is at 0 ms, and nothing was let go of: a window of 300 ms holds all three batches.
 @pytest.mark.parametrize(
-    ("joining", "derived"),
+    ("joining", "derived", "first"),
     [
-        (asked("new", above(3), (20, 10)), False),
-        (asked("new", above(3), (50, 30)), False),
-        (asked("new", between(3, 7), (20, 20)), True),
-        (asked("new", between(3, 7), (10, 10), aggregate="max(vol)"), True),
+        (asked("new", above(3), (20, 10)), False, (-10_000, 10_000)),
+        (asked("new", above(3), (50, 30)), False, (-20_000, 30_000)),
+        (asked("new", between(3, 7), (20, 20)), True, (0, 20_000)),
+        (asked("new", between(3, 7), (10, 10), aggregate="max(vol)"), True, (0, 10_000)),
     ],
     ids=["identical", "other window on its edges", "follows", "follows, other primitive"],
 )
 def test_slices_at_hand_answer_at_once(
-    monkeypatch: pytest.MonkeyPatch, joining: Asked, derived: bool
+    monkeypatch: pytest.MonkeyPatch, joining: Asked, derived: bool, first: tuple[int, int]
 ) -> None:
     script = warmed(
         monkeypatch, asked("a", above(3), (20, 10)), asked("b", above(7), (20, 10), aggregate="max(vol)")
     )
     jobs = PlainJob.made
     live = script.add(joining)
-    assert live.first_start is not None
-    assert live.first_start < 0
     assert (live.derivation is not None) is derived
     assert list(script.pipeline.waiting) == ["new"]
     report = script.note(script.pipeline.answer_warm(None))  # type: ignore[arg-type]
     assert list(report.results) == ["new"]
-    assert results([report], "new")
+    always = replace(live, first_start=None)
+    assert dict(results([report], "new")) == expected(joining, always, script.rows, 59_000)
     assert not script.pipeline.waiting
-    window = first_window(live, script.pipeline.clock)
-    assert window is not None
-    assert window[1] == min(end for (end, _), _ in results([report], "new"))
+    assert first_window(live, script.pipeline.clock) == first
     finished(script)
+    assert dict(results(script.reports, "new")) == expected(joining, always, script.rows, None)
     # No other job was needed, and no sample.
     assert PlainJob.made == jobs
 
@@ -317,11 +316,12 @@ def test_slices_of_an_earlier_run_are_as_that_run_has_cut_them(
     runs.start(long, slicing=now)
     lives = {one.name: runs.loop.add(one.logical()) for one in (tiny, lone)}
     # Pairs are enough for windows [3, 5), [8, 10), …; they are among the panes of a run that had some.
-    assert lives["tiny"].first_start == 19 * MS + 1
-    assert lives["lone"].first_start is not None
-    assert lives["lone"].first_start < 19 * MS
+    # What the window of 12 that ends at 20 holds is at hand.
+    firsts = {"tiny": 19 * MS + 1, "lone": 8 * MS}
+    assert {name: live.first_start for name, live in lives.items()} == firsts
     runs.batch(*range(20, 40))
     for one in (tiny, lone):
         found = results(runs.sink.reports, one.name)
-        assert dict(found) == expected(one, lives[one.name], rows(*range(40)), 39 * MS)
+        since = LiveQuery(query=one.logical(), first_start=firsts[one.name])
+        assert dict(found) == expected(one, since, rows(*range(40)), 39 * MS)
         assert len(found) == len(dict(found))

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from tests.unit.language_samples import query
 from tests.unit.test_oracle_cases import CASES
 from tests.unit.window_samples import due_ends
 
@@ -20,6 +21,22 @@ EVERYTHING = Advance(before=None, now=None)
 
 def window_of(case: Case) -> Window:
     return Window(range_ms=case["range_ms"], slide_ms=case["slide_ms"], offset_ms=case["offset_ms"])
+
+
+@each_case
+def test_offsets_of_starts_mean_what_they_mean_to_their_authors(case: Case) -> None:
+    """Spark's are less than a slide, to either side; Flink's, of any length, are those of HOP and TUMBLE."""
+    range_ms, slide_ms, start_ms = (
+        f"'{case[name]} ms'" for name in ("range_ms", "slide_ms", "start_offset_ms")
+    )
+    calls = []
+    if abs(case["start_offset_ms"]) < case["slide_ms"]:
+        calls.append(f"window(time, {range_ms}, {slide_ms}, {start_ms})")
+    if case["slide_ms"] <= case["range_ms"]:
+        calls.append(f"HOP(time, {slide_ms}, {range_ms}, {start_ms})")
+    assert calls
+    for call in calls:
+        assert query(f"SELECT count(*) AS n FROM trades GROUP BY {call}").window == window_of(case), call
 
 
 def starts_of(case: Case, slicing: Slicing = Slicing.PAIRED) -> npt.NDArray[np.int64]:

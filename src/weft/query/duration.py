@@ -32,21 +32,23 @@ def is_unit(word: str) -> bool:
     return word.casefold() in _MILLISECONDS or word.casefold() in _VARYING
 
 
-def parse_duration(text: str) -> int:
-    """Read a duration as milliseconds.
+def parse_duration(text: str, *, signed: bool = False) -> int:
+    """Read a duration as milliseconds; only a signed one may be negative, each of its terms by itself.
 
     >>> parse_duration("12 min"), parse_duration("1 hour 30 minutes"), parse_duration("250ms")
     (720000, 5400000, 250)
+    >>> parse_duration("-1 hour 30 minutes", signed=True)
+    -1800000
     """
-    total = sum(_terms(text), Fraction(0))
+    total = sum(_terms(text, signed), Fraction(0))
     if total.denominator != 1:
         raise BadWindow(f"duration \"{text}\" is not a whole number of milliseconds; the finest is '1 ms'")
-    if total > MAX_DURATION_MS:
+    if abs(total) > MAX_DURATION_MS:
         raise BadWindow(f'duration "{_short(text)}" is longer than ten years; check its unit')
     return int(total)
 
 
-def _terms(text: str) -> list[Fraction]:
+def _terms(text: str, signed: bool) -> list[Fraction]:
     rest = re.sub(r"\A\s*interval\b", "", text.replace("µ", "u"), flags=re.IGNORECASE).strip()
     if not rest:
         raise BadWindow(f"a duration is empty; {_EXAMPLE}")
@@ -55,14 +57,16 @@ def _terms(text: str) -> list[Fraction]:
         match = _TERM.match(rest)
         if match is None:
             raise BadWindow(f'"{_short(text)}" is not a duration; {_EXAMPLE}')
-        terms.append(_term(text, *match.groups()))
+        sign, number, unit = match.groups()
+        if sign == "-" and not signed:
+            raise BadWindow(f'duration "{_short(text)}" is negative; {_EXAMPLE}')
+        length = _term(text, number, unit)
+        terms.append(-length if sign == "-" else length)
         rest = rest[match.end() :]
     return terms
 
 
-def _term(text: str, sign: str, number: str, unit: str) -> Fraction:
-    if sign == "-":
-        raise BadWindow(f'duration "{_short(text)}" is negative; {_EXAMPLE}')
+def _term(text: str, number: str, unit: str) -> Fraction:
     if unit.casefold() in _VARYING:
         raise BadWindow(
             f"duration \"{_short(text)}\" has no fixed length; count days instead, as in '30 days'"

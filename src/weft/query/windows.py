@@ -31,6 +31,8 @@ _ARGUMENTS = {
     "HOP": ("HOP(time, slide, size[, start])", 2, 3),
     "TUMBLE": ("TUMBLE(time, size[, start])", 1, 2),
 }
+_OFFSETS = {"RANGE": 2, "WINDOW": 2, "SLIDING": 2, "HOP": 2, "TUMBLE": 1}
+"""Which of a window's durations is its offset, which may be negative."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,11 @@ def bind_window(syntax: WindowSyntax, stream: StreamDef, scope: Scope) -> BoundW
     if syntax.time is not None:
         _check_time(syntax, syntax.time, stream, scope)
         _check_count(syntax)
-    lengths = [None if node is None else _milliseconds(node) for node in syntax.durations]
+    offset = _OFFSETS[syntax.form]
+    lengths = [
+        None if node is None else _milliseconds(node, signed=place == offset)
+        for place, node in enumerate(syntax.durations)
+    ]
     if syntax.form in ("RANGE", "WINDOW"):
         return _bracket(syntax, *lengths)
     return _call(syntax, [length for length in lengths if length is not None])
@@ -91,6 +97,8 @@ def _call(syntax: WindowSyntax, lengths: list[int]) -> BoundWindow:
     else:
         range_ms, slide_ms, start = lengths[0], (lengths[1:] or lengths)[0], lengths[2:]
     _check_positive(syntax, range_ms, slide_ms)
+    if syntax.form == "SLIDING":
+        _check_start(syntax, sum(start), slide_ms)
     offset = (sum(start) + range_ms) % slide_ms
     window = Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=offset)
     return BoundWindow(window=window, span=syntax.span, note=note)
@@ -103,6 +111,14 @@ def _check_positive(syntax: WindowSyntax, range_ms: int, slide_ms: int) -> None:
             if syntax.form == "HOP":
                 node = None
             raise BadWindow(f"the {what} is 0; it must be longer, as in '5 min'", span=(node or syntax).span)
+
+
+def _check_start(syntax: WindowSyntax, start_ms: int, slide_ms: int) -> None:
+    """Refuse what Spark refuses; HOP and TUMBLE take any offset, as Flink's do."""
+    if abs(start_ms) >= slide_ms:
+        problem = f"the start is moved by {duration(slide_ms)} or more, which is the slide"
+        node = syntax.durations[_OFFSETS[syntax.form]]
+        raise BadWindow(f"{problem}; as in Spark, it must be by less", span=(node or syntax).span)
 
 
 def _check_time(syntax: WindowSyntax, time: Node, stream: StreamDef, scope: Scope) -> None:
@@ -127,11 +143,11 @@ def _check_count(syntax: WindowSyntax) -> None:
         raise BadWindow(f"expected {least} to {most} durations, found {found}: {usage}", span=syntax.span)
 
 
-def _milliseconds(node: Node) -> int:
+def _milliseconds(node: Node, *, signed: bool) -> int:
     if not isinstance(node, Text | Interval):
         raise BadWindow("expected a duration such as '12 min' or INTERVAL 12 MINUTES", span=node.span)
     try:
-        return parse_duration(node.value if isinstance(node, Text) else node.text)
+        return parse_duration(node.value if isinstance(node, Text) else node.text, signed=signed)
     except BadWindow as error:
         error.span = node.span
         raise

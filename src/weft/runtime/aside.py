@@ -63,7 +63,7 @@ class Aside:
             own = self._claimed(folder)
             own.delete_tree(batch_folder(batch), made_by=self.origin)
             # Spark does not wait for the disk; the commit that counts the rows does.
-            write_set_aside(found, own.uri, batch=batch, kind=kind)
+            write_set_aside(found, own.spark_uri, batch=batch, kind=kind)
             own.sync(batch_folder(batch))
 
     def forget_after(self, batch: int, *, rewind: bool = False) -> None:

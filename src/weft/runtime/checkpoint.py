@@ -131,7 +131,7 @@ class Checkpoint:
     @property
     def spark_uri(self) -> str:
         """Where Spark keeps its offsets."""
-        return self.folder.folder("spark").uri
+        return self.folder.folder("spark").spark_uri
 
     def position(self, batch: int, *, settled: bool = False) -> str:
         """Return what one of Spark's batches is made of; wait, if told, until its notes are on the disk."""
@@ -174,9 +174,10 @@ class Checkpoint:
 
     def replanned(self, offered: int, last: int) -> DamagedFile:
         """Return the error for a batch that has the number of one that was committed, and is another."""
+        notes = self.folder.folder("spark").uri
         return DamagedFile(
             f"checkpoint {self.folder.uri}: batches up to {last} are committed, but Spark's notes in "
-            f"{self.spark_uri} are not those of then: it would make up a new batch {offered}, whose rows "
+            f"{notes} are not those of then: it would make up a new batch {offered}, whose rows "
             "would be lost; restore that folder as it was, or start a new checkpoint"
         )
 

@@ -27,7 +27,11 @@ class Folder(Protocol):
 
     @property
     def uri(self) -> str:
-        """Where it is, as Spark names it."""
+        """Where it is, as people are told."""
+
+    @property
+    def spark_uri(self) -> str:
+        """Where it is, as Spark is told."""
 
     def folder(self, name: str) -> "Folder":
         """Return a folder inside; it need not be there yet."""

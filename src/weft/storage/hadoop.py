@@ -45,6 +45,11 @@ class HadoopFolder:
         self._spark = spark
         self.uri = uri.rstrip("/")
 
+    @property
+    def spark_uri(self) -> str:
+        """Where it is."""
+        return self.uri
+
     def folder(self, name: str) -> "HadoopFolder":
         """Return a folder inside."""
         return HadoopFolder(self._spark, f"{self.uri}/{component(name)}")

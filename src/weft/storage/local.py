@@ -24,17 +24,25 @@ _ALONE_SECONDS = 20.0
 class LocalFolder:
     """A folder on a local disk."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, at: Path | None = None) -> None:
+        """Take a path as of now; `at` is where it leads to, if that is known."""
+        self._given = path
+        # It stays there when the process goes to work in another folder.
+        self.path = path.absolute() if at is None else at
 
     @property
     def uri(self) -> str:
         """The folder's path, as it was given."""
-        return str(self.path)
+        return str(self._given)
+
+    @property
+    def spark_uri(self) -> str:
+        """The folder's path, also for a Java process in another folder or with another file system."""
+        return f"file://{self.path}"
 
     def folder(self, name: str) -> "LocalFolder":
         """Return a folder inside."""
-        return LocalFolder(self._inside(name))
+        return LocalFolder(self._given / name, at=self._inside(name))
 
     def names(self) -> list[str]:
         """Return the files and folders inside, in order."""
