@@ -294,7 +294,7 @@ def _fitting(family: Sequence[Root]) -> list[Root]:
 
 
 def _merged(family: Sequence[Root]) -> Root:
-    """Return many roots as one, at once: merged one by one, thousands would be gone through thousands of times."""
+    """Return many roots as one, at once: one by one, thousands would be merged thousands of times."""
     if len(family) == 1:
         return family[0]
     cuts: dict[Expression, set[Cut]] = {}
