@@ -163,8 +163,8 @@ def share_fragments(plan: SharedPlan, statistics: Statistics, weights: Weights =
     Each relation has one predicate, and no two of a grouping have the same: as `share_slices` leaves them.
     """
     groupings: dict[Grouping, list[Root]] = {}
-    for relation, answers in zip(plan.relations, plan.answers_by_relation(), strict=True):
-        windows = [one.query.window for one in answers]
+    for relation, asking in zip(plan.relations, plan.answers_by_relation(), strict=True):
+        windows = [one.query.window for one in asking]
         groupings.setdefault(relation.grouping, []).append(_root(relation, windows, statistics, weights))
     relations: list[Relation] = []
     place: dict[tuple[Grouping, Formula], int] = {}
