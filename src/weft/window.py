@@ -7,7 +7,7 @@ Windows are half-open, `[end − range, end)`, with `end ≡ offset (mod slide)`
     ends                             10        15   ^ 12 would not be an end: 12 mod 5 ≠ 0
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -31,14 +31,21 @@ class Window:
     offset_ms: int = 0
     """Where window ends lie within a slide, counted from the epoch."""
     refresh: Refresh = Refresh.EXACT
+    _hash: int = field(init=False, compare=False, repr=False)
+    """Worked out once: planning looks windows up again and again."""
 
     def __post_init__(self) -> None:
+        hashed = hash((self.range_ms, self.slide_ms, self.offset_ms, self.refresh))
+        object.__setattr__(self, "_hash", hashed)
         if self.range_ms <= 0 or self.slide_ms <= 0:
             raise ValueError(
                 f"range and slide must be positive, got {self.range_ms} ms and {self.slide_ms} ms"
             )
         if not 0 <= self.offset_ms < self.slide_ms:
             raise ValueError(f"offset must lie in [0, slide), got {self.offset_ms} ms")
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         offset = f" OFFSET {duration(self.offset_ms)}" if self.offset_ms else ""

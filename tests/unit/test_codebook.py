@@ -351,6 +351,28 @@ def test_a_set_tells_the_positions_of_an_attribute() -> None:
     assert attribute.among(two.values).tolist() == [False, False, False, True, False, True]
 
 
+@given(sets_of_predicates)
+@settings(max_examples=80, deadline=None)
+def test_many_sets_tell_the_positions_that_each_tells(predicates: list[Expression]) -> None:
+    several = [one for predicate in predicates for one in wp.tests(wp.canonical(predicate))]
+    for attribute in wp.attributes(several).values():
+        sets = [one.values for one in several if one.expression == attribute.expression]
+        expected = np.array([attribute.among(values) for values in sets])
+        packed = attribute.among_all(sets)
+        told = np.unpackbits(packed, axis=1, count=len(sets), bitorder="little").T.astype(bool)
+        assert told.tolist() == expected.tolist()
+        positions = np.arange(attribute.positions)[::-1]
+        for values, own in zip(sets, expected, strict=True):
+            assert attribute.satisfy(values, positions).tolist() == own[positions].tolist()
+
+
+def test_a_predicate_that_tests_nothing_is_told_beside_those_that_do() -> None:
+    book = wp.codebook([formula("n > 5"), wp.TRUE, formula("n > 7")])
+    rows: list[Row] = [{"n": 5}, {"n": 6}, {"n": 8}]
+    told = [book.signatures[one].tolist() for one in fragments(book, rows)]
+    assert told == [[False, True, False], [True, True, False], [True, True, True]]
+
+
 def test_codebooks_without_attributes() -> None:
     assert wp.codebook([]).fragments.tolist() == [NO_FRAGMENT]
     assert wp.codebook([wp.FALSE]).signatures.shape == (0, 1)

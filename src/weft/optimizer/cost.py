@@ -78,8 +78,10 @@ def edge_rate(windows: Sequence[Window], slicing: Slicing = Slicing.PAIRED) -> f
     # Over a whole common period the rate is exact; most are too long to be walked.
     period = lcm(*(one.modulus for one in classes))
     span = min(period, int(_SAMPLED_EDGES / sum(1 / one.modulus for one in classes)))
-    edges = [np.arange(one.residue, span, one.modulus) for one in classes]
-    return len(np.unique(np.concatenate(edges))) / span
+    edges = np.concatenate([np.arange(one.residue, span, one.modulus) for one in classes])
+    # Hardly any two are alike, and for such numbers sorting is several times as fast as np.unique.
+    edges.sort()
+    return (min(1, len(edges)) + np.count_nonzero(edges[1:] != edges[:-1])) / span
 
 
 def break_even_rate(windows: Sequence[Window], *, edges_per_ms: float) -> float:

@@ -35,8 +35,8 @@ def explain(
     """
     told = known(plan, statistics, measured, sharing, rows_per_second)
     lines = [_headline(stream, plan), *([batch(told)] if told.tells_times() else [])]
-    for number in range(len(plan.relations)):
-        lines += ["", *_relation(number, plan, told)]
+    for number, answers in enumerate(plan.answers_by_relation()):
+        lines += ["", *_relation(number, plan, answers, told)]
     return "\n".join(lines)
 
 
@@ -48,15 +48,16 @@ def _headline(stream: StreamDef, plan: SharedPlan) -> str:
     )
 
 
-def _relation(number: int, plan: SharedPlan, known: Known) -> Iterable[str]:
-    relation, answers = plan.relations[number], plan.answers_of(number)
+def _relation(number: int, plan: SharedPlan, answers: Sequence[Answer], known: Known) -> Iterable[str]:
+    relation = plan.relations[number]
     yield f"relation {number + 1}: {_what(relation)}"
     yield from _labelled("answers", _queries(answers))
-    yield from _labelled("edges", [_edges(relation, plan.slicing)])
+    edges_per_ms = edge_rate(tuple(relation.windows), plan.slicing)
+    yield from _labelled("edges", [_edges(relation, plan.slicing, edges_per_ms)])
     yield from _labelled("keeps", [", ".join(map(str, relation.primitives)) or "rows"])
     others = apart(number, known)
     if len(answers) > 1:
-        yield from _labelled("slices", _slices(relation, answers, plan.slicing, known.rows_per_second))
+        yield from _labelled("slices", _slices(relation, answers, edges_per_ms, known.rows_per_second))
     elif not others:
         yield from _labelled("cost", ["one query: nothing to share yet"])
     if len(relation.predicates) > 1:
@@ -92,17 +93,17 @@ def _queries(answers: Sequence[Answer]) -> list[str]:
     return lines
 
 
-def _edges(relation: Relation, slicing: Slicing) -> str:
-    windows = tuple(relation.windows)
-    per_hour = edge_rate(windows, slicing) * _HOUR_MS
+def _edges(relation: Relation, slicing: Slicing, edges_per_ms: float) -> str:
+    per_hour = edges_per_ms * _HOUR_MS
     panes = _HOUR_MS / common_grid(relation.edges(Slicing.PAIRED)).modulus
     return f"{per_hour:,.0f} {slicing} slices an hour (common panes: {panes:,.0f})"
 
 
-def _slices(relation: Relation, answers: Sequence[Answer], slicing: Slicing, rate: float | None) -> list[str]:
+def _slices(
+    relation: Relation, answers: Sequence[Answer], edges_per_ms: float, rate: float | None
+) -> list[str]:
     """Tell the two costs of Table 3, and inequality 1."""
     windows = [answer.query.window for answer in answers]
-    edges_per_ms = edge_rate(tuple(relation.windows), slicing)
     even = break_even_rate(windows, edges_per_ms=edges_per_ms) * 1000
     # Table 3 knows no predicates.
     alike = "as if every row satisfied every predicate" if len(relation.predicates) > 1 else ""

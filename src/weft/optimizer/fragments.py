@@ -7,9 +7,9 @@ Where a row satisfies hardly any predicate and fragments are nearly as many as r
 aggregates rows once for each predicate instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import combinations
 from math import exp, gcd, prod
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from weft.expression import Expression
 from weft.optimizer.cost import WEIGHTS, Fragmentation, Weights
-from weft.optimizer.plan import Relation, SharedPlan, union
+from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan, union
 from weft.optimizer.slices import paired
 from weft.optimizer.statistics import Measured, Statistics
 from weft.predicates import Cut, Formula, tests
@@ -28,6 +28,8 @@ Numbers = npt.NDArray[np.int64]
 MOST_CELLS = 1 << 16
 """The largest grid of codes that a root may have: it is looked up in one table."""
 _NO_FRAGMENT = 0
+_MOST_COMBINATIONS = 1 << 62
+"""Numbers of combinations stay below it."""
 _MOST_PAIRED = 24
 """Up to so many roots, all pairs are tried for the best one to merge."""
 
@@ -147,22 +149,7 @@ class Root:
 
     def with_other(self, other: "Root") -> "Root":
         """Return the two as one root."""
-        due = self.due_per_ms + other.due_per_ms
-        ranges = self.range_ms * self.due_per_ms + other.range_ms * other.due_per_ms
-        expressions = dict.fromkeys([*self.cuts, *other.cuts])
-        both = [
-            (one, self.cuts.get(one, frozenset()) | other.cuts.get(one, frozenset())) for one in expressions
-        ]
-        return replace(
-            self,
-            relation=union((self.relation, other.relation)),
-            cuts=dict(both),
-            signature=_joint(self.signature, other.signature),
-            cardinality=self.cardinality + other.cardinality,
-            shares=np.concatenate([self.shares, other.shares]),
-            due_per_ms=due,
-            range_ms=ranges / due,
-        )
+        return _merged((self, other))
 
 
 def measured_key(relation: Relation) -> Measured:
@@ -175,34 +162,30 @@ def share_fragments(plan: SharedPlan, statistics: Statistics, weights: Weights =
 
     Each relation has one predicate, and no two of a grouping have the same: as `share_slices` leaves them.
     """
-    groupings: dict[object, list[int]] = {}
-    for number, relation in enumerate(plan.relations):
-        groupings.setdefault(relation.grouping, []).append(number)
+    groupings: dict[Grouping, list[Root]] = {}
+    for relation, asking in zip(plan.relations, plan.answers_by_relation(), strict=True):
+        windows = [one.query.window for one in asking]
+        groupings.setdefault(relation.grouping, []).append(_root(relation, windows, statistics, weights))
     relations: list[Relation] = []
-    place: dict[int, int] = {}
-    for members in groupings.values():
-        for root in _roots([_leaf(plan, number, statistics, weights) for number in members]):
-            own = set(root.relation.predicates)
-            place |= {
-                number: len(relations) for number in members if plan.relations[number].predicates[0] in own
-            }
+    place: dict[tuple[Grouping, Formula], int] = {}
+    for grouping, leaves in groupings.items():
+        for root in _roots(leaves):
+            place |= {(grouping, predicate): len(relations) for predicate in root.relation.predicates}
             relations.append(replace(root.relation, shared=_pays(root)))
     # Rows are counted in the first relation's copy, which every row must have: see weft.spark.job.
     order = sorted(range(len(relations)), key=lambda number: not relations[number].shared)
     moved = {old: new for new, old in enumerate(order)}
-    answers = tuple(replace(one, relation=moved[place[one.relation]]) for one in plan.answers)
+    answers = tuple(replace(one, relation=moved[place[one.grouping, one.predicate]]) for one in plan.answers)
     merged = replace(plan, relations=tuple(relations[number] for number in order), answers=answers)
     return plan if merged == plan else merged
 
 
 def roots_of(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -> list[Root]:
     """Return the roots of a plan as they are, costed with the given statistics."""
+    answers = plan.answers_by_relation()
     return [
-        replace(
-            reduce(Root.with_other, _own_leaves(plan, number, relation, statistics, weights)),
-            relation=relation,
-        )
-        for number, relation in enumerate(plan.relations)
+        replace(_merged(_own_leaves(relation, asking, statistics, weights)), relation=relation)
+        for relation, asking in zip(plan.relations, answers, strict=True)
     ]
 
 
@@ -225,20 +208,15 @@ def _pays(root: Root) -> bool:
 
 
 def _own_leaves(
-    plan: SharedPlan, number: int, relation: Relation, statistics: Statistics, weights: Weights
+    relation: Relation, answers: Iterable[Answer], statistics: Statistics, weights: Weights
 ) -> list[Root]:
     windows: dict[Formula, list[Window]] = {one: [] for one in relation.predicates}
-    for one in plan.answers_of(number):
+    for one in answers:
         windows[one.predicate].append(one.query.window)
     return [
         _root(replace(relation, predicates=(predicate,)), some, statistics, weights)
         for predicate, some in windows.items()
     ]
-
-
-def _leaf(plan: SharedPlan, number: int, statistics: Statistics, weights: Weights) -> Root:
-    windows = [one.query.window for one in plan.answers_of(number)]
-    return _root(plan.relations[number], windows, statistics, weights)
 
 
 def _root(relation: Relation, windows: Sequence[Window], statistics: Statistics, weights: Weights) -> Root:
@@ -316,20 +294,47 @@ def _fitting(family: Sequence[Root]) -> list[Root]:
 
 
 def _merged(family: Sequence[Root]) -> Root:
-    """Return many roots as one, pairwise, so that a thousand cost no more than they must."""
+    """Return many roots as one, at once: one by one, thousands would be merged thousands of times."""
     if len(family) == 1:
         return family[0]
-    half = len(family) // 2
-    return _merged(family[:half]).with_other(_merged(family[half:]))
+    cuts: dict[Expression, set[Cut]] = {}
+    for root in family:
+        for expression, some in root.cuts.items():
+            cuts.setdefault(expression, set()).update(some)
+    due = sum(root.due_per_ms for root in family)
+    cardinality = family[0].cardinality.astype(np.int64)
+    for root in family[1:]:
+        cardinality += root.cardinality
+    return replace(
+        family[0],
+        relation=union(root.relation for root in family),
+        cuts={expression: frozenset(some) for expression, some in cuts.items()},
+        signature=_joint([root.signature for root in family]),
+        cardinality=cardinality,
+        shares=np.concatenate([root.shares for root in family]),
+        due_per_ms=due,
+        range_ms=sum(root.range_ms * root.due_per_ms for root in family) / due if due else 1.0,
+    )
 
 
-def _joint(one: Numbers, two: Numbers) -> Numbers:
-    """Number pairs of signatures; 0 stays the empty one."""
-    both = one * (int(two.max(initial=0)) + 1) + two
-    distinct, numbers = np.unique(both, return_inverse=True)
+def _joint(signatures: Sequence[Numbers]) -> Numbers:
+    """Number combinations of signatures; 0 stays the empty one."""
+    joint, count = signatures[0].astype(np.int64), int(signatures[0].max(initial=0)) + 1
+    for one in signatures[1:]:
+        choices = int(one.max(initial=0)) + 1
+        if count * choices > _MOST_COMBINATIONS:
+            joint = _numbered(joint)
+            count = int(joint.max(initial=0)) + 1
+        joint, count = joint * choices + one, count * choices
+    return _numbered(joint)
+
+
+def _numbered(signature: Numbers) -> Numbers:
+    """Return the same distinctions in small numbers; 0 stays 0."""
+    distinct, numbers = np.unique(signature, return_inverse=True)
     first = _NO_FRAGMENT if len(distinct) and distinct[0] == _NO_FRAGMENT else 1
-    joint: Numbers = numbers.ravel().astype(np.int64) + first
-    return joint
+    numbered: Numbers = numbers.ravel().astype(np.int64) + first
+    return numbered
 
 
 def _pairs(one: Numbers, two: Numbers) -> Numbers:

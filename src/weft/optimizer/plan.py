@@ -70,6 +70,13 @@ class SharedPlan:
         """Return the queries answered from one relation."""
         return tuple(answer for answer in self.answers if answer.relation == relation)
 
+    def answers_by_relation(self) -> list[list[Answer]]:
+        """Return the queries answered from each relation: for whoever asks of all relations."""
+        answers: list[list[Answer]] = [[] for _ in self.relations]
+        for answer in self.answers:
+            answers[answer.relation].append(answer)
+        return answers
+
 
 def lift(call: AggregateCall) -> tuple[Primitive, ...]:
     """Return the primitives of an aggregate; a FILTER becomes part of what they are computed over."""

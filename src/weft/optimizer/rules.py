@@ -79,7 +79,13 @@ def optimize(
     sharing: Sharing = Sharing.AUTO,
 ) -> SharedPlan:
     """Plan queries over one stream so that they share what they can."""
-    plan = leaves(queries, slicing)
+    return share(leaves(queries, slicing), statistics, sharing)
+
+
+def share(
+    plan: SharedPlan, statistics: Statistics | None = None, sharing: Sharing = Sharing.AUTO
+) -> SharedPlan:
+    """Have the leaves of a plan share what they can."""
     if statistics is None:
         statistics = assumed((one.joins, one.predicates[0]) for one in plan.relations)
     for rule in RULES[sharing]:

@@ -41,4 +41,6 @@ def _edges(moduli: Times, residues: Times, first: int, last: int) -> Times:
     counts = (last - begin) // moduli + 1
     which = np.repeat(np.arange(len(moduli)), counts)
     step = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.unique(begin[which] + step * moduli[which])
+    edges = np.sort(begin[which] + step * moduli[which])
+    # Hardly any two are alike, and for such numbers sorting is several times as fast as np.unique.
+    return edges[np.concatenate(([True], edges[1:] != edges[:-1]))]

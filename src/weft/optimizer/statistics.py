@@ -33,8 +33,7 @@ class Sample:
         """Return which rows satisfy a predicate."""
         if isinstance(formula, Test):
             key = joins, formula.expression
-            found: Bits = self.attributes[key].among(formula.values)[self.positions[key]]
-            return found
+            return self.attributes[key].satisfy(formula.values, self.positions[key])
         join = np.logical_and if isinstance(formula, All) else np.logical_or
         satisfied = np.full(self.rows, isinstance(formula, All))
         for part in formula.parts:

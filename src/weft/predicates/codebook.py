@@ -28,6 +28,7 @@ from weft.types import Kind
 
 Bits = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]
+Packed = npt.NDArray[np.uint8]
 NO_FRAGMENT = -1
 """F0: what satisfies no predicate."""
 
@@ -53,14 +54,45 @@ class Attribute:
         """How many there are: one for each constant, one between any two and beyond them, one for NULL."""
         return 2 * len(self.points) + 2
 
+    def begins(self, values: Values) -> list[int]:
+        """Return the positions at which one enters or leaves a set, in order."""
+        return [2 * bisect_left(self.points, cut.value) + 1 + cut.after for cut in values.cuts]
+
     def among(self, values: Values) -> Bits:
         """Return, for each position, whether its values are in a set."""
         inside: Bits = np.full(self.positions, values.lowest)
-        for cut in values.cuts:
-            begin = 2 * bisect_left(self.points, cut.value) + 1 + cut.after
+        for begin in self.begins(values):
             inside[begin:] ^= True
         inside[-1] = values.null
         return inside
+
+    def satisfy(self, values: Values, positions: npt.NDArray[np.integer]) -> Bits:
+        """Return which of some positions have their values in a set: `among(values)[positions]`."""
+        inside: Bits = np.full(len(positions), values.lowest)
+        for begin in self.begins(values):
+            inside ^= positions >= begin
+        inside[positions == self.positions - 1] = values.null
+        return inside
+
+    def among_all(self, sets: Sequence[Values]) -> Packed:
+        """Return, for each position, in which of the sets its values are: one bit a set, lowest first.
+
+        A set is changed where it begins and ends, and told everywhere by one sum over all positions: told on
+        its own, each of 10,000 would be spelled out for 20,000 positions.
+        """
+        number = np.arange(len(sets))
+        bits = np.left_shift(1, number % 8).astype(np.uint8)
+        begins = [self.begins(values) for values in sets]
+        packed: Packed = np.zeros((self.positions, -(-len(sets) // 8)), dtype=np.uint8)
+        lowest = np.array([values.lowest for values in sets], dtype=bool)
+        np.bitwise_xor.at(packed, (0, number[lowest] // 8), bits[lowest])
+        which = np.repeat(number, list(map(len, begins)))
+        places = np.array([begin for some in begins for begin in some], dtype=np.intp)
+        np.bitwise_xor.at(packed, (places, which // 8), bits[which])
+        np.bitwise_xor.accumulate(packed, axis=0, out=packed)
+        null = np.array([values.null for values in sets], dtype=bool)
+        packed[-1] = np.packbits(null, bitorder="little")
+        return packed
 
 
 def attributes(formulas: Iterable[Formula]) -> dict[Expression, Attribute]:
@@ -126,29 +158,57 @@ class Codebook:
     def _grid(self) -> "_Grid":
         """Return the grid that the fragments were made from."""
         coded = [np.unique(share, return_inverse=True)[1].ravel().astype(np.int32) for share in self.shares]
-        axes = {attribute.expression: axis for axis, attribute in enumerate(self.attributes)}
-        return _Grid(self.attributes, coded, [int(codes.max()) + 1 for codes in coded], axes)
+        sizes = [int(codes.max()) + 1 for codes in coded]
+        return _Grid(self.attributes, coded, sizes, _axes(self.attributes))
 
 
 def codebook(predicates: Sequence[Formula], known: Mapping[Expression, Attribute] | None = None) -> Codebook:
     """Return the fragments of some predicates; `known` attributes may have more cuts than these need."""
     own = attributes(predicates)
     used = tuple((known or own)[expression] for expression in own)
-    coded = [_codes(attribute, predicates) for attribute in used]
-    sizes = [int(codes.max()) + 1 for codes in coded]
-    axes = {attribute.expression: axis for axis, attribute in enumerate(used)}
-    packed = np.zeros((prod(sizes), -(-len(predicates) // 8)), dtype=np.uint8)
-    grid = _Grid(used, coded, sizes, axes)
-    for begin in range(0, len(predicates), 8):
-        some = [np.broadcast_to(grid.evaluate(one), sizes).ravel() for one in predicates[begin : begin + 8]]
-        packed[:, begin // 8] = np.packbits(np.array(some, dtype=bool), axis=0, bitorder="little")[0]
+    sets = _sets(predicates)
+    told = [attribute.among_all(sets[attribute.expression]) for attribute in used]
+    numbered = [distinct_rows(rows) for rows in told]
+    coded = [codes.astype(np.int32) for _, codes in numbered]
+    sizes = [len(firsts) for firsts, _ in numbered]
+    tested = [one.values for one in predicates if isinstance(one, Test)]
+    if len(used) == 1 and len(tested) == len(predicates) and tested == sets[used[0].expression]:
+        # Each predicate is one of the tests, in their order.
+        packed = told[0][numbered[0][0]]
+    else:
+        packed = _evaluated(predicates, _Grid(used, coded, sizes, _axes(used)))
     firsts, numbers = distinct_rows(packed)
-    bits = np.unpackbits(packed[firsts], axis=1, count=len(predicates), bitorder="little").astype(bool)
-    satisfied = bits.any(axis=1)
+    signatures = packed[firsts]
+    satisfied = signatures.any(axis=1)
+    bits = np.unpackbits(signatures[satisfied], axis=1, count=len(predicates), bitorder="little").view(bool)
     names = np.where(satisfied, np.cumsum(satisfied) - 1, NO_FRAGMENT).astype(np.int32)
     strides = [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
     shares = tuple((codes * stride).astype(np.int32) for codes, stride in zip(coded, strides, strict=True))
-    return Codebook(tuple(predicates), used, shares, names[numbers], bits[satisfied])
+    return Codebook(tuple(predicates), used, shares, names[numbers], bits)
+
+
+def _sets(predicates: Iterable[Formula]) -> dict[Expression, list[Values]]:
+    """Return the sets that predicates test each expression against, in the order of the predicates."""
+    sets: dict[Expression, dict[Values, None]] = {}
+    for predicate in predicates:
+        for one in tests(predicate):
+            sets.setdefault(one.expression, {})[one.values] = None
+    return {expression: list(some) for expression, some in sets.items()}
+
+
+def _axes(used: Iterable[Attribute]) -> dict[Expression, int]:
+    return {attribute.expression: axis for axis, attribute in enumerate(used)}
+
+
+def _evaluated(predicates: Sequence[Formula], grid: "_Grid") -> Packed:
+    """Return, for each cell of the grid, which predicates it satisfies: one bit a predicate, lowest first."""
+    packed: Packed = np.zeros((prod(grid.sizes), -(-len(predicates) // 8)), dtype=np.uint8)
+    for begin in range(0, len(predicates), 8):
+        some = [
+            np.broadcast_to(grid.evaluate(one), grid.sizes).ravel() for one in predicates[begin : begin + 8]
+        ]
+        packed[:, begin // 8] = np.packbits(np.array(some, dtype=bool), axis=0, bitorder="little")[0]
+    return packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,19 +242,6 @@ class _Grid:
         for part in formula.parts:
             found = join(found, self.evaluate(part))
         return found
-
-
-def _codes(attribute: Attribute, predicates: Sequence[Formula]) -> Codes:
-    """Return the code of each position: equal for those that no predicate tells apart."""
-    sets = {
-        one.values
-        for formula in predicates
-        for one in tests(formula)
-        if one.expression == attribute.expression
-    }
-    told = np.packbits(np.array([attribute.among(values) for values in sets], dtype=bool), axis=0)
-    _, numbers = distinct_rows(np.ascontiguousarray(told.T))
-    return numbers.astype(np.int32)
 
 
 def distinct_rows(rows: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

@@ -5,7 +5,8 @@ needed inside a predicate only where it says NOT, and there the canonical form h
 (see weft.predicates.canonical). What is left has two values: an AND is true where all its parts are.
 
 Formulas made by `all_of` and `any_of` are in one form: no part twice, one test for each expression, parts in
-a fixed order. So predicates written differently compare equal.
+a fixed order. So predicates written differently compare equal. Planning looks thousands of them up again and
+again, so each works out its hash once, when it is made.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +24,13 @@ class Test:
 
     expression: Expression
     values: Values
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.expression, self.values)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         return _told(self.expression, self.values)

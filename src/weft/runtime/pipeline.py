@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weft.aggregates import arrow_type
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.cost import Fragmentation
-from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan, leaf
+from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan
 from weft.optimizer.rules import Sharing, leaves, optimize
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Sample
@@ -115,7 +115,7 @@ class Pipeline:
         exactly; those that have ended by now are answered with the next report. Where `since` is given, its
         windows begin then (None: with the first row).
         """
-        own, after = leaf(query), after_all(self.clock)
+        own, after = self.planner.leaf(query), after_all(self.clock)
         found = self._history.find(own)
         if found is None or self._running is None or not self._running.join(query, own, found):
             found, self._stale = None, True
@@ -156,6 +156,7 @@ class Pipeline:
         What only it asked for is computed until the next change of the plan, but not for many batches.
         """
         del self.queries[name]
+        self.planner.forget(name)
         self._waiting.pop(name, None)
         if self._running is not None:
             self._running.leave(name)
@@ -397,7 +398,7 @@ class Pipeline:
             self.queries[name] = known.get(name) or replace(
                 live, first_start=after_all(clock), until=until_of(live.query, clock)
             )
-        own = {name: leaf(live.query) for name, live in known.items() if name in self.queries}
+        own = {name: self.planner.leaf(live.query) for name, live in known.items() if name in self.queries}
         for name, one in own.items():
             if (derivation := known[name].derivation) is not None:
                 self._derivations[one.grouping, one.predicates[0]] = derivation

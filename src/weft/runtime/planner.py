@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.expression import Expression
-from weft.optimizer.fragments import MOST_CELLS, cost, measured_key, roots_of
-from weft.optimizer.plan import Grouping, Relation, SharedPlan, answer, leaf, union
-from weft.optimizer.rules import Sharing, leaves, optimize, share_slices
+from weft.optimizer.cost import WEIGHTS
+from weft.optimizer.fragments import MOST_CELLS, Root, cost, measured_key, roots_of
+from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan, answer, leaf, union
+from weft.optimizer.rules import Sharing, share, share_slices
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Measured, Sample, Statistics
 from weft.predicates import Cut, Formula, tests
@@ -53,26 +54,50 @@ class Planner:
     """The predicates that the plan was last made for, rather than grown."""
     _age: int = 0
     """Batches since then."""
-    _leaves: dict[str, tuple[LogicalQuery, Relation]] = field(default_factory=dict)
+    _leaves: dict[str, "_Leaf"] = field(default_factory=dict)
+    """What each query needs, by its name: worked out once, however often it is planned."""
+    _costed: tuple[SharedPlan, Sequence[Root]] | None = None
+    """The current plan and its roots, which the sample tells, however many rows a batch has."""
 
     def plan(self, queries: Sequence[LogicalQuery], take_sample: TakeSample | None) -> SharedPlan:
         """Plan queries anew; without a batch at hand, by what would be expected of any stream."""
         self._batches, self._patience, self._age = 0, 1, 0
         self._sample, self.provisional, self._expected = None, False, None
-        apart = leaves(queries, self.slicing)
+        apart = self._apart(queries)
         self._planned = frozenset((one.grouping, one.predicates[0]) for one in apart.relations)
-        several = len({(one.grouping, one.predicates) for one in apart.relations}) > len(
-            {one.grouping for one in apart.relations}
-        )
-        if not several:
-            return self._chosen(optimize(queries, self.slicing, sharing=self.sharing), None)
-        sample = None if take_sample is None else take_sample(share_slices(apart, self._statistics(None)))
+        if len(apart.relations) == len({one.grouping for one in apart.relations}):
+            return self._chosen(share(apart, sharing=self.sharing), None)
+        sample = None if take_sample is None else take_sample(apart)
         if sample is None or not sample.rows:
             self.provisional = True
-            return self._chosen(optimize(queries, self.slicing, sharing=self.sharing), None)
+            return self._chosen(share(apart, sharing=self.sharing), None)
         self._sample = sample
         statistics = self._statistics(sample)
-        return self._chosen(optimize(queries, self.slicing, statistics, self.sharing), statistics)
+        return self._chosen(share(apart, statistics, self.sharing), statistics)
+
+    def leaf(self, query: LogicalQuery) -> Relation:
+        """Return the relation that a query needs and nothing more."""
+        return self._own(query).answered_by
+
+    def forget(self, name: str) -> None:
+        """Let a query go that is planned no more."""
+        self._leaves.pop(name, None)
+
+    def _own(self, query: LogicalQuery) -> "_Leaf":
+        own = self._leaves.get(query.name)
+        if own is None or own.answer.query is not query:
+            relation = leaf(query)
+            own = self._leaves[query.name] = _Leaf(relation, answer(query, relation, 0))
+        return own
+
+    def _apart(self, queries: Sequence[LogicalQuery]) -> SharedPlan:
+        """Return the plan in which queries share slices and nothing else."""
+        own = [self._own(query) for query in queries]
+        answers = tuple(replace(one.answer, relation=number) for number, one in enumerate(own))
+        apart = SharedPlan(
+            relations=tuple(one.answered_by for one in own), answers=answers, slicing=self.slicing
+        )
+        return share_slices(apart, self._statistics(None))
 
     def grown(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan | None:
         """Return the plan of other queries in which predicates share as they do now, without looking at rows.
@@ -82,11 +107,10 @@ class Planner:
         """
         if self.provisional or self.sharing not in (Sharing.AUTO, Sharing.JOINT):
             return None
-        own = [self._leaf(query) for query in queries]
-        self._leaves = {query.name: (query, one) for query, one in zip(queries, own, strict=True)}
+        own = [self._own(query) for query in queries]
         several: dict[tuple[Grouping, Formula], list[Relation]] = {}
         for one in own:
-            several.setdefault((one.grouping, one.predicates[0]), []).append(one)
+            several.setdefault(one.key, []).append(one.answered_by)
         if self._age >= _RIPE and 2 * len(self._planned & several.keys()) < len(several):
             return None
         roots = _placed(plan, several)
@@ -100,27 +124,30 @@ class Planner:
             for number, one in enumerate(relations)
             for predicate in one.predicates
         }
-        answers = tuple(
-            answer(query, one, place[one.grouping, one.predicates[0]])
-            for query, one in zip(queries, own, strict=True)
-        )
-        self._sample, self._expected = None, None
+        answers = tuple(replace(one.answer, relation=place[one.key]) for one in own)
+        self._sample, self._expected, self._costed = None, None, None
         self._per_slice = (1.0,) * len(relations)
         return SharedPlan(relations=tuple(relations), answers=answers, slicing=self.slicing)
 
-    def _leaf(self, query: LogicalQuery) -> Relation:
-        known = self._leaves.get(query.name)
-        return known[1] if known is not None and known[0] is query else leaf(query)
-
     def _chosen(self, plan: SharedPlan, statistics: Statistics | None) -> SharedPlan:
         """Note what a plan is expected to do."""
-        self._expected = statistics
+        self._costed = None
         self._per_slice = (1.0,) * len(plan.relations)
         if statistics is not None:
-            roots = roots_of(plan, statistics)
-            self._expected_groups = {measured_key(root.relation): root.expected.groups for root in roots}
-            self._per_slice = tuple(root.expected.groups / root.slices for root in roots)
+            self._expect(plan, statistics)
+        self._expected = statistics
         return plan
+
+    def _expect(self, plan: SharedPlan, statistics: Statistics) -> Sequence[Root]:
+        """Return the roots of the current plan, costed by statistics of the same sample, and note that."""
+        if self._costed is not None and self._costed[0] is plan:
+            roots: Sequence[Root] = [replace(root, statistics=statistics) for root in self._costed[1]]
+        else:
+            roots = roots_of(plan, statistics)
+        self._costed, self._expected = (plan, roots), statistics
+        self._expected_groups = {measured_key(root.relation): root.expected.groups for root in roots}
+        self._per_slice = tuple(root.expected.groups / root.slices for root in roots)
+        return roots
 
     def reconsider(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan:
         """Return a better plan if the batches since the last look tell of one; else the same."""
@@ -130,11 +157,14 @@ class Planner:
         self._batches, self._patience = 0, 2 * self._patience
         if not self._surprised(statistics):
             return plan
-        self._chosen(plan, statistics)
-        other = optimize(queries, self.slicing, statistics, self.sharing)
+        roots = self._expect(plan, statistics)
+        now = sum(root.expected.microseconds for root in roots)
+        if now - _least(roots) < _WORTH_MICROSECONDS:
+            return plan
+        other = share(self._apart(queries), statistics, self.sharing)
         if {measured_key(one) for one in other.relations} == {measured_key(one) for one in plan.relations}:
             return plan
-        now, then = cost(plan, statistics), cost(other, statistics)
+        then = cost(other, statistics)
         if then > _WORTH * now or now - then < _WORTH_MICROSECONDS:
             return plan
         self._patience = 1
@@ -192,6 +222,31 @@ class Planner:
         return found
 
 
+def _least(roots: Sequence[Root]) -> float:
+    """Return what a batch costs at least, in microseconds, under whatever plan of the same queries.
+
+    Every grouping has a root, and every row that any predicate of a root is true of is aggregated.
+    """
+    rows: dict[Grouping, float] = {}
+    for root in roots:
+        grouping = root.relation.grouping
+        rows[grouping] = max(rows.get(grouping, 0.0), root.shared.rows)
+    return sum(WEIGHTS.root + WEIGHTS.row * taken for taken in rows.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What a query needs, and how it is answered from that."""
+
+    answered_by: Relation
+    answer: Answer
+
+    @property
+    def key(self) -> tuple[Grouping, Formula]:
+        """What the queries of one predicate have in common."""
+        return self.answer.grouping, self.answer.predicate
+
+
 @dataclass(slots=True, eq=False)
 class _Place:
     """A root that leaves are put into."""
@@ -200,7 +255,7 @@ class _Place:
     expressions: frozenset[Expression]
     shared: bool = True
     members: list[Relation] = field(default_factory=list)
-    cuts: dict[Expression, frozenset[Cut]] = field(default_factory=dict)
+    cuts: dict[Expression, set[Cut]] = field(default_factory=dict)
 
     @property
     def shares(self) -> bool:
@@ -211,16 +266,17 @@ class _Place:
         """Say whether a predicate tests nothing new here, and leaves the grid small enough."""
         if self.grouping != one.grouping or not self.expressions.issuperset(cuts):
             return False
-        return prod(len(some) + 2 for some in self._with(cuts).values()) <= MOST_CELLS
+        sizes = {expression: len(some) for expression, some in self.cuts.items()}
+        for expression, some in cuts.items():
+            mine = self.cuts.get(expression, set())
+            sizes[expression] = len(mine) + len(some - mine)
+        return prod(size + 2 for size in sizes.values()) <= MOST_CELLS
 
     def put(self, several: Sequence[Relation], cuts: Mapping[Expression, frozenset[Cut]]) -> None:
         """Add the leaves of one predicate."""
         self.members += several
-        self.cuts = self._with(cuts)
-
-    def _with(self, cuts: Mapping[Expression, frozenset[Cut]]) -> dict[Expression, frozenset[Cut]]:
-        more = {one: self.cuts.get(one, frozenset()) | some for one, some in cuts.items()}
-        return {**self.cuts, **more}
+        for expression, some in cuts.items():
+            self.cuts.setdefault(expression, set()).update(some)
 
 
 def _placed(plan: SharedPlan, several: Mapping[tuple[Grouping, Formula], Sequence[Relation]]) -> list[_Place]:
