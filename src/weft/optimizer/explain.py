@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from weft.evaluation import can_evaluate
 from weft.optimizer.cost import Fragmentation, Operations, break_even_rate, edge_rate, shared, unshared
 from weft.optimizer.explain_fragments import Known, apart, batch, known, splits
 from weft.optimizer.plan import Answer, Relation, SharedPlan
@@ -9,7 +10,7 @@ from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing, common_grid
 from weft.optimizer.statistics import Statistics
 from weft.predicates import TRUE, attributes
-from weft.query.logical import StreamDef
+from weft.query.logical import LogicalQuery, StreamDef
 from weft.window import duration
 
 _HOUR_MS = 3_600_000
@@ -44,8 +45,27 @@ def _headline(stream: StreamDef, plan: SharedPlan) -> str:
     return (
         f"stream {stream.name}: event time {stream.time}, delay {duration(stream.delay_ms)}\n"
         f"{_count(len(plan.answers), 'query', 'queries')} over "
-        f"{_count(len(plan.relations), 'relation', 'relations')}, read once, one Spark job a batch"
+        f"{_count(len(plan.relations), 'relation', 'relations')}, read once, {_jobs(plan)}"
     )
+
+
+def _jobs(plan: SharedPlan) -> str:
+    """Tell how many jobs Spark runs for a batch, and why there is more than one."""
+    by_spark = [answer.query.name for answer in plan.answers if not _is_evaluated_here(answer.query)]
+    jobs = "2 Spark jobs a batch" if by_spark else "one Spark job a batch"
+    predicates = {(answer.grouping, answer.predicate) for answer in plan.answers}
+    if len(predicates) > len({answer.grouping for answer in plan.answers}):
+        jobs += ", one more when it is planned anew: a sample of its rows"
+    if by_spark:
+        listed = ", ".join(by_spark[:_LISTED]) + (", …" if len(by_spark) > _LISTED else "")
+        jobs += f"\nthe second job evaluates what only Spark can in SELECT or HAVING of {listed}"
+    return jobs
+
+
+def _is_evaluated_here(query: LogicalQuery) -> bool:
+    """Say whether SELECT and HAVING need no Spark: whether they call no registered function, above all."""
+    having = () if query.having is None else (query.having,)
+    return all(map(can_evaluate, (*(output.expression for output in query.outputs), *having)))
 
 
 def _relation(number: int, plan: SharedPlan, answers: Sequence[Answer], known: Known) -> Iterable[str]:

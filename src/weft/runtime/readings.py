@@ -46,6 +46,8 @@ class Reader:
     answer: Answer
     program: Program
     parameters: tuple[Literal, ...]
+    rank: int = 0
+    """The program's place among all programs."""
 
 
 @dataclass(slots=True)
@@ -66,7 +68,7 @@ class Reading:
 
     def settle(self) -> None:
         """Lay out the asks side by side, those of one program next to each other."""
-        self.asks = tuple(sorted(self.readers, key=lambda ask: [id(r.program) for r in self.readers[ask]]))
+        self.asks = tuple(sorted(self.readers, key=lambda ask: [each.rank for each in self.readers[ask]]))
         self.windows = shapes(ask.window for ask in self.asks)
         self.first_start = np.array([ask.first_start for ask in self.asks], dtype=np.int64)
         self.until = np.array([ask.until for ask in self.asks], dtype=np.int64)
@@ -141,7 +143,7 @@ def readings(
 ) -> Sequence[Reading]:
     """Return what some queries read, by grouping."""
     by_grouping: dict[Grouping, Reading] = {}
-    programs: dict[Program, Program] = {}
+    programs: dict[Program, tuple[int, Program]] = {}
     for answer in answers:
         query = answer.query
         first_start, until = answered_between(lives[query.name])
@@ -150,11 +152,11 @@ def readings(
             late=query.name in waiting, emit_empty=query.emit_empty,
         )  # fmt: skip
         program, parameters = program_of(answer)
-        program = programs.setdefault(program, program)
+        rank, program = programs.setdefault(program, (len(programs), program))
         reading = by_grouping.get(answer.grouping)
         if reading is None:
             reading = by_grouping[answer.grouping] = Reading(answer.grouping)
-        reader = Reader(answer=answer, program=program, parameters=parameters)
+        reader = Reader(answer=answer, program=program, parameters=parameters, rank=rank)
         reading.readers.setdefault(ask, []).append(reader)
     for reading in by_grouping.values():
         reading.settle()

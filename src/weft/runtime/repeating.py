@@ -2,11 +2,11 @@
 
 An ask is a predicate and a window: all its due windows are answered together. Time is cut into the ask's
 own panes (STS 3.1), whose bounds are a part of the slices', so shards of one pane are combined first, into
-cells. Sorted by ask, key and pane, the cells of a window are a range of rows, and windows are found from
-cells: those that hold a cell and no earlier one of the same key begin after that earlier cell.
+parts. Sorted by ask, key and pane, the parts of a window are a range of rows, and windows are found from
+parts: those that hold a part and no earlier one of the same key begin after that earlier part.
 
     panes      0   1   2   3   4   5   6   7        windows of 3 panes, each one pane later
-    cells          a       b           c
+    parts          a       b           c
     windows  [---------)                            first hold a
                  [---------)
                      [---------)                    first hold b
@@ -33,7 +33,7 @@ Bools = npt.NDArray[np.bool_]
 _PAIRS = 1 << 20
 """Maximum number of (ask, shard) pairs looked at together; one key of one ask is never divided."""
 _RESULTS = 1 << 20
-"""Maximum number of results made together, but for those that first hold one cell."""
+"""Maximum number of results made together, but for those that first hold one part."""
 _BEFORE_ALL = -(1 << 62)
 
 
@@ -85,7 +85,7 @@ class Combined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Cells:
+class _PanePartials:
     """Combined shards of one ask, key and pane."""
 
     ask: Rows
@@ -94,7 +94,7 @@ class _Cells:
     group: Rows
     """Cells of one ask and key have one number, which ascends."""
     begins: Rows
-    """Where the shards of each cell begin, and where those of the last end."""
+    """Where the shards of each part begin, and where those of the last end."""
     partials: dict[Primitive, Partial]
 
 
@@ -109,9 +109,9 @@ def repeated(
     for asks in _together(pairs, _PAIRS):
         for rows in _spans(shards, int(pairs[asks].sum())):
             ask, row = _counting(satisfied[due.predicate[asks]], shards.fragment[rows])
-            cells = _cells(shards, due, ask + asks.start, row + rows.start, primitives)
-            if cells is not None:
-                yield from _answers(due, cells, primitives)
+            parts = _pane_partials(shards, due, ask + asks.start, row + rows.start, primitives)
+            if parts is not None:
+                yield from _answers(due, parts, primitives)
 
 
 def _together(sizes: Times, most: int) -> Iterator[slice]:
@@ -147,9 +147,9 @@ def _counting(satisfied: Bools, fragment: npt.NDArray[np.int32]) -> tuple[Rows, 
     return ask, row
 
 
-def _cells(
+def _pane_partials(
     shards: ShardsByKey, due: DueWindows, ask: Rows, row: Rows, primitives: Sequence[Primitive]
-) -> _Cells | None:
+) -> _PanePartials | None:
     """Combine shards of one ask, key and pane."""
     if not len(ask):
         return None
@@ -171,7 +171,9 @@ def _cells(
     lo, hi = begins[:-1], begins[1:]
     partials = {one: combine(one, shards.partial(one).take(row), lo, hi) for one in primitives}
     group = np.cumsum(another[lo]) - 1
-    return _Cells(ask=ask[lo], key=key[lo], pane=pane[lo], group=group, begins=begins, partials=partials)
+    return _PanePartials(
+        ask=ask[lo], key=key[lo], pane=pane[lo], group=group, begins=begins, partials=partials
+    )
 
 
 def _layout(windows: DueWindows) -> tuple[Times, Times]:
@@ -195,50 +197,50 @@ def _panes(windows: DueWindows, start: Times) -> Times:
     return np.where(rest > 0, 2 * slides + late, slides)
 
 
-def _answers(due: DueWindows, cells: _Cells, primitives: Sequence[Primitive]) -> Iterator[Combined]:
-    """Yield the windows that hold any of the cells."""
-    windows = due.take(cells.ask) if cells.ask[0] != cells.ask[-1] else due.take(cells.ask[:1])
+def _answers(due: DueWindows, parts: _PanePartials, primitives: Sequence[Primitive]) -> Iterator[Combined]:
+    """Yield the windows that hold any of the parts."""
+    windows = due.take(parts.ask) if parts.ask[0] != parts.ask[-1] else due.take(parts.ask[:1])
     step, width = _layout(windows)
-    former = np.full(len(cells.pane), _BEFORE_ALL)
-    same = cells.group[1:] == cells.group[:-1]
-    former[1:][same] = cells.pane[:-1][same]
-    begin = np.maximum(former + 1, cells.pane - width + 1)
+    former = np.full(len(parts.pane), _BEFORE_ALL)
+    same = parts.group[1:] == parts.group[:-1]
+    former[1:][same] = parts.pane[:-1][same]
+    begin = np.maximum(former + 1, parts.pane - width + 1)
     lowest = np.maximum(windows.first, -((-begin - width) // step))
-    highest = np.minimum(windows.last, (cells.pane + width) // step)
+    highest = np.minimum(windows.last, (parts.pane + width) // step)
     count = np.maximum(0, highest - lowest + 1)
-    searched = None if int(width.max()) == 1 else _searched(cells)
+    searched = None if int(width.max()) == 1 else _searched(parts)
     for some in _together(count, _RESULTS):
-        cell = np.repeat(np.arange(some.start, some.stop), count[some])
-        if len(cell):
+        part = np.repeat(np.arange(some.start, some.stop), count[some])
+        if len(part):
             passed = np.cumsum(count[some]) - count[some]
-            number = np.arange(len(cell)) + np.repeat(lowest[some] - passed, count[some])
-            yield _combined(due, cells, primitives, cell, number, searched)
+            number = np.arange(len(part)) + np.repeat(lowest[some] - passed, count[some])
+            yield _combined(due, parts, primitives, part, number, searched)
 
 
-def _searched(cells: _Cells) -> tuple[Times, int, int]:
-    """Return each cell's group and pane as one number, the number of panes, and the first of them."""
-    first = int(cells.pane.min())
-    stride = int(cells.pane.max()) - first + 1
-    return cells.group * stride + (cells.pane - first), stride, first
+def _searched(parts: _PanePartials) -> tuple[Times, int, int]:
+    """Return each part's group and pane as one number, the number of panes, and the first of them."""
+    first = int(parts.pane.min())
+    stride = int(parts.pane.max()) - first + 1
+    return parts.group * stride + (parts.pane - first), stride, first
 
 
 def _combined(
-    due: DueWindows, cells: _Cells, primitives: Sequence[Primitive], cell: Rows, number: Times,
+    due: DueWindows, parts: _PanePartials, primitives: Sequence[Primitive], part: Rows, number: Times,
     searched: tuple[Times, int, int] | None,
 ) -> Combined:  # fmt: skip
-    """Combine the cells of windows, given by the first cell and the number of each."""
-    ask = cells.ask[cell]
+    """Combine the parts of windows, given by the first part and the number of each."""
+    ask = parts.ask[part]
     windows = due.take(ask) if ask[0] != ask[-1] else due.take(ask[:1])
     if searched is None:
-        after = cell + 1
+        after = part + 1
     else:
         codes, stride, first = searched
         last = np.minimum(_layout(windows)[0] * number - 1 - first, stride - 1)
-        after = np.searchsorted(codes, cells.group[cell] * stride + last, side="right")
+        after = np.searchsorted(codes, parts.group[part] * stride + last, side="right")
     return Combined(
         ask=ask,
-        key=cells.key[cell].astype(np.intp),
+        key=parts.key[part].astype(np.intp),
         end=number * windows.slide_us + windows.offset_us,
-        partials={one: combine(one, cells.partials[one], cell, after) for one in primitives},
-        operations=int((cells.begins[after] - cells.begins[cell]).sum()),
+        partials={one: combine(one, parts.partials[one], part, after) for one in primitives},
+        operations=int((parts.begins[after] - parts.begins[part]).sum()),
     )
