@@ -6,7 +6,7 @@ import numpy as np
 
 from weft.evaluation import decimals
 from weft.evaluation.from_text import parsed
-from weft.evaluation.numbers import as_double, scale_of
+from weft.evaluation.numbers import as_double, rounded_units, scale_of
 from weft.evaluation.to_text import printed
 from weft.evaluation.vector import Array, Mask, Vector, dtype_of, narrowed, null
 from weft.expression import Call
@@ -113,10 +113,13 @@ def _double_to_decimal(value: Vector, target: DataType) -> Vector:
     """Take the shortest decimal that means the double, as Java prints it, and round that."""
     number = value.values.astype(np.float64)
     good = np.abs(number) < 10.0 ** (target.precision - target.scale + 1)  # NaN and infinities are not
-    distinct, rows = np.unique(np.where(good, number, 0.0), return_inverse=True)
-    units = np.empty(len(distinct), dtype=object)
-    units[:] = [_units(repr(one), target.scale) for one in distinct.tolist()]
-    return decimals.bounded(units[rows], narrowed(value.valid, good), target)
+    size, quick = rounded_units(number, target.scale)
+    units: Array = np.where(quick, np.copysign(size, number), 0.0).astype(np.int64)
+    slow = np.flatnonzero(good & ~quick)
+    if len(slow):
+        units = units.astype(object)
+        units[slow] = [_units(repr(one), target.scale) for one in number[slow].tolist()]
+    return decimals.bounded(units, narrowed(value.valid, good), target)
 
 
 def _units(digits: str, scale: int) -> int:

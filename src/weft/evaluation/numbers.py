@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 import numpy as np
 
 from weft.evaluation import decimals
-from weft.evaluation.vector import Array, Vector, both, narrowed
+from weft.evaluation.vector import Array, Mask, Vector, both, narrowed
 from weft.expression import Call, Literal
 from weft.types import DataType, Kind
 
@@ -128,17 +128,24 @@ def _rounded_integer(value: Vector, zeros: int) -> Vector:
 
 def _rounded_double(values: Array, places: int) -> Array:
     """Round the shortest decimal that means the double: exactly, where a tie is near; quickly elsewhere."""
-    unit = 10.0 ** min(max(places, 0), 22)
-    scaled = np.abs(values) * unit
-    whole = np.floor(scaled)
-    rest = scaled - whole
-    quick = (np.abs(rest - 0.5) > 2.0**-10) & (scaled < 2.0**40) & (0 <= places <= 22)
-    result = np.copysign((whole + (rest >= 0.5)) / unit, values)
+    units, quick = rounded_units(values, places)
+    result = np.where(quick, np.copysign(units / 10.0 ** min(max(places, 0), 22), values), values)
     slow = ~quick & np.isfinite(values)
-    result = np.where(quick, result, values)
     if slow.any():
         result[slow] = [_rounded_exactly(number, places) for number in values[slow].tolist()]
     return np.where(result == 0, np.abs(result), result)  # a decimal has no −0
+
+
+def rounded_units(values: Array, places: int) -> tuple[Array, Mask]:
+    """Return magnitudes in units of so many places, rounded half up, and where that is sure to be right.
+
+    It is where the product is exact enough to tell on which side of a tie the decimal lies.
+    """
+    scaled = np.abs(values) * 10.0 ** min(max(places, 0), 22)
+    whole = np.floor(scaled)
+    rest = scaled - whole
+    quick = (np.abs(rest - 0.5) > 2.0**-10) & (scaled < 2.0**40) & (0 <= places <= 22)
+    return whole + (rest >= 0.5), quick
 
 
 def _rounded_exactly(number: float, places: int) -> float:

@@ -18,7 +18,7 @@ _END = r"(?:(?=\r\n\Z|[\r\u0085\u2028\u2029]?\Z)|(?<!\r)(?=\n\Z))"
 """Java's $: the end, or before the line terminator there."""
 _TOKEN = re.compile(
     r"(?P<escape>\\[dDwWsStnrf]|\\[^a-zA-Z0-9\s])|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<dot>\.)|(?P<end>\$)"
-    r"|(?P<group>\((?:\?(?::|=|!|<=|<!|>))?)|(?P<flag>\(\?i\))|(?P<plain>[^\\\[\].$(])",
+    r"|(?P<flag>\(\?i\))|(?P<group>\((?:\?(?::|=|!|<=|<!|>)|(?!\?)))|(?P<plain>[^\\\[\].$(])",
     re.DOTALL,
 )
 _SET_ESCAPES = re.compile(r"\\[^dDwWsStnrf\W]|[^\\]-\\[dDwWsS]|\[:|&&|\\[dDwWsS]-|\s")

@@ -6,6 +6,7 @@ from weft.evaluation.patterns import java_regex
 from weft.expression import Call, Column, Expression, Literal, walk
 from weft.types import Kind
 
+_CASES = ("upper", "lower")
 _SAFE_DIGITS = 15
 """Whole numbers of more digits, as doubles, are printed by Java in ways that depend on its version."""
 
@@ -25,6 +26,9 @@ def _is_known(node: Expression) -> bool:
     if node.function == "rlike":
         pattern = node.args[1]
         return isinstance(pattern, Literal) and java_regex(str(pattern.value)) is not None
+    if node.function in _CASES:
+        # Of upper(lower(x)) Spark leaves out the inner one, as if that were the same for İ and ß.
+        return not (isinstance(node.args[0], Call) and node.args[0].function in _CASES)
     if node.function == "round":
         return not node.type.is_fractional or places_of(node) >= 0
     return node.function != "cast" or _is_known_cast(node)

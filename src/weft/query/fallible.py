@@ -1,5 +1,7 @@
 """Which operations of an expression may fail: give NULL though none of their inputs is NULL."""
 
+from functools import lru_cache
+
 from weft.expression import Call, Expression
 from weft.query.functions import FUNCTIONS
 from weft.types import DataType, Kind
@@ -10,6 +12,7 @@ _FALLIBLE_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs", "round"})
 _WIDTHS = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
 
 
+@lru_cache(maxsize=4096)
 def sites(expression: Expression) -> tuple[Expression, ...]:
     """Return the operations of an expression that may fail; a CASE, of which one branch is taken, is one."""
     if not isinstance(expression, Call):

@@ -118,7 +118,9 @@ def literal(constant: Literal) -> SparkColumn:
         return F.timestamp_micros(F.lit(since // timedelta(microseconds=1))).cast(_ddl(constant.type))
     if isinstance(value, date):
         return F.date_from_unix_date(F.lit((value - _EPOCH.date()).days)).cast(_ddl(constant.type))
-    plain = value is not None and constant.type.kind in _AS_WRITTEN
+    # Beside decimals Spark gives a whole constant the digits it has, unless a cast stands around it.
+    long = constant.type.kind is Kind.BIGINT and isinstance(value, int) and not -(2**31) <= value < 2**31
+    plain = value is not None and (long or constant.type.kind in _AS_WRITTEN)
     return F.lit(value) if plain else F.lit(value).cast(_ddl(constant.type))
 
 
@@ -227,8 +229,10 @@ def _round(call: Call, value: SparkColumn, *digits: SparkColumn) -> SparkColumn:
         return F.round(value.cast("decimal(20,0)"), places).try_cast(_ddl(call.type))
     whole_digits = call.type.precision - call.type.scale
     if places < 0 and call.type.kind is Kind.DECIMAL and whole_digits == _MOST_DIGITS:
-        limit = Decimal(10**whole_digits - 5 * 10 ** (-places - 1))
-        value = F.when(F.abs(value) < F.lit(limit).cast(f"decimal({_MOST_DIGITS},0)"), value)
+        limit = 10**whole_digits - 5 * 10 ** (-places - 1)
+        # Not by abs, which rounds to 34 digits and so may itself fail.
+        least, most = (F.lit(Decimal(edge)).cast(f"decimal({_MOST_DIGITS},0)") for edge in (-limit, limit))
+        value = F.when((value > least) & (value < most), value)
     return F.round(value, places).cast(_ddl(call.type))
 
 
