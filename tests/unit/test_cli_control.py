@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from weft.cli import control
 from weft.cli.app import app
 from weft.cli.asking import Caller
-from weft.cli.listing import print_list, read_listed
+from weft.cli.listing import print_list, print_query, read_listed
 from weft.errors import EngineError, TooLarge, UserError
 from weft.limits import Limits
 from weft.query import parse_select
@@ -195,6 +195,19 @@ def test_a_list_has_a_line_a_query_with_tabs_between(checkpoint: Path) -> None:
     ]  # fmt: skip
     # Where the first window is not known, nothing is said of it.
     assert whole.stdout.splitlines()[2] == "gone\tdropped\ttrades\t–"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_stream_may_be_called_anything_and_is_listed_on_one_line(terminal: bool) -> None:
+    console = Console(file=StringIO(), force_terminal=terminal, color_system=None, width=100)
+    odd = {**BIG, "stream": "a\nb\tc\x1b[2J"}
+    print_list(console, [read_listed(odd)], everything=False)
+    print_query(console, read_listed(odd))
+    assert isinstance(console.file, StringIO)
+    told = console.file.getvalue()
+    assert told.count("a b c [2J") == 2
+    assert "\x1b[2J" not in told
+    assert [line for line in told.splitlines() if line.startswith("b")] == [told.splitlines()[terminal]]
 
 
 def test_a_list_is_a_table_on_a_terminal() -> None:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from weft.cli.wording import NONE, moment, one_line, window
+from weft.cli.wording import NONE, moment, one_line, printable, window
 from weft.runtime.info import QueryInfo
 
 _STYLES = {"running": "green", "paused": "yellow", "failed": "bold red"}
@@ -54,7 +54,7 @@ def print_list(console: Console, queries: Sequence[Listed], *, everything: bool)
         console.print(_table(shown) if shown else "no queries")
     else:
         for query in shown:
-            fields = (query.name, query.state, query.stream, query.first, query.note)
+            fields = (printable(query.name), query.state, printable(query.stream), query.first, query.note)
             # Rich would make spaces of the tabs.
             print("\t".join(fields).rstrip(), file=console.file)
     if console.is_terminal and len(shown) < len(queries):
@@ -64,9 +64,9 @@ def print_list(console: Console, queries: Sequence[Listed], *, everything: bool)
 def print_query(console: Console, query: Listed) -> None:
     """Print all that is known of a query."""
     fields = [
-        ("query", query.name),
+        ("query", printable(query.name)),
         ("state", query.state),
-        ("stream", query.stream),
+        ("stream", printable(query.stream)),
         ("first window", query.first),
         ("expires", NONE if query.expires is None else moment(query.expires)),
         ("joined with", f"commit {query.added_commit:,}"),
@@ -85,5 +85,6 @@ def _table(queries: Sequence[Listed]) -> Table:
         table.add_column(heading, no_wrap=heading in {"state", "first window"}, overflow="fold")
     for one in queries:
         state = Text(one.state, style=_STYLES.get(one.state, "dim"))
-        table.add_row(*map(Text, (one.name,)), state, Text(one.stream), Text(one.first), Text(one.note))
+        name, stream = Text(printable(one.name)), Text(printable(one.stream))
+        table.add_row(name, state, stream, Text(one.first), Text(one.note))
     return table

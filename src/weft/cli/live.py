@@ -14,7 +14,7 @@ from rich.live import Live
 from weft.cli.figures import Figures
 from weft.cli.screen import draw, states
 from weft.cli.status import EngineStatus
-from weft.cli.wording import NONE, moment, one_line, span
+from weft.cli.wording import NONE, moment, one_line, printable, span
 from weft.runtime.ledger import kind_of
 from weft.runtime.report import BatchReport
 
@@ -143,9 +143,10 @@ def _stream_lines(figures: Figures, status: EngineStatus, *, now: float, began: 
         counts, newest = one.clock.counts, one.clock.newest
         lag = NONE if newest is None else span(time() - newest / 1e6)
         yield (
-            f"{name}: {figures.rate(name, now, began):,.0f} rows/s, {counts.read:,} rows, lag {lag}, "
-            f"watermark {moment(one.clock.watermark)}, {counts.late:,} late, {counts.quarantined:,} "
-            f"quarantined, {counts.missing:,} files missing, queries: {states(one.queries).plain}"
+            f"{printable(name)}: {figures.rate(name, now, began):,.0f} rows/s, {counts.read:,} rows, "
+            f"lag {lag}, watermark {moment(one.clock.watermark)}, {counts.late:,} late, "
+            f"{counts.quarantined:,} quarantined, {counts.missing:,} files missing, "
+            f"queries: {states(one.queries).plain}"
         )
     if figures.last is not None:
         phases = ", ".join(f"{phase} {span(spent)}" for phase, spent in figures.last.seconds.items())
@@ -158,7 +159,7 @@ def _stream_lines(figures: Figures, status: EngineStatus, *, now: float, began: 
 
 def _said(status: EngineStatus) -> Iterator[str]:
     for name, one in status.streams.items():
-        yield from (f"{name}: {one_line(_without_values(notice))}" for notice in one.notices)
+        yield from (f"{printable(name)}: {one_line(_without_values(notice))}" for notice in one.notices)
     for sink in status.sinks:
         if sink.error is not None:
             yield f"sink {sink.sink} fails: {_trouble(one_line(sink.error))}"

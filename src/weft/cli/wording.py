@@ -61,5 +61,13 @@ def one_line(text: str) -> str:
     >>> one_line("  refused\\x1b[2J by\\tthe host\\nmore")
     'refused [2J by the host'
     """
-    first = text.strip().partition("\n")[0]
-    return "".join(one if one.isprintable() else " " for one in first)
+    return printable(text.strip().partition("\n")[0])
+
+
+def printable(text: str) -> str:
+    """Return all of a text on one line, without what would move the cursor or colour the terminal.
+
+    >>> printable("a\\tstream\\nof \\x1b[2Jodd name")
+    'a stream of  [2Jodd name'
+    """
+    return "".join(one if one.isprintable() else " " for one in text)

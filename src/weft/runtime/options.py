@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from weft.errors import EngineError
 from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
@@ -16,7 +17,7 @@ from weft.runtime.places import QUARANTINE
 from weft.runtime.rewinding import Approve
 from weft.sinks import ParquetSink, Sink
 from weft.sinks.fence import Lineage
-from weft.storage import Folder, open_folder
+from weft.storage import Folder, LocalFolder, open_folder
 
 MakeSink = Callable[[], Sink]
 """Makes a sink; each stream has its own."""
@@ -48,7 +49,7 @@ class RunOptions:
         """Return what writes results of queries, whose columns are given, to the folder for them, if any."""
         if self.out is None:
             return None
-        return ParquetSink(open_folder(self.out, session), queries=schemas, run=run)
+        return ParquetSink(_folder_for("out", self.out, session), queries=schemas, run=run)
 
     def aside(
         self,
@@ -63,8 +64,16 @@ class RunOptions:
         """Return where a stream's rows go that are not aggregated, given the checkpoint and its own name."""
         quarantine = None if root is None else root.folder(QUARANTINE)
         if self.quarantine is not None:
-            quarantine = part_of(open_folder(self.quarantine, session), origin)
-        late = None if self.late is None else part_of(open_folder(self.late, session), origin)
+            quarantine = part_of(_folder_for("quarantine", self.quarantine, session), origin)
+        late = None if self.late is None else part_of(_folder_for("late", self.late, session), origin)
         return Aside(
             stream=stream, origin=origin, quarantine=quarantine, late=late, lineage=lineage, held=held
         )
+
+
+def _folder_for(option: str, place: str | Path, session: Callable[[], SparkSession]) -> Folder:
+    """Return the folder of an option; raise EngineError if it is a file, which no later try would mend."""
+    folder = open_folder(place, session)
+    if isinstance(folder, LocalFolder) and folder.path.exists() and not folder.path.is_dir():
+        raise EngineError(f"{place} is a file, and no folder; give another --{option}")
+    return folder
