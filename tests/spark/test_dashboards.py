@@ -62,8 +62,8 @@ def few(tmp_path: Path, *words: str) -> tuple[int, list[dict[str, Any]], str]:
     """Run the command over few flights; return its exit code, its figures and what it printed."""
     found = tmp_path / "figures.json"
     asked = (
-        "dashboards -n 2 --rows 1000 --batches 1 --live-rows 150 --live-batches 4 --repeats 1 --measured 1 "
-        f"--streaming 1 --no-plot --data {tmp_path / 'data'} --json {found}"
+        "dashboards -n 2 --rows 1000 --batches 1 --live-rows 150 --live-batches 4 --repeats 1 --warmups 0 "
+        f"--measured 1 --streaming 1 --no-plot --data {tmp_path / 'data'} --json {found}"
     )
     outcome = CliRunner().invoke(bench.app, [*asked.split(), *words])
     figures = json.loads(found.read_text())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet
 import pytest
 
 from weft.bench.dashboards_figures import Contender, Figures, Mode
@@ -14,6 +15,7 @@ from weft.bench.dashboards_queries import Dashboards, computes, plain, plain_tex
 from weft.bench.dashboards_runs import stream_columns
 from weft.bench.duck import duck_sql
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables, read_flights
+from weft.bench.flights import main as write_example
 from weft.errors import SourceError
 from weft.expression import Slot, SlotKind
 from weft.query import CreateStream, CreateTable, bind, parse, parse_select
@@ -163,6 +165,16 @@ def test_files_hold_the_flights_in_order(tmp_path: Path) -> None:
         tables = [pa.parquet.read_table(path) for path in paths]
         assert [table.num_rows for table in tables] == sizes
         assert pa.concat_tables(tables).equals(read_flights().slice(0, dataset.rows))
+
+
+def test_the_example_s_files_are_where_its_workload_looks(tmp_path: Path, dashboards: Dashboards) -> None:
+    write_example(tmp_path / "data")
+    write_example(tmp_path / "data")
+    for declared in (*dashboards.catalog.streams, *dashboards.catalog.tables):
+        assert declared.source is not None
+        folder = tmp_path / dict(declared.source.options)["path"]
+        columns = pa.parquet.read_schema(next(folder.glob("*.parquet"))).names
+        assert columns == [column.name for column in declared.columns]
 
 
 # The figures

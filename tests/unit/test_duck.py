@@ -1,5 +1,6 @@
 """Queries in DuckDB give the rows of the reference evaluator."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -177,3 +178,9 @@ def test_what_has_no_counterpart_is_refused(tmp_path: Path, ending: str) -> None
         rows.answer(f"SELECT count(*) AS n FROM {STREAM} [RANGE '1 min'] {ending}")
     with pytest.raises(UserError, match="not translated to DuckDB"):
         rows.answer(f"SELECT max(shiftleft(i, 1)) AS n FROM {STREAM} [RANGE '1 min']")
+
+
+def test_without_duckdb_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(UserError, match=r"needs DuckDB.*the extra bench"):
+        few_rows(tmp_path, i=[1])

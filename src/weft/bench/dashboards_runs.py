@@ -10,12 +10,13 @@ from time import perf_counter
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.bench.batch_times import BatchTimes
 from weft.bench.dashboards_queries import plain_text
 from weft.bench.dataset import DELAY, Dataset, TableFiles
 from weft.bench.duck import Duck, duck_sql
-from weft.bench.runs import drain, spark_window
+from weft.bench.runs import spark_window
 from weft.engine import Engine
 from weft.expression import Slot, columns
 from weft.query.logical import AggregateCall, JoinKind, LogicalQuery
@@ -150,22 +151,28 @@ def run_stream(setting: Setting, query: LogicalQuery, folder: Path) -> StreamRun
         began = perf_counter()
         frame = setting.dataset.read_stream(setting.spark, setting.files_per_trigger)
         rows = ordinary(frame.withWatermark(TIME, DELAY), query, setting.held)
-        writer = rows.writeStream.format("parquet").outputMode("append")
-        drain(
-            writer.option("checkpointLocation", str(folder / "checkpoint")).option(
-                "path", str(folder / "out")
-            )
-        )
+        writer = rows.writeStream.format("parquet").outputMode("append").option("path", str(folder / "out"))
+        _drain(writer, folder / "checkpoint")
         seconds = perf_counter() - began
         return StreamRun(seconds=seconds, batch_s=times.settled())
 
 
-def run_scan(setting: Setting, queries: Sequence[LogicalQuery]) -> float:
-    """Read the columns that queries need as a stream, and do nothing with them."""
+def run_scan(setting: Setting, queries: Sequence[LogicalQuery], folder: Path) -> float:
+    """Read the columns that queries need as a durable stream, and do nothing with them."""
+    shutil.rmtree(folder, ignore_errors=True)
     began = perf_counter()
     frame = setting.dataset.read_stream(setting.spark, setting.files_per_trigger)
-    drain(frame.select(*stream_columns(queries)).writeStream.format("noop"))
+    _drain(frame.select(*stream_columns(queries)).writeStream.format("noop"), folder)
     return perf_counter() - began
+
+
+def _drain(writer: DataStreamWriter, checkpoint: Path) -> None:
+    """Run a stream over all there is."""
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
 
 
 def stream_columns(queries: Sequence[LogicalQuery]) -> list[str]:

@@ -5,9 +5,9 @@ time of unnesting a list), then grouped. SELECT and HAVING stand around it, so t
 """
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
-
-import duckdb
+from typing import Any
 
 from weft.bench.dataset import Dataset, TableFiles
 from weft.bench.duck_expressions import duck_type, quoted, render, text
@@ -24,7 +24,7 @@ class Duck:
     """A DuckDB with a stream's files and the static tables in it."""
 
     def __init__(self, dataset: Dataset, tables: Sequence[TableFiles], *, threads: int) -> None:
-        self._connection = duckdb.connect()
+        self._connection = _connect()
         self._connection.execute(f"SET threads = {threads}; SET TimeZone = 'UTC'")
         # The stream is read from its files by every query; static tables are held, as Spark holds them.
         self._connection.execute(
@@ -46,6 +46,16 @@ class Duck:
     def close(self) -> None:
         """Let go of memory and files."""
         self._connection.close()
+
+
+def _connect() -> Any:
+    # Not at the top: the other commands work without it.
+    try:
+        return import_module("duckdb").connect()
+    except ImportError as error:
+        raise UserError(
+            "the comparison needs DuckDB, which is not installed: install Weft with the extra bench"
+        ) from error
 
 
 def duck_sql(query: LogicalQuery, *, time: str) -> str:

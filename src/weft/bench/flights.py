@@ -7,7 +7,6 @@ minutes after it (`hour` and `day` are those of New York).
 
 import os
 import sys
-from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
@@ -151,11 +150,11 @@ def _package() -> Path:
 
 def main(folder: Path) -> None:
     """Write the data that `examples/flights/workload.sql` names."""
-    made = make_flights(folder, files=8)
-    made.folder.rename(folder / "flights")
-    for table in make_tables(folder):
-        table.folder.rename(folder / table.name)
-    print(f"{replace(made, folder=folder / 'flights').rows:,} flights and {len(_TABLES)} tables in {folder}")
+    if not (folder / "flights").is_dir():
+        for table in make_tables(folder):
+            table.folder.rename(folder / table.name)
+        make_flights(folder, files=8).folder.rename(folder / "flights")
+    print(f"{YEAR_ROWS:,} flights and {len(_TABLES)} tables are in {folder}")
 
 
 if __name__ == "__main__":

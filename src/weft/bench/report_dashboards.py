@@ -47,7 +47,7 @@ def _seconds(figures: Figures) -> Table:
 def _caption(figures: Figures) -> str:
     rounds = len(figures.runs_s[Contender.WEFT])
     measured = (
-        f"Medians over {rounds} alternating rounds after one that is not counted; {figures.cores} cores. "
+        f"Medians over {rounds} alternating rounds, after warming up; {figures.cores} cores. "
         "Everyone reads the same files and writes Parquet; start-up and static tables are nobody's time. "
     )
     if figures.mode is Mode.LIVE:

@@ -213,11 +213,12 @@ def dashboards(
     streaming: Annotated[
         int, typer.Option(help="Ordinary streaming queries that are measured; 0: none.", min=0)
     ] = 3,
-    variants: Annotated[
+    no_variants: Annotated[
         bool,
-        typer.Option(help="Also run Weft without a checkpoint, and without HAVING and arithmetic."),
-    ] = True,
+        typer.Option("--no-variants", help="Leave out Weft without a checkpoint, and without HAVING."),
+    ] = False,
     repeats: Repeats = 3,
+    warmups: Annotated[int, typer.Option(help="Rounds before them that do not count.", min=0)] = 1,
     workload: Annotated[
         Path, typer.Option(help="The queries.", show_default="examples/flights/workload.sql")
     ] = DEFAULT_WORKLOAD,
@@ -233,7 +234,7 @@ def dashboards(
     """
     plan = Plan(
         rows=rows, batches=batches, live_rows=live_rows, live_batches=live_batches, repeats=repeats,
-        batch_queries=measured, streaming_queries=streaming, variants=variants,
+        batch_queries=measured, streaming_queries=streaming, variants=not no_variants, warmups=warmups,
     )  # fmt: skip
     results = run_dashboards(
         console=Console(), queries=queries, modes=mode, plan=plan, workload=workload, json=json,
