@@ -1,8 +1,15 @@
 """Plans follow what the stream shows, and only where that pays."""
 
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.unit.test_choosing import queries, split_by, spread, statistics, thresholds
 
-from weft.optimizer.rules import Sharing
+import weft.runtime.planner as planning
+from weft.optimizer.fragments import cost, roots_of
+from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.statistics import Sample
 from weft.runtime.planner import Planner
 
@@ -16,6 +23,39 @@ def test_a_plan_is_kept_until_another_is_clearly_better() -> None:
     assert planner.reconsider(plan, several) is plan
     planner.note(plan, rows=500_000, span_ms=60_000, groups=[900, 900])
     assert planner.reconsider(plan, several) is plan
+
+
+def test_other_rows_than_expected_do_not_have_a_plan_made_that_could_not_pay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    several = queries([f"vol > {number}" for number in range(300)])
+    planner, made = Planner(), list[object]()
+    plan = planner.plan(several, lambda _: statistics(several, spread()).sample)
+    monkeypatch.setattr(planning, "share", lambda *_: made.append(None) or plan)
+    for rows in (50, 5_000_000, 50, 5_000_000):
+        for _ in range(8):
+            planner.note(plan, rows=rows, span_ms=rows / 10, groups=[rows // 5])
+            assert planner.reconsider(plan, several) is plan
+    assert made == []
+
+
+@given(
+    count=st.integers(1, 12),
+    rows=st.sampled_from([50.0, 5_000.0, 500_000.0, 5e7]),
+    span_ms=st.sampled_from([1.0, 60_000.0, 3_600_000.0]),
+    more=st.lists(st.sampled_from(["vol > 7 AND price < 3", "price < 9 OR vol > 4"]), unique=True),
+)
+@settings(max_examples=30, deadline=None)
+def test_whatever_the_plan_a_batch_costs_about_as_much_as_the_least(
+    count: int, rows: float, span_ms: float, more: list[str]
+) -> None:
+    several = queries([*thresholds(count), *more])
+    assumed = statistics(several, spread())
+    known = replace(assumed, rows=rows, span_ms=span_ms)
+    least = planning._least(roots_of(optimize(several, statistics=assumed), known))
+    for sharing in Sharing:
+        other = optimize(several, statistics=known, sharing=sharing)
+        assert cost(other, known) > 0.99 * least
 
 
 def test_a_plan_made_without_rows_is_provisional() -> None:

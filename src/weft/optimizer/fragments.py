@@ -214,7 +214,7 @@ def _own_leaves(
     for one in answers:
         windows[one.predicate].append(one.query.window)
     return [
-        _root(replace(relation, predicates=(predicate,)), some, statistics, weights)
+        _root(replace(relation, predicates=(predicate,), windows=frozenset(some)), some, statistics, weights)
         for predicate, some in windows.items()
     ]
 

@@ -171,22 +171,24 @@ def _holds_all(type: DataType, every: Sequence[DataType]) -> bool:
 def _sets(type: DataType, function: str, constants: Sequence[Scalar]) -> tuple[Values, Values] | None:
     """Return the values for which a comparison is TRUE, and those for which it is FALSE."""
     known = [constant for constant in constants if constant is not None]
+    if function in ("<", "<=", ">", ">="):
+        return _sides(type, function, known[0]) if known else (NOTHING, NOTHING)
     equal = [_equal(type, constant) for constant in known]
     if None in equal:
         return None
-    among = joined([NOTHING, *(one for one in equal if one is not None)], Values.__or__)
+    among = joined([one for one in equal if one is not None] or [NOTHING], Values.__or__)
     if function == "<=>":
         same = among if known else ONLY_NULL
         return same, ~same
     others = (~among).without_null() if len(known) == len(constants) else NOTHING
     if function in ("=", "in"):
         return among, others
-    if not known:
-        return NOTHING, NOTHING
-    if function == "<>":
-        return others, among
-    inclusive = function in (">=", "<")
-    above = values_from(type, known[0], inclusive=inclusive)
+    return (others, among) if known else (NOTHING, NOTHING)
+
+
+def _sides(type: DataType, function: str, constant: Scalar) -> tuple[Values, Values] | None:
+    """Return the values on the side of a constant that an inequality asks for, and those on the other."""
+    above = values_from(type, constant, inclusive=function in (">=", "<"))
     if above is None:
         return None
     below = (~above).without_null()

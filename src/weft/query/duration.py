@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 from weft.errors import BadWindow
 
@@ -32,6 +33,8 @@ def is_unit(word: str) -> bool:
     return word.casefold() in _MILLISECONDS or word.casefold() in _VARYING
 
 
+# Thousands of queries have the windows of a few hundred lengths.
+@lru_cache(maxsize=4_096)
 def parse_duration(text: str, *, signed: bool = False) -> int:
     """Read a duration as milliseconds; only a signed one may be negative, each of its terms by itself.
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-import sqlglot
+from sqlglot import Dialect, TokenType
 from sqlglot import Token as RawToken
-from sqlglot import TokenType
 from sqlglot.errors import SqlglotError
 
 from weft.errors import SyntaxMistake, TooLarge
@@ -27,6 +26,7 @@ _PIECE = re.compile(
 _WORD = re.compile(r"\S+")
 _PART = re.compile(r"\d+\.\d+|\w+|<=>|[<>=!]=|<>|\|\||::|\S")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
+_SPARK = Dialect.get_or_raise("spark")
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
 
@@ -125,16 +125,22 @@ def _comment_end(text: str, start: int) -> int:
 def lex(text: str) -> tuple[Token, ...]:
     """Return the tokens of one statement, with an end token last."""
     try:
-        raw = sqlglot.tokenize(text, dialect="spark")
+        raw = _SPARK.tokenize(text)
     except SqlglotError:
         raise SyntaxMistake("the text cannot be cut into words", text=text, span=(0, 1)) from None
     tokens: list[Token] = []
     covered = 0
     for token in raw:
         # sqlglot spells the suffix of `12L` as a cast: two more tokens at the same place.
-        if token.start >= covered:
-            tokens.extend(_tokens(text, token, tokens))
-            covered = token.end + 1
+        start, end = token.start, token.end + 1
+        if start >= covered:
+            written = text[start:end]
+            if written.isascii() and written.isidentifier():
+                # Most are words, and a workload has a million of them.
+                tokens.append(Token(TokenKind.WORD, written, written.upper(), start, end))
+            else:
+                tokens.extend(_tokens(text, token, tokens))
+            covered = end
     return *tokens, Token(TokenKind.END, "", "", len(text), len(text))
 
 

@@ -191,7 +191,7 @@ class Pipeline:
         self._note(running.job, result, seen, () if before.watermark is None else list(blocks.values()))
         self._span = expected_span(self._span, before, self.clock)
         # Queries may leave with the answers.
-        plan, failures = self.plan, Counter(decode.failures(running.job, result))
+        readers, failures = running.readers, Counter(decode.failures(running.job, result))
         self.queries = {name: live.decided(self.clock) for name, live in self.queries.items()}
         report = self._answer(batch.sparkSession, self.clock.advance_from(before))
         only_files = not (seen.counts.quarantined or seen.counts.late)
@@ -205,7 +205,7 @@ class Pipeline:
             fragmentations=self.fragmentations,
             replanned=running is not former,
             partial_ops=sum(block.rows for block in blocks.values()),
-            unshared_ops=decode.unshared_operations(plan, running.job, result),
+            unshared_ops=decode.unshared_operations(running.job, readers, result),
             set_aside=aside if files or not only_files else None,
             notices=(*file_notices(files, self.stream), *self.watch.look(batch)),
         )

@@ -3,14 +3,15 @@
 Queries leave it, and join it if all that they need is computed already, without any other job.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from weft.expression import Expression
 from weft.optimizer.plan import Answer, Relation, SharedPlan, answer
-from weft.predicates import tests
+from weft.predicates import Formula, tests
 from weft.query.fallible import sites
 from weft.query.logical import LogicalQuery
 from weft.runtime.fragments import Signatures
@@ -33,6 +34,7 @@ class RunningPlan:
         ]
         """What the fragments of each relation mean."""
         self._failing = FailureSites(job.failures, plan.answers)
+        self._readers: tuple[SharedPlan, Sequence[Counter[Formula]]] | None = None
 
     def join(self, query: LogicalQuery, own: Relation, found: Found) -> bool:
         """Answer one more query; False if its failures would not be counted: then another job is needed."""
@@ -54,6 +56,16 @@ class RunningPlan:
         self.plan = replace(
             self.plan, answers=tuple(one for one in self.plan.answers if one.query.name != name)
         )
+
+    @property
+    def readers(self) -> Sequence[Counter[Formula]]:
+        """For each relation, how many queries ask for each predicate."""
+        if self._readers is None or self._readers[0] is not self.plan:
+            counted = [
+                Counter(one.predicate for one in several) for several in self.plan.answers_by_relation()
+            ]
+            self._readers = self.plan, counted
+        return self._readers[1]
 
     def is_loose(self, batches: int | None) -> bool:
         """Say whether what nobody has asked for in so many batches is worth a change of the plan."""
