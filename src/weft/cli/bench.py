@@ -18,6 +18,7 @@ from weft.bench.equality import Check
 from weft.bench.flights import YEAR_ROWS
 from weft.bench.fragments import FragmentsResult, run_fragments
 from weft.bench.memory import run_memory
+from weft.bench.relations import SIZES, run_relations
 from weft.bench.slices import SlicesResult, run_slices
 from weft.bench.windows import run_windows
 from weft.bench.workloads import PAPER_SIZES, SCOTTY_SIZES, Predicates
@@ -149,6 +150,34 @@ def windows(
         data=data,
         cores=cores,
     )
+
+
+@app.command()
+def relations(
+    relations: Annotated[
+        list[int],
+        typer.Option(
+            "--relations", "-r", help="In how many ways queries group; may be repeated.", min=1, max=16
+        ),
+    ] = list(SIZES),  # noqa: B006
+    queries: Annotated[int, typer.Option("--queries", "-n", help="How many queries.", min=1)] = 60,
+    rows: Annotated[int, typer.Option(help="Rows of the batch.", min=1)] = 50_000,
+    repeats: Repeats = 7,
+    check_all: Annotated[bool, typer.Option(help="Compare the rows of all queries, not of a few.")] = False,
+    json: Json = None,
+    data: Data = DEFAULT_DATA,
+    cores: Cores = None,
+) -> None:
+    """Queries with 1 to 16 GROUP BYs over one batch: its Spark stage against one ordinary grouped query.
+
+    Example: weft bench relations -r 7 -r 16 --rows 50000
+    """
+    result = run_relations(
+        console=Console(), relations=relations, queries=queries, rows=rows, repeats=repeats,
+        check_all=check_all, json=json, data=data, cores=cores,
+    )  # fmt: skip
+    if not result.rows_equal:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -216,7 +216,9 @@ class Pipeline:
         planned = perf_counter()
         try:
             groups, begin = self.planner.groups_per_slice(self.plan), self.planner.begin
-            result = running.job.run(batch, replace(bounds, groups=groups, begin=begin))
+            per_row = self.planner.groups_per_row(self.plan)
+            expected = replace(bounds, groups=groups, begin=begin, groups_per_row=per_row)
+            result = running.job.run(batch, expected)
         except BaseException:
             # What has failed must not be tried again as it is, should the query at fault have left.
             self._stale = True

@@ -214,6 +214,13 @@ class Planner:
         """Return how many groups a slice of each relation is expected to have."""
         return self._per_slice if len(self._per_slice) == len(plan.relations) else ()
 
+    def groups_per_row(self, plan: SharedPlan) -> float:
+        """Return how many groups of all relations a row is expected to make; 0 if nothing is known."""
+        if self._expected is None:
+            return 0.0
+        expected = (self._expected_groups.get(measured_key(one), 0.0) for one in plan.relations)
+        return sum(expected) / max(self._expected.rows, 1.0)
+
     def _statistics(self, sample: Sample | None) -> Statistics:
         found = Statistics(sample=sample or Sample(rows=0, attributes={}, positions={}))
         if self._rows is not None and self._span_ms is not None:

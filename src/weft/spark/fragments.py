@@ -34,6 +34,7 @@ from weft.predicates import TRUE, Attribute, Codebook, Formula, attributes, code
 from weft.predicates.codebook import Codes
 from weft.predicates.values import Point
 from weft.query.logical import Join
+from weft.spark.cells import CellPart, Cells
 from weft.spark.joins import Joins
 from weft.spark.points import comparable, condition, lookup, points_array
 from weft.types import Kind
@@ -88,9 +89,14 @@ class FragmentCoder:
         return not self._relations or self._relations[0].shared
 
     @property
+    def first_counts(self) -> bool:
+        """Whether rows are counted in the groups of the first relation."""
+        return bool(self._relations) and self._first_is_shared
+
+    @property
     def counting_end(self) -> int:
         """The fragment numbers below it are those of the first copy of each row."""
-        return self.numbered[0].bound if self._relations and self._first_is_shared else NOBODYS + 1
+        return self.numbered[0].bound if self.first_counts else NOBODYS + 1
 
     def positions(self) -> list[Column]:
         """Return where each attribute's value stands, to be selected beside the row's columns."""
@@ -111,7 +117,7 @@ class FragmentCoder:
         lambda.)
         `bad` is NULL for good rows, and `taken` says for each relation which of them it takes.
         """
-        own = [self._fragment(index, taken[index]) for index in range(len(self._relations))]
+        own = [self.fragment(index, taken[index]) for index in range(len(self._relations))]
         if not self._first_is_shared or not own:
             first, rest = F.lit(NOBODYS), own
         else:
@@ -148,8 +154,11 @@ class FragmentCoder:
             first = found[-1].bound
         return tuple(found)
 
-    def _fragment(self, index: int, taken: Column | None) -> Column:
-        """Return the fragment of a row in a relation, or the array of its fragments; NULL for none."""
+    def fragment(self, index: int, taken: Column | None) -> Column:
+        """Return the fragment of a row in a relation, or the array of its fragments.
+
+        NULL, UNWANTED and, in the first relation, NOBODYS stand for none.
+        """
         relation, book, own = self._relations[index], self._codebooks[index], self.numbered[index]
         if book is None:
             predicate = relation.predicates[0]
@@ -166,8 +175,21 @@ class FragmentCoder:
             looked_up = F.get(_members(book, own.first), cell)
         return looked_up if taken is None else F.when(taken, looked_up)
 
+    def cells(self, index: int) -> Cells | None:
+        """Return how the driver finds a relation's fragments; None where it cannot."""
+        book = self._codebooks[index]
+        if book is None or not self._relations[index].shared:
+            return None
+        known = np.where(book.fragments >= 0, book.fragments + self.numbered[index].first, NOBODYS)
+        return Cells(parts=tuple(self._parts(index, book)), fragments=known)
+
     def _cell(self, index: int, book: Codebook) -> Column:
         """Return the cell of a row; what a table's columns add to it is found in the table."""
+        added = [_added(part) for part in self._parts(index, book)]
+        return reduce(Column.__add__, added) if added else F.lit(0)
+
+    def _parts(self, index: int, book: Codebook) -> list[CellPart]:
+        """Return what adds up to the cell of a row."""
         relation = self._relations[index]
         parts = []
         by_table: dict[int, list[tuple[str, Attribute, Codes]]] = {}
@@ -176,15 +198,22 @@ class FragmentCoder:
             if held is not None:
                 by_table.setdefault(held[0], []).append((held[1], attribute, share))
             else:
-                place = F.col(self._names[relation.joins, attribute.expression])
-                parts.append(lookup(_in_search_order(share), place))
+                name = self._names[relation.joins, attribute.expression]
+                parts.append(CellPart(column=name, table=_in_search_order(share)))
         for table, columns in by_table.items():
             name = f"__weft_cell{index}_{table}"
             self._joins.derive(table, name, partial(_table_part, columns))
             without_partner = np.array([sum(int(share[-1]) for _, _, share in columns)])
-            found = F.col(name)
-            parts.append(F.nvl(found, lookup(without_partner, F.when(found.isNull(), F.lit(0)))))
-        return reduce(Column.__add__, parts) if parts else F.lit(0)
+            parts.append(CellPart(column=name, otherwise=without_partner))
+        return parts
+
+
+def _added(part: CellPart) -> Column:
+    if part.table is not None:
+        return lookup(part.table, F.col(part.column))
+    assert part.otherwise is not None
+    found = F.col(part.column)
+    return F.nvl(found, lookup(part.otherwise, F.when(found.isNull(), F.lit(0))))
 
 
 def attributes_of(relations: Sequence[Relation]) -> dict[Place, Attribute]:

@@ -72,6 +72,9 @@ def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, st
         "spark.sql.broadcastExchange.maxThreadThreshold": "16",
         # Spark keeps 100; code that falls out is compiled and warmed up again.
         "spark.sql.codegen.cache.maxEntries": "1000",
+        # Java compiles no method of more bytes: code that has one would be interpreted, and Spark's own
+        # evaluation without it is faster than that.
+        "spark.sql.codegen.hugeMethodLimit": "8000",
         # Noting the line of Python that made each column costs more than making it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }

@@ -1,0 +1,229 @@
+"""The bench of many relations: what a batch costs Spark and the driver until its partials are there.
+
+Queries that group in 1 to 16 ways, with many predicates, against one ordinary grouped query over the same
+batch. Finals are not in it: how many results there are depends on windows, not on relations.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import pyarrow as pa
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.table import Table
+
+from weft.bench.dataset import DEFAULT_DATA, Dataset
+from weft.bench.departures import departure_queries, make_departures
+from weft.bench.measure import Seconds, alternate
+from weft.bench.report import save
+from weft.bench.same_rows import difference
+from weft.engine import Engine
+from weft.optimizer.rules import Sharing
+from weft.runtime.pipeline import Pipeline
+from weft.spark.job import BatchJob, Bounds
+from weft.spark.session import local_session
+
+SIZES = (1, 2, 4, 7, 16)
+_ORDINARY = "one ordinary query"
+_CHECKED = 8
+"""How many queries of each number of relations are compared, unless all are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """One number of GROUP BYs."""
+
+    groupings: int
+    relations: int
+    """As planned."""
+    groups: int
+    """What the stage made of the batch."""
+    seconds: float
+    runs_s: tuple[float, ...]
+    ratio: float
+    """In units of one ordinary query."""
+    compared_rows: int
+    differences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationsResult:
+    """What `weft bench relations` found."""
+
+    workload: str = "dashboards of departures"
+    rows: int
+    queries: int
+    repeats: int
+    cores: int
+    pyspark: str
+    ordinary_s: float
+    ordinary_runs_s: tuple[float, ...]
+    sizes: tuple[Size, ...]
+
+    @property
+    def rows_equal(self) -> bool:
+        """Whether all rows that were compared are plain Spark's."""
+        return not any(size.differences for size in self.sizes)
+
+    def as_json(self) -> dict[str, object]:
+        """Return all fields by name."""
+        return {**asdict(self), "rows_equal": self.rows_equal}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """The stage of one number of GROUP BYs, ready to run."""
+
+    groupings: int
+    job: BatchJob
+    bounds: Bounds
+    compared_rows: int
+    differences: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What its turns are called."""
+        return f"{self.groupings} GROUP BYs"
+
+
+def run_relations(
+    *,
+    console: Console,
+    relations: Sequence[int] = SIZES,
+    queries: int = 60,
+    rows: int = 50_000,
+    repeats: int = 7,
+    warmups: int = 3,
+    check_all: bool = False,
+    data: Path = DEFAULT_DATA,
+    cores: int | None = None,
+    memory: str = "4g",
+    seed: int = 1,
+    json: Path | None = None,
+) -> RelationsResult:
+    """Measure each number of GROUP BYs by turns, print a table, and write JSON if asked."""
+    spark = local_session(cores=cores, memory=memory)
+    dataset = make_departures(spark, data, rows=rows, seed=seed)
+    batch = dataset.read(spark)
+    checked = queries if check_all else min(_CHECKED, queries)
+    stages = [_stage(spark, dataset, count, queries, checked, seed) for count in sorted(relations)]
+    ordinary = (_ORDINARY, partial(_timed, partial(_ordinary, batch)))
+    turns = [(stage.name, partial(_timed, partial(stage.job.run, batch, stage.bounds))) for stage in stages]
+    # As many turns of the ordinary query as of the others together: it is what all are divided by.
+    taken = alternate(
+        [turn for stage in turns for turn in (ordinary, stage)],
+        repeats=repeats,
+        warmups=warmups,
+        console=console,
+    )
+    one = taken[_ORDINARY]
+    result = RelationsResult(
+        rows=rows,
+        queries=queries,
+        repeats=repeats,
+        cores=spark.sparkContext.defaultParallelism,
+        pyspark=pyspark.__version__,
+        ordinary_s=one.median,
+        ordinary_runs_s=one.runs,
+        sizes=tuple(_size(stage, taken[stage.name], one.median, batch) for stage in stages),
+    )
+    show_relations(result, console)
+    save([result.as_json()], json, console)
+    return result
+
+
+def _stage(
+    spark: SparkSession, dataset: Dataset, groupings: int, queries: int, checked: int, seed: int
+) -> _Stage:
+    """Run the queries once from end to end, compare rows, and return their stage."""
+    engine = Engine(spark, sharing=Sharing.JOINT)
+    engine.load(dataset.statement(dataset.files))
+    asked = departure_queries(groupings, queries=queries, seed=seed)
+    for query in asked:
+        engine.add(query.sql, name=query.name)
+    engine.run()
+    names = [query.name for query in asked[:: max(1, queries // checked)][:checked]]
+    found = {name: engine.results(name) for name in names}
+    compared = (difference(name, found[name], engine.run_plain(name)) for name in names)
+    said = [one for one in compared if one is not None]
+    pipeline = engine.pipeline(dataset.stream)
+    assert pipeline is not None
+    return _Stage(
+        groupings=groupings,
+        job=BatchJob(pipeline.plan, pipeline.stream, pipeline.tables, pipeline.functions),
+        bounds=_bounds(pipeline, dataset),
+        compared_rows=sum(table.num_rows for table in found.values()),
+        differences=tuple(said),
+    )
+
+
+def _bounds(pipeline: Pipeline, dataset: Dataset) -> Bounds:
+    """Return what the planner expects of the batch."""
+    planner, plan = pipeline.planner, pipeline.plan
+    return Bounds(
+        watermark=None,
+        future=None,
+        begin=planner.begin,
+        span=dataset.span_ms * 1000,
+        groups=planner.groups_per_slice(plan),
+        groups_per_row=planner.groups_per_row(plan),
+    )
+
+
+def _ordinary(batch: DataFrame) -> pa.Table:
+    """Run one grouped query as Spark's guide has it."""
+    chosen = batch.where("delay > 10").groupBy(F.window("time", "1 hour"), "origin")
+    return chosen.agg(F.count(F.lit(1)).alias("n"), F.avg("delay").alias("delay")).toArrow()
+
+
+def _timed(run: Callable[[], object]) -> float:
+    began = perf_counter()
+    run()
+    return perf_counter() - began
+
+
+def _size(stage: _Stage, seconds: Seconds, ordinary_s: float, batch: DataFrame) -> Size:
+    return Size(
+        groupings=stage.groupings,
+        relations=len(stage.job.relations),
+        groups=stage.job.run(batch, stage.bounds).num_rows,
+        seconds=seconds.median,
+        runs_s=seconds.runs,
+        ratio=seconds.median / ordinary_s,
+        compared_rows=stage.compared_rows,
+        differences=stage.differences,
+    )
+
+
+def show_relations(result: RelationsResult, console: Console) -> None:
+    """Print the ratio for each number of relations."""
+    title = f"{result.queries:,} queries over a batch of {result.rows:,} rows"
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    for name in ("GROUP BYs", "relations", "groups", "seconds", "least", "most", "ratio_to_one_query"):
+        table.add_column(name, justify="right")
+    ordinary = result.ordinary_runs_s
+    table.add_row(_ORDINARY, "", "", *_spread(result.ordinary_s, ordinary), "1.00")
+    for size in result.sizes:
+        table.add_row(
+            f"{size.groupings}", f"{size.relations}", f"{size.groups:,}", *_spread(size.seconds, size.runs_s),
+            f"{size.ratio:.2f}",
+        )  # fmt: skip
+    table.caption = (
+        f"From rows in Parquet to partials in the driver, finals aside. Medians of {result.repeats} rounds "
+        "by turns: the ordinary query (one WHERE, groupBy(window, key)) runs before each of the others. "
+        f"{result.cores} cores, pyspark {result.pyspark}."
+    )
+    console.print(table)
+    compared = sum(size.compared_rows for size in result.sizes)
+    told = [one for size in result.sizes for one in size.differences[:5]]
+    equal = f"rows equal plain Spark's: {compared:,} rows compared"
+    console.print(equal if result.rows_equal else "\n".join(["[red]rows differ[/red]", *told]))
+
+
+def _spread(median: float, runs: Sequence[float]) -> tuple[str, str, str]:
+    return f"{median:.3f}", f"{min(runs):.3f}", f"{max(runs):.3f}"

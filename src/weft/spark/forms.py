@@ -1,0 +1,60 @@
+"""Whether Spark or the driver groups a batch's rows: by how many rows are expected, and how many groups.
+
+Spark repeats a row for every relation and sends its groups through a shuffle: about 10 µs of computing for
+a group, whatever its rows. The driver is handed every row once: about 4 µs for a row. In both forms a
+row costs about 0.3 µs for each relation. So the driver groups rows where groups are not much fewer than rows,
+and where rows are so few that a second stage of a job costs more than they do.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+
+FEW_ROWS: Final = 16_384
+"""The driver groups so many rows, whatever becomes of them…"""
+_ROWS_PER_GROUP = 2.0
+"""…and so many for each group that is expected…"""
+MOST_ROWS: Final = 1_000_000
+"""…but no more than these: they must fit into its memory."""
+_LIKELY_BYTES = 16.0
+"""How large a row of a file is taken to be while no batch has told: compressed columns are small."""
+_UNKNOWN_BYTES = 1 << 50
+"""Spark takes what it does not know the size of to be at least so large."""
+
+
+@dataclass(slots=True)
+class Forms:
+    """What a job's batches have told of rows and groups."""
+
+    _bytes_per_row: float | None = None
+    _groups_per_row: float | None = None
+
+    def driver_groups(self, size: int | None, groups_per_row: float) -> bool:
+        """Say whether the driver should group a batch of so many bytes; None if nobody knows how many.
+
+        `groups_per_row` is what the planner expects, for as long as no batch has told.
+        """
+        if not size:
+            # A batch without rows is how queries are tried: Spark should look at all that it may compute.
+            return False
+        rows = size / (self._bytes_per_row or _LIKELY_BYTES)
+        groups = rows * (groups_per_row if self._groups_per_row is None else self._groups_per_row)
+        return rows <= min(MOST_ROWS, FEW_ROWS + _ROWS_PER_GROUP * groups)
+
+    def note(self, size: int | None, rows: int, groups: int) -> None:
+        """Take in what a batch was."""
+        if rows:
+            self._groups_per_row = groups / rows
+            self._bytes_per_row = None if size is None else max(size, 1) / rows
+
+
+def batch_bytes(batch: DataFrame) -> int | None:
+    """Return how large a batch's files are; None for rows that come from elsewhere."""
+    try:
+        plan = batch._jdf.queryExecution().analyzed()
+        size = int(plan.stats().sizeInBytes().toString())
+    except Py4JError:
+        return None
+    return size if size < _UNKNOWN_BYTES else None

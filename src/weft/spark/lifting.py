@@ -1,0 +1,147 @@
+"""Aggregate functions over stretches of sorted rows, with the results of Spark's `groupBy().agg`.
+
+NULLs are passed over, NaN is the greatest number, strings compare by their bytes, and decimals are exact.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.aggregates import Combine, Partial, Primitive, arrow_type, combine, decode, to_arrow
+from weft.types import BIGINT, DOUBLE, DataType, Kind
+
+Rows = npt.NDArray[np.intp]
+Numbers = npt.NDArray[np.int64]
+_RANKED = (Kind.STRING, Kind.BINARY, Kind.DECIMAL)
+_MOMENTS = ("count", "avg", "var_pop")
+_EXTREMES = {
+    "min": Primitive(("min",), None, Combine.LEAST, (BIGINT,)),
+    "max": Primitive(("max",), None, Combine.GREATEST, (BIGINT,)),
+}
+_SUM_DIGITS = 10
+"""By how many digits Spark's sum of decimals is wider than what is added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows in an order in which those of a group stand together."""
+
+    order: Rows
+    begins: Rows
+    """Where each group begins in that order."""
+
+    @property
+    def ends(self) -> Rows:
+        """Where each group ends in that order."""
+        return np.append(self.begins[1:], len(self.order))
+
+    @property
+    def sizes(self) -> Numbers:
+        """How many rows each group has."""
+        return np.diff(self.begins, append=len(self.order)).astype(np.int64)
+
+    @property
+    def firsts(self) -> Rows:
+        """The first row of each group."""
+        return self.order[self.begins]
+
+    def added(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the sum of each group."""
+        with np.errstate(all="ignore"):
+            return np.add.reduceat(values[self.order], self.begins)
+
+
+class Values:
+    """A column of values to aggregate, in whatever forms are asked for, each made once."""
+
+    def __init__(self, column: pa.ChunkedArray, type: DataType) -> None:
+        self._column, self.type = column, type
+
+    @cached_property
+    def valid(self) -> npt.NDArray[np.bool_] | None:
+        """Which values are not NULL; None where all are."""
+        return np.asarray(pc.is_valid(self._column)) if self._column.null_count else None
+
+    @cached_property
+    def numbers(self) -> npt.NDArray[Any]:
+        """The values as numbers, or as the ranks of their kind; anything for NULL."""
+        if self.type.kind not in _RANKED:
+            return decode(self._column, self.type)
+        ranks = np.empty(len(self._ordered[1]), dtype=np.int64)
+        ranks[self._ordered[1]] = np.arange(len(ranks))
+        return ranks[np.asarray(self._ordered[0].indices)] if len(ranks) else np.zeros(len(self._column), int)
+
+    @cached_property
+    def _ordered(self) -> tuple[pa.DictionaryArray, Rows]:
+        """The distinct values, and their order."""
+        kind = pa.binary() if self.type.kind is Kind.STRING else self._column.type
+        encoded = self._column.cast(kind).combine_chunks().dictionary_encode(null_encoding="encode")
+        return encoded, np.asarray(pc.array_sort_indices(encoded.dictionary)).astype(np.intp)
+
+    def restored(self, numbers: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> pa.Array:
+        """Return numbers as the values that they stand for."""
+        if self.type.kind not in _RANKED:
+            return to_arrow(numbers, valid, self.type)
+        encoded, order = self._ordered
+        places = pa.array(order[np.where(valid, numbers, 0)] if len(order) else numbers, mask=~valid)
+        found = encoded.dictionary.take(places)
+        return found.view(pa.string()) if self.type.kind is Kind.STRING else found
+
+    def sums(self, groups: Groups) -> pa.Array:
+        """Return the sum of each group: NULL where all is NULL."""
+        if self.type.kind is not Kind.DECIMAL:
+            type = DOUBLE if self.type.is_fractional else BIGINT
+            return to_arrow(groups.added(self.numbers), self.seen(groups), type)
+        wider = DataType(Kind.DECIMAL, self.type.precision + _SUM_DIGITS, self.type.scale)
+        values = self._column.combine_chunks().cast(arrow_type(wider)).take(pa.array(groups.order))
+        numbers = np.repeat(np.arange(len(groups.begins)), groups.sizes)
+        table = pa.table({"group": numbers, "value": values})
+        added = table.group_by("group", use_threads=False).aggregate([("value", "sum")])
+        return added["value_sum"].combine_chunks().cast(arrow_type(wider))
+
+    def counts(self, groups: Groups) -> Numbers:
+        """Return how many values of each group are not NULL."""
+        return groups.sizes if self.valid is None else groups.added(self.valid.astype(np.int64))
+
+    def seen(self, groups: Groups) -> npt.NDArray[np.bool_]:
+        """Return whether a group has a value that is not NULL."""
+        return self.counts(groups) > 0
+
+    def extremes(self, name: str, groups: Groups) -> pa.Array:
+        """Return the least or the greatest value of each group: NULL where all is NULL."""
+        best = combine(_EXTREMES[name], self._partial(groups), groups.begins, groups.ends)
+        return self.restored(best.fields[0], best.valid_mask())
+
+    def moments(self, groups: Groups) -> list[pa.Array]:
+        """Return count, mean and variance of each group."""
+        own = self._partial(groups)
+        count, value = own.valid_mask().astype(np.int64), own.fields[0]
+        with np.errstate(all="ignore"):
+            fields = count, value, value - value
+        primitive = Primitive(_MOMENTS, None, Combine.MOMENTS, (BIGINT, DOUBLE, DOUBLE))
+        found = combine(primitive, Partial(fields, None, primitive.types), groups.begins, groups.ends)
+        counted = found.fields[0] > 0
+        return [pa.array(found.fields[0]), *(to_arrow(one, counted, DOUBLE) for one in found.fields[1:])]
+
+    def _partial(self, groups: Groups) -> Partial:
+        valid = None if self.valid is None else self.valid[groups.order]
+        return Partial((self.numbers[groups.order],), valid, (self.type,))
+
+
+def lifted(lifts: Sequence[str], values: Values, groups: Groups) -> list[pa.Array]:
+    """Return Spark's aggregate functions of those names for each group."""
+    if tuple(lifts) == _MOMENTS:
+        return values.moments(groups)
+    return [_lifted(lift, values, groups) for lift in lifts]
+
+
+def _lifted(lift: str, values: Values, groups: Groups) -> pa.Array:
+    if lift == "count":
+        return pa.array(values.counts(groups))
+    return values.sums(groups) if lift == "sum" else values.extremes(lift, groups)

@@ -1,0 +1,148 @@
+"""A batch's groups are the same whether Spark or the driver makes them."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from math import inf, nan
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import weft
+from weft.aggregates import arrow_type, to_arrow
+from weft.optimizer.rules import Sharing, optimize
+from weft.runtime import decode
+from weft.runtime.fragments import Signatures
+from weft.runtime.state import RelationState
+from weft.spark.job import BatchJob, Bounds
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+COLUMNS = (
+    "time TIMESTAMP, symbol STRING, price DOUBLE, small FLOAT, vol INT, huge BIGINT, amount DECIMAL(12, 2), "
+    "wide DECIMAL(38, 6), flag BOOLEAN, day DATE, raw BINARY"
+)
+_LARGEST = "9" * 32 + "." + "9" * 6
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "symbol": ("a", "b", "bb", "", "Ä", "😀", None),
+    "price": (0.0, -0.0, nan, inf, -inf, 0.1, 2.5, 1e300, -1e300, None),
+    "small": (0.0, -0.0, nan, 1.5, None),
+    "vol": (0, 1, -1, 40, 2**31 - 1, -(2**31), None),
+    "huge": (2**63 - 1, -(2**63), 2**53 + 1, 7, 0, None),
+    "amount": (Decimal("0.01"), Decimal("-9999999999.99"), Decimal("9999999999.99"), None),
+    "wide": (Decimal(_LARGEST), Decimal(f"-{_LARGEST}"), Decimal("0.000001"), None),
+    "flag": (True, False, None),
+    "day": (date(1, 1, 1), date(1969, 12, 31), date(2026, 1, 1), None),
+    "raw": (b"", b"\xff\x00", b"a", None),
+}
+KEYS = (
+    "", "symbol", "price", "small, flag", "vol", "huge, symbol", "amount", "wide", "day", "raw", "vol / 0",
+    "symbol, price, day", "vol % 3", "upper(symbol)",
+)  # fmt: skip
+AGGREGATES = (
+    "count(*)", "count(price)", "sum(price)", "avg(small)", "stddev(price)", "var_pop(vol)", "sum(vol)",
+    "sum(huge)", "avg(huge)", "sum(amount)", "avg(amount)", "sum(wide)", "min(symbol)", "max(symbol)",
+    "min(price)", "max(price)",
+    "min(small)", "max(wide)", "min(amount)", "max(flag)", "min(flag)", "min(day)", "max(time)", "min(raw)",
+    "max(raw)", "sum(vol * vol)", "max(huge + 1)", "min(vol) FILTER (WHERE flag)",
+)  # fmt: skip
+TESTS = (
+    "", "vol > 0", "vol < 40", "price >= 0.1", "price = 0", "symbol IN ('a', 'Ä')", "symbol LIKE '%b%'",
+    "vol > 0 AND price < 2", "huge + 1 > 0", "wide IS NULL OR flag", "day < DATE '1970-01-01'",
+    "10 / vol > 1",
+)  # fmt: skip
+JOINED = ("sector = 2", "rate > 0.3", "sector > 1 AND vol > 0", "sector IS NULL")
+
+
+def rows(spark: SparkSession, chance: Random, count: int) -> DataFrame:
+    """Return rows of awkward values, some of them without a time, late or far ahead."""
+    data = []
+    for _ in range(count):
+        time = START + timedelta(milliseconds=chance.randrange(-2_000, 60_000))
+        time = chance.choice((None, START + timedelta(days=99), *[time] * 30))
+        data.append((time, *(chance.choice(values) for values in CHOICES.values())))
+    return spark.createDataFrame(data, COLUMNS)
+
+
+def queries(chance: Random, count: int) -> Iterator[str]:
+    """Draw queries of few groupings and many predicates, so that relations have fragments."""
+    groupings = chance.sample(KEYS, chance.randint(1, 4))
+    for _ in range(count):
+        keys = chance.choice(groupings)
+        values = ", ".join(
+            f"{one} AS v{place}" for place, one in enumerate(chance.sample(AGGREGATES, chance.randint(1, 5)))
+        )
+        joins = chance.random() < 0.3
+        test = chance.choice(JOINED if joins else TESTS)
+        source = "t, u" if joins else "t"
+        tests = [one for one in ("t.symbol = u.name" if joins else "", test) if one]
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        window = chance.choice(("'5 s'", "'12 s', '5 s'", "'3700 ms', '1300 ms'", "'1 minute'"))
+        items = "".join(f", {key.strip()}" for key in keys.split(",") if key)
+        yield f"SELECT {values} FROM {source}{where} GROUP BY window(time, {window}){items}"
+
+
+def job_of(spark: SparkSession, chance: Random, batch: DataFrame) -> BatchJob:
+    engine = weft.Engine(spark)
+    engine.stream("t", batch, time="time")
+    names = ["a", "b", "Ä", *(["a", "b"] if chance.random() < 0.5 else []), None]
+    table = [(name, place % 3 or None, place / 4) for place, name in enumerate(names)]
+    engine.table("u", spark.createDataFrame(table, "name STRING, sector INT, rate DOUBLE"))
+    for number, text in enumerate(queries(chance, chance.randint(2, 8))):
+        engine.add(text, name=f"q{number}")
+    declared = engine._declared
+    plan = optimize(engine._queries_of("t"), sharing=chance.choice(list(Sharing)))
+    return BatchJob(plan, declared.streams["t"].definition, declared.tables, declared.functions)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_driver_groups_rows_as_spark_does(spark: SparkSession, seed: int) -> None:
+    chance = Random(seed)
+    batch = rows(spark, chance, chance.choice((0, 1, 60, 400)))
+    job = job_of(spark, chance, batch)
+    first, last = (int((START + timedelta(days=days)).timestamp()) * 1_000_000 for days in (0, 1))
+    bounds = Bounds(watermark=chance.choice((None, first)), future=last)
+    by_spark, by_driver = job.group_rows(batch, bounds), job.fold_rows(batch, bounds)
+    assert decode.seen(job, by_driver) == decode.seen(job, by_spark)
+    assert decode.failures(job, by_driver) == decode.failures(job, by_spark)
+    for index in range(len(job.relations)):
+        assert_alike(groups(job, index, by_driver), groups(job, index, by_spark))
+
+
+def groups(job: BatchJob, index: int, result: pa.Table) -> dict[tuple[Any, ...], list[Any]]:
+    """Return a relation's partials by slice, keys and fragment, as they are kept: Spark may cut slices."""
+    relation, numbered = job.relations[index], job.fragments.numbered[index]
+    signatures = Signatures(predicates=numbered.predicates, bits=numbered.signatures)
+    state = RelationState([arrow_type(key.type) for key in relation.keys])
+    state.add(decode.block(job, index, result, signatures))
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for run in state.runs():
+        keys = state.groups.values(run.key).to_pylist() if relation.keys else [{}] * len(run)
+        partials = [
+            to_arrow(field, run.partials[primitive].valid_mask(), type).to_pylist()
+            for primitive in relation.primitives
+            for field, type in zip(run.partials[primitive].fields, primitive.types, strict=True)
+        ]
+        for row, key in enumerate(keys):
+            identity = (int(run.start[row]), int(run.fragment[row]), *(exact(one) for one in key.values()))
+            assert identity not in found
+            found[identity] = [partial[row] for partial in partials]
+    return found
+
+
+def exact(key: Any) -> Any:
+    """Return what is equal where a key is to the last bit, NaN too."""
+    return key.hex() if isinstance(key, float) else key
+
+
+def assert_alike(found: dict[tuple[Any, ...], list[Any]], expected: dict[tuple[Any, ...], list[Any]]) -> None:
+    assert found.keys() == expected.keys()
+    for key, values in expected.items():
+        for one, other in zip(found[key], values, strict=True):
+            assert type(one) is type(other), (key, one, other)
+            if isinstance(one, float) and isinstance(other, float):
+                assert one == pytest.approx(other, rel=1e-9, nan_ok=True), (key, one, other)
+            else:
+                assert one == other, key
