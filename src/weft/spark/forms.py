@@ -54,7 +54,7 @@ def batch_bytes(batch: DataFrame) -> int | None:
     """Return how large a batch's files are; None for rows that come from elsewhere."""
     try:
         plan = batch._jdf.queryExecution().analyzed()
-        size = int(plan.stats().sizeInBytes().toString())
+        size = int(str(plan.stats().sizeInBytes()))
     except Py4JError:
         return None
     return size if size < _UNKNOWN_BYTES else None
