@@ -292,7 +292,7 @@ def test_programs_forget_names_windows_predicates_and_thresholds() -> None:
             f"SELECT sum(price) AS c FROM trades {SEVEN} HAVING count(*) > 1",
             f"SELECT sum(price) + 1 AS d FROM trades {SEVEN}",
             f"SELECT sum(price) AS e FROM trades {SEVEN} EMIT EMPTY",
-            f"SELECT sum(price) AS f FROM trades {FIVE} HAVING count(*) > 7",
+            f"SELECT sum(price) AS f FROM trades {FIVE} HAVING count(*) > -7",
         )
     )
     by_program: dict[Program, list[tuple[str, list[object]]]] = {}
@@ -300,5 +300,5 @@ def test_programs_forget_names_windows_predicates_and_thresholds() -> None:
         program, parameters = program_of(one)
         by_program.setdefault(program, []).append((one.query.name, [each.value for each in parameters]))
     assert list(by_program.values()) == [
-        [("q0", []), ("q1", []), ("q4", [])], [("q2", [1]), ("q5", [7])], [("q3", [])],
+        [("q0", []), ("q1", []), ("q4", [])], [("q2", [1]), ("q5", [-7])], [("q3", [])],
     ]  # fmt: skip

@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from weft.bench.alerts import SIZES as ALERTS
+from weft.bench.alerts import run_alerts
 from weft.bench.churn import run_churn
 from weft.bench.dashboards import Modes, Plan, run_dashboards
 from weft.bench.dashboards_queries import DEFAULT_WORKLOAD
@@ -177,6 +179,31 @@ def relations(
         check_all=check_all, json=json, data=data, cores=cores,
     )  # fmt: skip
     if not result.rows_equal:
+        raise typer.Exit(1)
+
+
+@app.command()
+def alerts(
+    alerts: Annotated[
+        list[int], typer.Option("--alerts", "-n", help="How many alerts; may be repeated, 1 first.", min=1)
+    ] = list(ALERTS),  # noqa: B006
+    rows: Annotated[int, typer.Option(help="Rows of a batch.", min=100)] = 10_000,
+    batches: Annotated[int, typer.Option(help="Micro-batches in a run.", min=3)] = 20,
+    repeats: Repeats = 3,
+    seed: Annotated[int, typer.Option(help="What the rows are drawn from.")] = 1,
+    json: Json = None,
+    data: Data = DEFAULT_DATA,
+    cores: Cores = None,
+) -> None:
+    """Alerts that differ in one constant of HAVING: their finals against those of one such alert.
+
+    Example: weft bench alerts -n 1 -n 300
+    """
+    result = run_alerts(
+        console=Console(), alerts=alerts, rows_per_batch=rows, batches=batches, repeats=repeats, seed=seed,
+        json=json, data=data, cores=cores,
+    )  # fmt: skip
+    if result.differences:
         raise typer.Exit(1)
 
 

@@ -7,8 +7,8 @@ the program: alerts that differ in their thresholds alone are one program with m
 from dataclasses import dataclass, field, replace
 
 from weft.aggregates import Primitive
-from weft.evaluation import can_evaluate
-from weft.expression import Call, Expression, Literal, Slot, SlotKind
+from weft.evaluation import Evaluator, can_evaluate
+from weft.expression import Call, Expression, Literal, Slot, SlotKind, walk
 from weft.optimizer.plan import Answer
 from weft.types import DataType
 
@@ -66,7 +66,15 @@ def _parametrised(condition: Expression, constants: list[Literal]) -> Expression
 
 
 def _parameter(operand: Expression, constants: list[Literal]) -> Expression:
-    if not isinstance(operand, Literal) or operand.value is None:
+    constant = _constant(operand)
+    if constant is None or constant.value is None:
         return operand
-    constants.append(operand)
+    constants.append(constant)
     return Slot(SlotKind.PARAMETER, len(constants) - 1, operand.type)
+
+
+def _constant(expression: Expression) -> Literal | None:
+    """Return the value of an expression over constants, such as −5; None if it reads any slot, or fails."""
+    if isinstance(expression, Literal) or any(isinstance(node, Slot) for node in walk(expression)):
+        return expression if isinstance(expression, Literal) else None
+    return Literal(Evaluator({}, 1).values(expression)[0].as_py(), expression.type)

@@ -1,0 +1,138 @@
+"""The bench of alerts that differ in one constant of HAVING: their finals against those of one such alert."""
+
+import json as json_module
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from weft.bench.dataset import Dataset
+from weft.bench.same_rows import difference
+from weft.bench.trades import make_trades
+from weft.engine import Engine
+from weft.runtime.report import BatchReport
+from weft.spark.session import local_session
+
+SIZES = (1, 30, 300)
+"""How many alerts there are unless told."""
+_WARM = 2
+"""Batches of a run that do not count: the first is planned and compiled."""
+_CHECKED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsSize:
+    """What finals of some alerts took."""
+
+    alerts: int
+    finals_ms: float
+    """The median over all batches of all rounds."""
+    least_ms: float
+    most_ms: float
+    ratio: float
+    """To one alert."""
+    results: int
+    """In one run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsResult:
+    """Finals by number of alerts, and whether rows are plain Spark's."""
+
+    rows_per_batch: int
+    batches: int
+    repeats: int
+    seed: int
+    sizes: tuple[AlertsSize, ...]
+    differences: tuple[str, ...]
+
+
+def alert(number: int, alerts: int) -> str:
+    """Return the text of an alert; few windows of any symbol pass its threshold, whatever its number."""
+    least = 1_000 + 1_000 * number // alerts
+    return (
+        "SELECT symbol, count(*) AS trades, 100 * avg(price) / max(price) AS percent FROM trades "
+        f"[RANGE '10 min' SLIDE '1 min'] GROUP BY symbol HAVING count(*) > {least}"
+    )
+
+
+def run_alerts(
+    *,
+    console: Console,
+    alerts: Sequence[int] = SIZES,
+    rows_per_batch: int = 10_000,
+    batches: int = 20,
+    repeats: int = 3,
+    seed: int = 1,
+    json: Path | None = None,
+    data: Path,
+    cores: int | None = None,
+) -> AlertsResult:
+    """Run each number of alerts by turns, and print what finals took."""
+    spark = local_session(cores=cores)
+    dataset = make_trades(spark, data, rows=rows_per_batch * batches, files=batches, seed=seed)
+    finals: dict[int, list[float]] = {size: [] for size in alerts}
+    results: dict[int, int] = {}
+    differences: list[str] = []
+    with console.status("") as status:
+        for turn in range(repeats):
+            for size in alerts:
+                status.update(f"round {turn + 1} of {repeats}: {size:,} alerts")
+                engine, reports = _run(spark, dataset, size)
+                measured = [report.seconds["finals"] for report in reports if "finals" in report.seconds]
+                finals[size] += measured[_WARM:]
+                results[size] = sum(report.windows for report in reports)
+                if turn == 0:
+                    differences += _differences(engine, size)
+    one = median(finals[alerts[0]])
+    sizes = tuple(
+        AlertsSize(
+            alerts=size, finals_ms=1000 * median(seconds), least_ms=1000 * min(seconds),
+            most_ms=1000 * max(seconds), ratio=median(seconds) / one, results=results[size],
+        )
+        for size, seconds in finals.items()
+    )  # fmt: skip
+    result = AlertsResult(
+        rows_per_batch=rows_per_batch, batches=batches, repeats=repeats, seed=seed, sizes=sizes,
+        differences=tuple(differences),
+    )  # fmt: skip
+    show_alerts(result, console)
+    if json is not None:
+        json.parent.mkdir(parents=True, exist_ok=True)
+        json.write_text(json_module.dumps(asdict(result), indent=2) + "\n")
+    return result
+
+
+def _run(spark: SparkSession, dataset: Dataset, size: int) -> tuple[Engine, list[BatchReport]]:
+    engine, reports = Engine(spark), list[BatchReport]()
+    engine.load(dataset.statement(1))
+    for number in range(size):
+        engine.add(alert(number, size), name=f"alert{number}")
+    engine.run(on_batch=lambda _, report: reports.append(report))
+    return engine, reports
+
+
+def _differences(engine: Engine, size: int) -> list[str]:
+    names = [f"alert{number}" for number in range(0, size, max(1, size // _CHECKED))]
+    compared = (difference(name, engine.results(name), engine.run_plain(name)) for name in names)
+    return [one for one in compared if one is not None]
+
+
+def show_alerts(result: AlertsResult, console: Console) -> None:
+    """Print finals by number of alerts."""
+    table = Table(title=f"batches of {result.rows_per_batch:,} rows", title_justify="left")
+    for name in ("alerts", "finals a batch, ms", "least", "most", "ratio to one", "results"):
+        table.add_column(name, justify="right")
+    for size in result.sizes:
+        table.add_row(
+            f"{size.alerts:,}", f"{size.finals_ms:.2f}", f"{size.least_ms:.2f}", f"{size.most_ms:.2f}",
+            f"{size.ratio:.2f}", f"{size.results:,}",
+        )  # fmt: skip
+    console.print(table)
+    console.print(f"medians over {result.repeats} rounds of {result.batches - _WARM} batches each")
+    told = "\n".join(["[red]rows differ[/red]", *result.differences[:5]])
+    console.print(told if result.differences else "rows equal plain Spark's")
