@@ -209,8 +209,14 @@ def whole_quotient(left: Vector, right: Vector, scales: tuple[int, int], zeros: 
     size = np.abs(a) // np.abs(b)
     good = _within_context(size) & (size < _POWERS[38]).astype(bool)
     quotient = np.where((a < 0) != (b < 0), -size, size)
-    low = (quotient & ((1 << 64) - 1)).astype(np.uint64).view(np.int64)
-    return Vector(low, narrowed(valid, good))
+    return Vector(low_bits(quotient), narrowed(valid, good))
+
+
+def low_bits(values: Array) -> Array:
+    """Return the low 64 bits of whole numbers, as Java's longValue does."""
+    if values.dtype != object:
+        return values
+    return (values & ((1 << 64) - 1)).astype(np.uint64).view(np.int64)
 
 
 def _within_context(quotients: Array) -> Mask:
