@@ -92,7 +92,7 @@ def divide(call: Call, left: Vector, right: Vector) -> Vector:
 
 
 def _divisible(value: Vector, type: DataType) -> Array:
-    return as_double(value, type) if type.kind is Kind.DECIMAL else value.values  # type: ignore[no-any-return]
+    return as_double(value, type) if type.kind is Kind.DECIMAL else value.values
 
 
 def remainder(call: Call, left: Vector, right: Vector) -> Vector:
