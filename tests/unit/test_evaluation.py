@@ -3,6 +3,7 @@
 import math
 from datetime import date
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,20 @@ def test_and_or_know_three_values() -> None:
     assert evaluate("or", (BOOLEAN, left), (BOOLEAN, right)) == [
         True, True, True, True, False, None, True, None, None,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("digits", [0, 6, 12, 17])
+def test_ratios_of_counts_are_exact_decimals_however_large(digits: int) -> None:
+    """100.0 * n / m has 14 places; its dividend, with as many zeros, is beyond 64 bits."""
+    part, whole = slot(0, BIGINT), slot(1, BIGINT)
+    parts, wholes = [1, 2, 0, 7], [3, 3 * 10**digits, 5, -(10**digits) - 1]
+    evaluator = Evaluator({part: pa.array(parts), whole: pa.array(wholes)}, 4)
+    hundred = Literal(Decimal("100.0"), DataType(Kind.DECIMAL, 4, 1))
+    share = call("/", call("*", hundred, part), whole)
+    assert str(share.type) == "decimal(38,14)"
+    exact = [Fraction(100 * one, other) * 10**14 for one, other in zip(parts, wholes, strict=True)]
+    wanted = [Decimal(math.floor(abs(value) + Fraction(1, 2))).scaleb(-14) for value in exact]
+    assert [abs(value) for value in evaluator.values(share).to_pylist()] == wanted
 
 
 def test_decimals_round_half_up_and_overflow_to_null() -> None:
@@ -259,4 +274,5 @@ def test_columns_of_other_arrow_types_are_taken() -> None:
     chunked = pa.chunked_array([pa.array([1], pa.int32()), pa.array([2], pa.int32())])
     found = Evaluator({number: chunked}, 2).values(call("+", number, Literal(1, INT)))
     assert found.equals(pa.array([2, 3], pa.int64()))
+    assert Evaluator({number: chunked}, 2).values(number).equals(pa.array([1, 2], pa.int64()))
     assert Evaluator({number: chunked}, 2).holds(call("=", number, number)).dtype == np.bool_

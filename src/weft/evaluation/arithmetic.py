@@ -85,8 +85,14 @@ def divide(call: Call, left: Vector, right: Vector) -> Vector:
     """Return quotients."""
     if call.type.kind is Kind.DECIMAL:
         return decimals.divide(*_units(call, left, right), call.type)
-    a, b = as_double(left, call.args[0].type), as_double(right, call.args[1].type)
-    return Vector(a / b, narrowed(both(left.valid, right.valid), b != 0))
+    a, b = _divisible(left, call.args[0].type), _divisible(right, call.args[1].type)
+    # NumPy converts to doubles piece by piece, which spares columns that are read once.
+    quotient = np.true_divide(a, b, dtype=np.float64)
+    return Vector(quotient, narrowed(both(left.valid, right.valid), b != 0))
+
+
+def _divisible(value: Vector, type: DataType) -> Array:
+    return as_double(value, type) if type.kind is Kind.DECIMAL else value.values
 
 
 def remainder(call: Call, left: Vector, right: Vector) -> Vector:

@@ -16,8 +16,6 @@ SECOND = 1_000_000
 DAY = 86_400 * SECOND
 _LAST_DAY = (2**63 - 1) // DAY
 _MICROS = 6
-_SCALA_DIGITS = 34
-"""Scala multiplies decimals to so many digits, half even, where Spark turns seconds into microseconds."""
 
 
 def cast(call: Call, value: Vector) -> Vector:
@@ -157,8 +155,7 @@ def _from_time(value: Vector, source: DataType, target: DataType) -> Vector:
 def _to_time(value: Vector, source: DataType) -> Vector:
     """Return seconds since the epoch as a timestamp."""
     if source.kind is Kind.DECIMAL:
-        micros = [_micros(int(units), source.scale) for units in value.values]
-        return Vector(np.array(micros, dtype=np.int64), value.valid)
+        return Vector(decimals.low_bits(_micros(value.values, source.scale)), value.valid)
     if source.is_fractional:
         return _double_to_integer(
             value.values.astype(np.float64) * SECOND, value.valid, DataType(Kind.BIGINT)
@@ -171,14 +168,7 @@ def _to_time(value: Vector, source: DataType) -> Vector:
     return Vector(micros_of, value.valid)
 
 
-def _micros(units: int, scale: int) -> int:
-    """Return the low 64 bits of the microseconds in so many units of a second."""
-    size = abs(units) * SECOND
-    excess = len(str(size)) - _SCALA_DIGITS
-    if excess > 0:
-        unit: int = 10**excess
-        quotient, rest = divmod(size, unit)
-        size = (quotient + (2 * rest > unit or (2 * rest == unit and quotient % 2 == 1))) * unit
-    whole: int = size // 10**scale
-    low = (-whole if units < 0 else whole) & (2**64 - 1)
-    return low - 2**64 if low >= 2**63 else low
+def _micros(units: Array, scale: int) -> Array:
+    """Return the whole microseconds in so many units of a second."""
+    size = decimals.cut_down(decimals.times(np.abs(units), SECOND), scale, False)
+    return np.where(units < 0, -size, size)

@@ -142,11 +142,38 @@ def divide(left: Vector, right: Vector, scales: tuple[int, int], type: DataType)
     """Return quotients; NULL where the divisor is 0."""
     valid, divisor = _nonzero(left, right)
     shift = type.scale - scales[0] + scales[1]
-    a, b = times(left.values, _POWERS[max(0, shift)]), times(divisor, _POWERS[max(0, -shift)])
+    size, unit = _magnitudes(left.values, times(divisor, _POWERS[max(0, -shift)]))
+    quotient = _long_quotient(size, unit, max(0, shift))
+    return bounded(np.where((left.values < 0) != (divisor < 0), -quotient, quotient), valid, type)
+
+
+def _magnitudes(a: Array, b: Array) -> tuple[Array, Array]:
     if a.dtype == object or b.dtype == object or max(peak(a), peak(b)) >= _LIMIT:
         a, b = _wide(a), _wide(b)
-    size = divided(np.abs(a), np.abs(b))
-    return bounded(np.where((a < 0) != (b < 0), -size, size), valid, type)
+    return np.abs(a), np.abs(b)
+
+
+def _long_quotient(size: Array, divisor: Array, digits: int) -> Array:
+    """Return quotients with so many digits more than whole ones, rounded half up, as by hand.
+
+    A few digits at a time: then remainders stay within 64 bits, and often the quotients do, where dividends
+    with so many zeros would not.
+    """
+    quotient = size // divisor
+    rest = size - quotient * divisor
+    room = 18 if size.dtype == object else max(0, len(str(_LIMIT // (peak(divisor) + 1))) - 1)
+    if room == 0:
+        rest, divisor, room = _wide(rest), _wide(divisor), 18
+    while digits > 0:
+        step = min(room, digits)
+        rest = rest * _POWERS[step]
+        more = rest // divisor
+        rest = rest - more * divisor
+        quotient = times(quotient, _POWERS[step])
+        wide = more.dtype == object or peak(quotient) + _POWERS[step] >= _LIMIT
+        quotient = (_wide(quotient) if wide else quotient) + more
+        digits -= step
+    return quotient + (rest >= divisor - rest)  # type: ignore[no-any-return]
 
 
 def _nonzero(left: Vector, right: Vector) -> tuple[Mask | None, Array]:
@@ -161,9 +188,7 @@ def remainder(left: Vector, right: Vector, scales: tuple[int, int], type: DataTy
     valid, divisor = _nonzero(left, right)
     scale = max(scales)
     a, b = rescaled(left.values, scales[0], scale), rescaled(divisor, scales[1], scale)
-    if a.dtype == object or b.dtype == object or max(peak(a), peak(b)) >= _LIMIT:
-        a, b = _wide(a), _wide(b)
-    size, unit = np.abs(a), np.abs(b)
+    size, unit = _magnitudes(a, b)
     quotient = size // unit
     rest = size - quotient * unit
     if quotient.dtype == object:
@@ -184,8 +209,14 @@ def whole_quotient(left: Vector, right: Vector, scales: tuple[int, int], zeros: 
     size = np.abs(a) // np.abs(b)
     good = _within_context(size) & (size < _POWERS[38]).astype(bool)
     quotient = np.where((a < 0) != (b < 0), -size, size)
-    low = (quotient & ((1 << 64) - 1)).astype(np.uint64).view(np.int64)
-    return Vector(low, narrowed(valid, good))
+    return Vector(low_bits(quotient), narrowed(valid, good))
+
+
+def low_bits(values: Array) -> Array:
+    """Return the low 64 bits of whole numbers, as Java's longValue does."""
+    if values.dtype != object:
+        return values
+    return (values & ((1 << 64) - 1)).astype(np.uint64).view(np.int64)
 
 
 def _within_context(quotients: Array) -> Mask:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from weft.aggregates import arrow_type
 from weft.errors import InternalError
 from weft.evaluation.functions import IMPLEMENTATIONS, NULL_TOLERANT
 from weft.evaluation.logic import holding
@@ -24,7 +25,7 @@ class Evaluator:
 
     def values(self, expression: Expression) -> pa.Array:
         """Return the values of an expression, as `arrow_type` of its type."""
-        if isinstance(expression, Slot) and len(column := self._column(expression)) == self._rows:
+        if isinstance(expression, Slot) and self._is_ready(column := self._column(expression), expression):
             return column
         with np.errstate(all="ignore"):
             return to_arrow(self._vector(expression), expression.type, self._rows)
@@ -39,6 +40,11 @@ class Evaluator:
         with np.errstate(all="ignore"):
             failed = self._failed(expression)
         return None if failed is None or not failed.any() else self._all_rows(failed)
+
+    def _is_ready(self, column: pa.Array, slot: Slot) -> bool:
+        """Say whether a given column is a result as it stands."""
+        whole = isinstance(column, pa.Array) and len(column) == self._rows
+        return whole and column.type == arrow_type(slot.type)
 
     def _all_rows(self, mask: Mask) -> Mask:
         return mask if len(mask) == self._rows else np.repeat(mask, self._rows)

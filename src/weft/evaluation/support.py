@@ -9,6 +9,8 @@ from weft.types import Kind
 _CASES = ("upper", "lower")
 _SAFE_DIGITS = 15
 """Whole numbers of more digits, as doubles, are printed by Java in ways that depend on its version."""
+_SCALA_DIGITS = 28
+"""Seconds with more digits become other microseconds where Spark compiles than where it interprets."""
 
 
 def can_evaluate(expression: Expression) -> bool:
@@ -41,5 +43,7 @@ def _is_known_cast(call: Call) -> bool:
         return False
     if source.is_fractional and target.kind is Kind.DECIMAL:
         return target.precision - target.scale <= _SAFE_DIGITS
+    if source.kind is Kind.DECIMAL and target.kind is Kind.TIMESTAMP:
+        return source.precision <= _SCALA_DIGITS
     # 'now' and other words mean something to Spark if they are constants.
     return not (isinstance(call.args[0], Literal) and isinstance(call.args[0].value, str) and target.is_time)

@@ -1,6 +1,6 @@
 """The functions and operators of the language: all that can stand in a `Call`, with its typing rule.
 
-To add one, add its line to the tables below; the translator to Spark must know the same canonical names.
+To add one, add its line to the tables below; the translator to Spark and the evaluator must know it, too.
 
     arithmetic   + - * / % div neg           comparison   = <> < <= > >= <=>
     bits         & | ^ shiftleft shiftright  logic        and or (n-ary, flat) not is_null
