@@ -11,13 +11,21 @@ import pyarrow.parquet
 import pytest
 
 from weft.bench.dashboards_figures import Contender, Figures, Mode
-from weft.bench.dashboards_queries import Dashboards, computes, plain, plain_text, read_dashboards, sample
+from weft.bench.dashboards_queries import (
+    Dashboards,
+    computes,
+    keeping_text,
+    plain,
+    plain_text,
+    read_dashboards,
+    sample,
+)
 from weft.bench.dashboards_runs import stream_columns
 from weft.bench.duck import duck_sql
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables, read_flights
 from weft.bench.flights import main as write_example
 from weft.errors import SourceError
-from weft.expression import Slot, SlotKind
+from weft.expression import Call, Slot, SlotKind
 from weft.query import CreateStream, CreateTable, bind, parse, parse_select
 from weft.query.logical import LogicalQuery
 from weft.window import Window
@@ -107,6 +115,17 @@ def test_queries_without_arithmetic_are_cut_from_their_text(dashboards: Dashboar
         assert replace(cut, outputs=wanted.outputs) == wanted, query.name
         shown = {str(output.expression) for output in wanted.outputs}
         assert {str(output.expression) for output in cut.outputs} == shown
+
+
+def test_a_having_that_keeps_all_is_evaluated_still(dashboards: Dashboards) -> None:
+    for query in dashboards.queries:
+        kept = bind(parse_select(keeping_text(query), name=query.name), dashboards.catalog)
+        assert kept.outputs == query.outputs
+        assert (kept.having is None) == (query.having is None), query.name
+        if query.having is not None and kept.having is not None:
+            assert isinstance(kept.having, Call)
+            assert (kept.having.function, kept.having.args[0]) == ("or", query.having), query.name
+            assert str(kept.having.args[1]).endswith("> 0)")
 
 
 def test_every_query_is_translated_to_duckdb(dashboards: Dashboards) -> None:
@@ -217,7 +236,9 @@ def test_medians_are_over_all_rounds_with_their_spread() -> None:
     ],
 )  # fmt: skip
 def test_bars_of_a_replay(queries: int, expected: dict[str, bool]) -> None:
-    found = figures(queries=queries, WEFT=(2.0,), DUCKDB=(1.0,), PLAIN=(2.0,), SPARK_BATCH=(4.0,))
+    found = figures(
+        queries=queries, WEFT=(2.0,), DUCKDB=(1.0,), PLAIN=(5.0,), KEEPING=(5.5,), SPARK_BATCH=(4.0,)
+    )
     assert {bar.name: bar.met for bar in found.bars} == expected
 
 

@@ -22,6 +22,7 @@ class Contender(StrEnum):
     WEFT = "Weft"
     NO_CHECKPOINT = "Weft, no checkpoint"
     PLAIN = "Weft, no HAVING or arithmetic"
+    KEEPING = "Weft, HAVING keeps all rows"
     SPARK_BATCH = "Spark batch, one by one"
     SPARK_STREAM = "Spark streaming, one by one"
     ONE_STREAM = "one Spark streaming query"
@@ -99,7 +100,12 @@ class Figures:
             _at_most(
                 "Weft / Spark batch", self._to(Contender.SPARK_BATCH), 0.25 if self.queries == 60 else None
             ),
-            _at_most("with / without HAVING and arithmetic", self._to(Contender.PLAIN), 1.15),
+            _at_most(
+                # With equally many results: alerts that rarely fire would flatter the ratio.
+                "with / without HAVING and arithmetic",
+                self.ratio(Contender.KEEPING, Contender.PLAIN),
+                1.15,
+            ),
         ]
         if self.mode is Mode.LIVE:
             limit = 2.0 if self.queries == 60 else None
