@@ -133,6 +133,12 @@ def test_rounding_is_half_up_by_the_printed_digits(
     assert found["r"].to_pylist() == [rounded]
 
 
+def test_a_decimal_quotient_has_the_digits_of_its_type(tmp_path: Path) -> None:
+    rows = few_rows(tmp_path, i=[659])
+    found = rows.answer(f"SELECT CAST(max(i) AS INT) / 60.0 AS hours FROM {STREAM} [RANGE '1 min']")
+    assert found["hours"].to_pylist() == [10.983333]
+
+
 def test_arithmetic_on_aggregates(tmp_path: Path) -> None:
     rows = few_rows(tmp_path, i=[1, 2, 4], s=["a", "b", None])
     found = rows.answer(

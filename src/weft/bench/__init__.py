@@ -8,6 +8,5 @@ against_spark             Weft, ordinary queries and a scan by turns
 equality                  Weft's rows against plain Spark's
 fixed_cost, plan_change   what a batch costs, and a query that joins
 slices, fragments, windows, memory, churn    the benches
-flights, duck, dashboards*    the bench of everyday queries, with DuckDB as a peer
 report, plot              their results as tables and pictures
 """

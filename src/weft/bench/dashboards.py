@@ -15,10 +15,18 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from weft.bench.dashboards_figures import Contender, Figures, Mode
-from weft.bench.dashboards_queries import DEFAULT_WORKLOAD, computes, read_dashboards, sample
+from weft.bench.dashboards_queries import (
+    DEFAULT_WORKLOAD,
+    computes,
+    keeping_text,
+    plain_text,
+    read_dashboards,
+    sample,
+)
 from weft.bench.dashboards_runs import (
     Setting,
     WeftRun,
+    as_written,
     duck_file,
     hold_tables,
     run_batch,
@@ -37,6 +45,10 @@ from weft.bench.report_dashboards import show_dashboards
 from weft.bench.same_rows import difference, read_rows
 from weft.query.logical import LogicalQuery
 from weft.spark.session import local_session
+
+_VARIANTS = (Contender.NO_CHECKPOINT, Contender.PLAIN, Contender.KEEPING)
+_TEXTS = {Contender.PLAIN: plain_text, Contender.KEEPING: keeping_text}
+"""What Weft is asked where it is not the query as written."""
 
 
 class Modes(StrEnum):
@@ -64,7 +76,7 @@ class Plan:
     streaming_queries: int = 3
     """How many run as ordinary streaming queries."""
     variants: bool = True
-    """Whether Weft also runs without a checkpoint, and without HAVING and arithmetic."""
+    """Whether Weft also runs without a checkpoint, without HAVING and arithmetic, and with all rows kept."""
 
 
 def run_dashboards(
@@ -181,7 +193,7 @@ class _Bench:
             Contender.WEFT: self._weft(Contender.WEFT, lambda run: run.seconds),
         }
         if self.plan.variants:
-            for variant in (Contender.NO_CHECKPOINT, Contender.PLAIN):
+            for variant in _VARIANTS:
                 turns[variant] = self._weft(variant, lambda run: run.seconds)
         if self.plan.batch_queries:
             turns[Contender.SPARK_BATCH] = self._spark_batch
@@ -195,7 +207,7 @@ class _Bench:
             Contender.WEFT: self._weft(Contender.WEFT, lambda run: median(run.batch_s)),
         }
         if self.plan.variants:
-            for variant in (Contender.NO_CHECKPOINT, Contender.PLAIN):
+            for variant in _VARIANTS:
                 turns[variant] = self._weft(variant, lambda run: median(run.batch_s))
         if self.plan.streaming_queries:
             turns[Contender.ONE_STREAM] = self._one_stream
@@ -229,7 +241,7 @@ class _Bench:
                 self.queries,
                 self.scratch / contender.name,
                 durable=contender is not Contender.NO_CHECKPOINT,
-                plain=contender is Contender.PLAIN,
+                text=_TEXTS.get(contender, as_written),
             )
             self.weft_runs.setdefault(contender, []).append(taken)
             return told(taken)

@@ -1,7 +1,7 @@
 """One timed run of dashboard queries: Weft, DuckDB, ordinary Spark in batch and as a stream, a bare scan."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.bench.batch_times import BatchTimes
-from weft.bench.dashboards_queries import plain_text
 from weft.bench.dataset import DELAY, Dataset, TableFiles
 from weft.bench.duck import Duck, duck_sql
 from weft.bench.runs import spark_window
@@ -72,17 +71,22 @@ class WeftRun:
             self.stages[stage] = self.stages.get(stage, 0.0) + seconds
 
 
+def as_written(query: LogicalQuery) -> str:
+    """Return a query's own text."""
+    return query.text
+
+
 def run_weft(
     setting: Setting,
     queries: Sequence[LogicalQuery],
     folder: Path,
     *,
     durable: bool = True,
-    plain: bool = False,
+    text: Callable[[LogicalQuery], str] = as_written,
 ) -> WeftRun:
-    """Run all queries through Weft into an empty folder; `plain` leaves HAVING and arithmetic out."""
+    """Run all queries through Weft into an empty folder; `text` says what Weft is asked for each."""
     shutil.rmtree(folder, ignore_errors=True)
-    texts = [(query.name, query_text(query, plain=plain)) for query in queries]
+    texts = [(query.name, text(query)) for query in queries]
     run = WeftRun()
     with BatchTimes(setting.spark) as times:
         began = perf_counter()
@@ -90,8 +94,8 @@ def run_weft(
         engine.load(setting.dataset.statement(setting.files_per_trigger))
         for table in setting.tables:
             engine.load(table.statement())
-        for name, text in texts:
-            engine.add(text, name=name)
+        for name, asked in texts:
+            engine.add(asked, name=name)
         run.stages["register"] = perf_counter() - began
         checkpoint = folder / "checkpoint" if durable else None
         # Every window is closed at the end, as it is for the others.
@@ -100,11 +104,6 @@ def run_weft(
         run.batch_s = times.settled()
     run.stages["the rest"] = run.seconds - sum(run.stages.values())
     return run
-
-
-def query_text(query: LogicalQuery, *, plain: bool) -> str:
-    """Return what Weft is asked."""
-    return plain_text(query) if plain else query.text
 
 
 def weft_folder(folder: Path, query: LogicalQuery) -> Path:

@@ -2,6 +2,8 @@
 
 A row is projected first, then repeated once for each of its windows by a small cross join (measured: half the
 time of unnesting a list), then grouped. SELECT and HAVING stand around it, so that nothing is computed twice.
+Grouping by slide before rows are repeated takes longer in all; choosing the better text for each query would
+save 9 % (CPU time of the first 60 queries of examples/flights).
 """
 
 from collections.abc import Iterable, Sequence

@@ -13,6 +13,8 @@ from weft.errors import UserError
 from weft.expression import Call, Column, Expression, Literal, Slot
 from weft.types import DataType, Kind
 
+_DIGITS = 12
+"""Decimals of so many digits after the point, or more, are as good as doubles to 1e-9."""
 Render = Callable[[Call, list[str]], str]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPES = MappingProxyType(
@@ -96,7 +98,9 @@ def _cast_call(name: str) -> Render:
 
 
 def _divide(call: Call, args: list[str]) -> str:
-    return f"(CAST({args[0]} AS DOUBLE) / nullif(CAST({args[1]} AS DOUBLE), 0))"
+    quotient = f"(CAST({args[0]} AS DOUBLE) / nullif(CAST({args[1]} AS DOUBLE), 0))"
+    coarse = call.type.kind is Kind.DECIMAL and call.type.scale < _DIGITS
+    return _rounded(quotient, call.type.scale) if coarse else quotient
 
 
 def _case(call: Call, args: list[str]) -> str:
@@ -106,15 +110,19 @@ def _case(call: Call, args: list[str]) -> str:
 
 
 def _round(call: Call, args: list[str]) -> str:
-    """Round half up by the digits that a double is printed with, as Spark does.
-
-    DuckDB multiplies first, so that 0.285 becomes 28.499999999999996. Only what is near a half is printed.
-    """
     scale = call.args[1] if len(call.args) > 1 else None
     digits = int(str(scale.value)) if isinstance(scale, Literal) else 0
     if call.type.is_integer:
         return f"CAST(round({args[0]}, {digits}) AS {duck_type(call.type)})"
-    value, power = args[0], f"1e{digits}"
+    return _rounded(args[0], digits)
+
+
+def _rounded(value: str, digits: int) -> str:
+    """Round half up by the digits that a double is printed with, as Spark does.
+
+    DuckDB multiplies first, so that 0.285 becomes 28.499999999999996. Only what is near a half is printed.
+    """
+    power = f"1e{digits}"
     near_half = f"abs(abs({value} * {power}) % 1 - 0.5) < 1e-6"
     printed = f"CAST(CAST(CAST({value} AS VARCHAR) AS DECIMAL(38, {max(digits, 0)})) AS DOUBLE)"
     return f"(CASE WHEN {near_half} THEN {printed} ELSE round({value}, {digits}) END)"

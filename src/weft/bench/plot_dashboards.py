@@ -13,6 +13,7 @@ _STYLES = {
     Contender.WEFT: ("#4c72b0", "-"),
     Contender.NO_CHECKPOINT: ("#4c72b0", "--"),
     Contender.PLAIN: ("#4c72b0", ":"),
+    Contender.KEEPING: ("#4c72b0", "-."),
     Contender.DUCKDB: ("#dd8452", "-"),
     Contender.SPARK_BATCH: ("#c44e52", "-"),
     Contender.SPARK_STREAM: ("#c44e52", "--"),

@@ -76,7 +76,7 @@ def _stages(figures: Figures) -> Table:
 def _verdict(figures: Figures) -> str:
     results = figures.results[Contender.WEFT]
     if not figures.differences:
-        rate = f"; {figures.results_per_s:,.0f} results/s" if figures.mode is Mode.REPLAY else ""
+        rate = f"; {figures.results_per_s():,.0f} results/s" if figures.mode is Mode.REPLAY else ""
         return f"rows equal DuckDB's: {results:,} rows of {figures.queries} queries compared{rate}"
     shown = "\n".join(figures.differences[:_SHOWN])
     return f"[red]rows of {len(figures.differences)} queries differ from DuckDB's[/red]:\n{shown}"

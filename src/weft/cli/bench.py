@@ -13,17 +13,15 @@ from rich.console import Console
 from weft.bench.alerts import SIZES as ALERTS
 from weft.bench.alerts import run_alerts
 from weft.bench.churn import run_churn
-from weft.bench.dashboards import Modes, Plan, run_dashboards
-from weft.bench.dashboards_queries import DEFAULT_WORKLOAD
 from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.equality import Check
-from weft.bench.flights import YEAR_ROWS
 from weft.bench.fragments import FragmentsResult, run_fragments
 from weft.bench.memory import run_memory
 from weft.bench.relations import SIZES, run_relations
 from weft.bench.slices import SlicesResult, run_slices
 from weft.bench.windows import run_windows
 from weft.bench.workloads import PAPER_SIZES, SCOTTY_SIZES, Predicates
+from weft.cli.bench_dashboards import dashboards
 
 app = typer.Typer(
     help="Measure Weft against ordinary Spark. Example: weft bench slices --rows 4000000",
@@ -253,48 +251,4 @@ def churn(
         raise typer.Exit(1)
 
 
-@app.command()
-def dashboards(
-    queries: Sizes = [60],  # noqa: B006
-    mode: Annotated[
-        Modes, typer.Option(help="The year in few batches, small batches, or both.")
-    ] = Modes.BOTH,
-    rows: Annotated[int, typer.Option(help="The first flights of the year.", min=1000)] = YEAR_ROWS,
-    batches: Annotated[int, typer.Option(help="Micro-batches of a replay.", min=1)] = 4,
-    live_rows: Annotated[int, typer.Option(help="Flights in a live batch.", min=1)] = 1000,
-    live_batches: Annotated[int, typer.Option(help="Live batches.", min=1)] = 40,
-    measured: Annotated[
-        int, typer.Option(help="Ordinary Spark batch queries that are measured; 0: none.", min=0)
-    ] = 60,
-    streaming: Annotated[
-        int, typer.Option(help="Ordinary streaming queries that are measured; 0: none.", min=0)
-    ] = 3,
-    no_variants: Annotated[
-        bool,
-        typer.Option("--no-variants", help="Leave out Weft without a checkpoint, and without HAVING."),
-    ] = False,
-    repeats: Repeats = 3,
-    warmups: Annotated[int, typer.Option(help="Rounds before them that do not count.", min=0)] = 1,
-    workload: Annotated[
-        Path, typer.Option(help="The queries.", show_default="examples/flights/workload.sql")
-    ] = DEFAULT_WORKLOAD,
-    json: Json = None,
-    plot: Annotated[Path | None, typer.Option(help=_PLOT, show_default=str(_picture("dashboards")))] = None,
-    no_plot: NoPlot = False,
-    data: Data = DEFAULT_DATA,
-    cores: Cores = None,
-) -> None:
-    """Dashboards and alerts over a year of flights, against DuckDB and ordinary Spark.
-
-    Example: weft bench dashboards --mode replay -n 1 -n 4 -n 16 -n 60
-    """
-    plan = Plan(
-        rows=rows, batches=batches, live_rows=live_rows, live_batches=live_batches, repeats=repeats,
-        batch_queries=measured, streaming_queries=streaming, variants=not no_variants, warmups=warmups,
-    )  # fmt: skip
-    results = run_dashboards(
-        console=Console(), queries=queries, modes=mode, plan=plan, workload=workload, json=json,
-        plot=None if no_plot else plot or _picture("dashboards"), data=data, cores=cores,
-    )  # fmt: skip
-    if any(result.differences for result in results):
-        raise typer.Exit(1)
+app.command()(dashboards)
