@@ -190,7 +190,7 @@ def default(parameter: Any) -> str:
     return {None: "none", False: "no"}.get(value, str(value))
 
 
-@pytest.mark.parametrize("bench", ["slices", "fragments", "shards", "windows", "memory"])
+@pytest.mark.parametrize("bench", ["slices", "fragments", "shards", "windows", "relations", "memory"])
 def test_readme_tells_all_options_of_a_bench_and_what_they_are_unless_given(bench: str) -> None:
     told = {word: cell for word, cell in bench_table()[bench].items() if cell != "–"}
     assert told == {word: default(one) for one in parameters()[f"weft bench {bench}"] for word in one.opts}
