@@ -168,8 +168,10 @@ def test_files_of_few_rows_are_grouped_by_the_driver(
     feed((1, "a", 1.0, 1), (2, "b", 2.0, 2))
     engine = weft.Engine(spark)
     stream(engine, spark, feed((11, "a", 3.0, 3)))
-    by_symbol = engine.add("SELECT symbol, sum(vol) AS v FROM trades [RANGE '10 s'] GROUP BY symbol")
-    total = engine.add("SELECT count(*) AS n FROM trades [RANGE '10 s'] WHERE price > 1")
+    by_symbol = engine.add(
+        "SELECT symbol, sum(vol) AS v FROM trades [RANGE '10 s'] GROUP BY symbol", name="a"
+    )
+    total = engine.add("SELECT count(*) AS n FROM trades [RANGE '10 s'] WHERE price > 1", name="b")
     engine.run()
     assert forms == ["fold_rows" if most_rows else "group_rows"] * 2
     assert sorted(by_symbol.results()["v"].to_pylist()) == [1, 2, 3]
