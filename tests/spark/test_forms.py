@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import weft
+from tests.spark.trades import Feed, stream
 from weft.aggregates import arrow_type, to_arrow
 from weft.optimizer.rules import Sharing, optimize
 from weft.runtime import decode
@@ -146,3 +147,32 @@ def assert_alike(found: dict[tuple[Any, ...], list[Any]], expected: dict[tuple[A
                 assert one == pytest.approx(other, rel=1e-9, nan_ok=True), (key, one, other)
             else:
                 assert one == other, key
+
+
+@pytest.mark.parametrize("most_rows", [0, 1_000_000])
+def test_files_of_few_rows_are_grouped_by_the_driver(
+    spark: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch, most_rows: int
+) -> None:
+    forms: list[str] = []
+    for name in ("fold_rows", "group_rows"):
+        whole = getattr(BatchJob, name)
+
+        def noted(
+            job: BatchJob, batch: DataFrame, bounds: Bounds, *, name: str = name, whole: Any = whole
+        ) -> pa.Table:
+            forms.append(name)
+            return whole(job, batch, bounds)
+
+        monkeypatch.setattr(BatchJob, name, noted)
+    monkeypatch.setattr("weft.spark.forms.MOST_ROWS", most_rows)
+    feed((1, "a", 1.0, 1), (2, "b", 2.0, 2))
+    engine = weft.Engine(spark)
+    stream(engine, spark, feed((11, "a", 3.0, 3)))
+    by_symbol = engine.add(
+        "SELECT symbol, sum(vol) AS v FROM trades [RANGE '10 s'] GROUP BY symbol", name="a"
+    )
+    total = engine.add("SELECT count(*) AS n FROM trades [RANGE '10 s'] WHERE price > 1", name="b")
+    engine.run()
+    assert forms == ["fold_rows" if most_rows else "group_rows"] * 2
+    assert sorted(by_symbol.results()["v"].to_pylist()) == [1, 2, 3]
+    assert total.results()["n"].to_pylist() == [1, 1]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from weft.bench.measure import progress
 from weft.bench.runs import Input, filtered, spark_window
 from weft.bench.workloads import BenchQuery
 
+_Query = TypeVar("_Query")
 _TOGETHER = 16
 """How many plain queries are one Spark job; each is still a GROUP BY of its own."""
 _SAMPLED = 16
@@ -33,7 +35,7 @@ class Check(StrEnum):
     SAMPLE = "sample"
     NONE = "none"
 
-    def choose(self, queries: Sequence[BenchQuery]) -> Sequence[BenchQuery]:
+    def choose(self, queries: Sequence[_Query]) -> Sequence[_Query]:
         """Return the queries to compare."""
         if self is Check.NONE:
             return ()

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from weft.bench.dataset import DEFAULT_DATA, Dataset
 from weft.bench.departures import departure_queries, make_departures
+from weft.bench.equality import Check
 from weft.bench.measure import Seconds, alternate
 from weft.bench.report import save
 from weft.bench.same_rows import difference
@@ -30,8 +31,6 @@ from weft.spark.session import local_session
 
 SIZES = (1, 2, 4, 7, 16)
 _ORDINARY = "one ordinary query"
-_CHECKED = 8
-"""How many queries of each number of relations are compared, unless all are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +98,7 @@ def run_relations(
     rows: int = 50_000,
     repeats: int = 7,
     warmups: int = 3,
-    check_all: bool = False,
+    check: Check | str = Check.SAMPLE,
     data: Path = DEFAULT_DATA,
     cores: int | None = None,
     memory: str = "4g",
@@ -110,8 +109,7 @@ def run_relations(
     spark = local_session(cores=cores, memory=memory)
     dataset = make_departures(spark, data, rows=rows, seed=seed)
     batch = dataset.read(spark)
-    checked = queries if check_all else min(_CHECKED, queries)
-    stages = [_stage(spark, dataset, count, queries, checked, seed) for count in sorted(relations)]
+    stages = [_stage(spark, dataset, count, queries, Check(check), seed) for count in sorted(relations)]
     ordinary = (_ORDINARY, partial(_timed, partial(_ordinary, batch)))
     turns = [(stage.name, partial(_timed, partial(stage.job.run, batch, stage.bounds))) for stage in stages]
     # As many turns of the ordinary query as of the others together: it is what all are divided by.
@@ -138,7 +136,7 @@ def run_relations(
 
 
 def _stage(
-    spark: SparkSession, dataset: Dataset, groupings: int, queries: int, checked: int, seed: int
+    spark: SparkSession, dataset: Dataset, groupings: int, queries: int, check: Check, seed: int
 ) -> _Stage:
     """Run the queries once from end to end, compare rows, and return their stage."""
     engine = Engine(spark, sharing=Sharing.JOINT)
@@ -147,7 +145,7 @@ def _stage(
     for query in asked:
         engine.add(query.sql, name=query.name)
     engine.run()
-    names = [query.name for query in asked[:: max(1, queries // checked)][:checked]]
+    names = [query.name for query in check.choose(asked)]
     found = {name: engine.results(name) for name in names}
     compared = (difference(name, found[name], engine.run_plain(name)) for name in names)
     said = [one for one in compared if one is not None]

@@ -163,7 +163,7 @@ def relations(
     queries: Annotated[int, typer.Option("--queries", "-n", help="How many queries.", min=1)] = 60,
     rows: Annotated[int, typer.Option(help="Rows of the batch.", min=1)] = 50_000,
     repeats: Repeats = 7,
-    check_all: Annotated[bool, typer.Option(help="Compare the rows of all queries, not of a few.")] = False,
+    check: Checked = Check.SAMPLE,
     json: Json = None,
     data: Data = DEFAULT_DATA,
     cores: Cores = None,
@@ -174,7 +174,7 @@ def relations(
     """
     result = run_relations(
         console=Console(), relations=relations, queries=queries, rows=rows, repeats=repeats,
-        check_all=check_all, json=json, data=data, cores=cores,
+        check=check, json=json, data=data, cores=cores,
     )  # fmt: skip
     if not result.rows_equal:
         raise typer.Exit(1)

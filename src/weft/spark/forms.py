@@ -53,8 +53,8 @@ class Forms:
 def batch_bytes(batch: DataFrame) -> int | None:
     """Return how large a batch's files are; None for rows that come from elsewhere."""
     try:
-        plan = batch._jdf.queryExecution().analyzed()
-        size = int(str(plan.stats().sizeInBytes()))
+        # Java's and Scala's whole numbers both read as they print.
+        size = int(str(batch._jdf.queryExecution().analyzed().stats().sizeInBytes()))
     except Py4JError:
         return None
     return size if size < _UNKNOWN_BYTES else None

@@ -109,15 +109,14 @@ class FragmentCoder:
             if self._joins.table_of(by_joins[joins], expression) is None
         ]
 
-    def column(self, bad: Column, taken: Sequence[Column | None]) -> Column:
+    def column(self, bad: Column, own: Sequence[Column]) -> Column:
         """Return the numbers of a row's fragments: one, or an exploded array if rows are repeated.
 
         NULL and UNWANTED among them stand for relations that have no use for the row, and are to be dropped.
         (Taking them out of the array first would cost ten times as much: Spark interprets functions with a
         lambda.)
-        `bad` is NULL for good rows, and `taken` says for each relation which of them it takes.
+        `bad` is NULL for good rows, and `own` are the fragments of each relation.
         """
-        own = [self.fragment(index, taken[index]) for index in range(len(self._relations))]
         if not self._first_is_shared or not own:
             first, rest = F.lit(NOBODYS), own
         else:

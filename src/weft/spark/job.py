@@ -41,6 +41,8 @@ UNREAD = "__weft_unread"
 """Whether a row's record could not be read as declared."""
 FRAGMENT = "__weft_fragment"
 SLICE = "__weft_slice"
+_MOST_IN_ONE_STAGE = 8
+"""Up to so many relations, the code that repeats and groups rows is small enough."""
 OLDEST, NEWEST = "oldest", "newest"
 READ = "read"
 NO_TIME, LATE, FUTURE, CORRUPT = -1, -2, -3, -4
@@ -88,6 +90,8 @@ class _Steps:
 
     inputs: list[Column]
     positions: list[Column]
+    fragments: list[Column]
+    """Those of each relation, if they are columns of their own."""
     fragment: Column
     fields: list[Column]
     grouping: list[str]
@@ -148,6 +152,8 @@ class BatchJob:
         self._prepare(bounds)
         steps = self._steps()
         rows = self._rows(batch, steps.inputs).select("*", *steps.positions)
+        if steps.fragments:
+            rows = rows.select("*", *steps.fragments)
         rows = rows.withColumn(FRAGMENT, steps.fragment)
         if self.fragments.repeats_rows:
             rows = rows.where(F.col(FRAGMENT) > UNWANTED)
@@ -176,10 +182,13 @@ class BatchJob:
         coded = tuple((coder.uses_table, coder.uses_panes, coder.depth) for coder in self.coders)
         forms = (coded, self._joins.repeats_rows)
         if self._built is None or self._built[0] != forms:
+            fragments = self._fragments()
+            names = [F.col(f"{FRAGMENT}{index}") for index in range(len(fragments))]
             steps = _Steps(
                 inputs=self._inputs(),
                 positions=self._positions(),
-                fragment=self._fragment(),
+                fragments=fragments if self._is_wide else [],
+                fragment=self.fragments.column(F.col(BAD), names if self._is_wide else fragments),
                 fields=self._fields(),
                 grouping=self._grouping(),
                 aggregates=self._aggregates(),
@@ -242,10 +251,22 @@ class BatchJob:
         inside = (time >= self._constants.read("watermark")) & (time <= self._constants.read("future"))
         return inside if self._corrupt is None else inside & ~F.col(UNREAD)
 
-    def _fragment(self) -> Column:
-        conditions = [self._joins.taken(relation) for relation in self.relations]
-        taken = [reduce(Column.__and__, some) if some else None for some in conditions]
-        return self.fragments.column(F.col(BAD), taken)
+    @property
+    def _is_wide(self) -> bool:
+        """Whether the code that repeats and groups rows would be too large as one."""
+        return len(self.relations) > _MOST_IN_ONE_STAGE
+
+    def _fragments(self) -> list[Column]:
+        """Return the fragments of each relation."""
+        found = []
+        for index, relation in enumerate(self.relations):
+            conditions = self._joins.taken(relation)
+            taken = reduce(Column.__and__, conditions) if conditions else None
+            fragment = self.fragments.fragment(index, taken)
+            if index == 0:
+                fragment = self._apart(fragment, "int" if relation.shared else "array<int>")
+            found.append(fragment.alias(f"{FRAGMENT}{index}"))
+        return found
 
     def _fields(self) -> list[Column]:
         """Return what is grouped and aggregated, each in its slot.
@@ -257,7 +278,7 @@ class BatchJob:
             for index, coder in enumerate(self.coders)
         ]
         fields = [F.col(TIME), F.col(FRAGMENT), self._joins.first_copy().alias(READ)]
-        fields.append(self._of_relation(slices).cast("bigint").alias(SLICE))
+        fields.append(self._apart(self._of_relation(slices).cast("bigint"), "bigint").alias(SLICE))
         for slot in self.layout.key_slots():
             fields.append(self._of_relation(self._uses(slot)).cast(str(slot.type)).alias(slot.name))
         for slot in self.layout.primitive_slots():
@@ -267,6 +288,18 @@ class BatchJob:
             fields.append(value.cast(str(slot.type)).alias(slot.name))
         first_of_row = (F.col(FRAGMENT) < self.fragments.counting_end) & self._joins.first_copy()
         return [*fields, *self.failures.fields(first_of_row)]
+
+    def _apart(self, column: Column, type: str) -> Column:
+        """Have a column evaluated outside of the code of a whole stage, if that would be too large.
+
+        Java never compiles a method of more than 8,000 bytes, and what a stage does for a row is one method.
+        A projection on its own is cut into small ones. Spark takes one out of its stage for an expression
+        that it generates no code for: a function with a lambda, here of an array that is NULL in every row.
+        """
+        if not self._is_wide:
+            return column
+        nothing = F.when(F.col(TIME).isNull() & F.col(BAD).isNull(), F.array(F.col(TIME)))
+        return F.coalesce(column, F.when(F.exists(nothing, lambda time: time > 0), F.lit(None).cast(type)))
 
     def _uses(self, slot: Slot) -> list[tuple[Hashable, Column, int]]:
         """Return the expressions that relations keep in a slot, each with the relation's number."""
