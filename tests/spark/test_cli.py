@@ -169,6 +169,7 @@ def test_following_stops_cleanly_when_asked(workload: Path, tmp_path: Path, aske
         "bench fragments",
         "bench shards",
         "bench windows",
+        "bench queries",
         "bench memory",
     ],
 )

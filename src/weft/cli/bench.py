@@ -18,6 +18,7 @@ from weft.bench.equality import Check
 from weft.bench.fragments import FragmentsResult, run_fragments
 from weft.bench.memory import run_memory
 from weft.bench.relations import SIZES, run_relations
+from weft.bench.queries import QUERY_COUNTS, run_queries
 from weft.bench.slices import SlicesResult, run_slices
 from weft.bench.windows import run_windows
 from weft.bench.workloads import PAPER_SIZES, SCOTTY_SIZES, Predicates
@@ -217,6 +218,21 @@ def memory(
     Example: weft bench memory --rows 10000000
     """
     run_memory(console=Console(), rows=rows, json=json, data=data, cores=cores)
+
+
+@app.command()
+def queries(
+    queries: Sizes = list(QUERY_COUNTS),  # noqa: B006
+    seed: Annotated[int, typer.Option(help="What windows and thresholds are drawn with.")] = 1,
+    json: Json = None,
+    data: Data = DEFAULT_DATA,
+    cores: Cores = None,
+) -> None:
+    """Thousands of queries: what reading and planning them costs, and a change among them.
+
+    Example: weft bench queries -n 1000 -n 10000 --seed 7
+    """
+    run_queries(console=Console(), queries=queries, seed=seed, json=json, data=data, cores=cores)
 
 
 @app.command()

@@ -21,6 +21,8 @@ _PIECE_BYTES = 1 << 12
 """How much is asked for at once: an answer of the JVM that is longer than 8 KiB takes 40 ms."""
 _FILES_TOGETHER = 16
 """How many files are asked for at once, for the same reason."""
+_SMALL_BYTES = 8 << 20
+"""Up to so many, a batch that one task reads is grouped by one task, too."""
 _FORMATS = "org.apache.spark.sql.execution.datasources"
 _PART = re.compile(r"^path: (\S+), range: (\d+)-(\d+), ", re.MULTILINE)
 """A part of a file as Spark describes it, with the bytes that it begins with and ends before."""
@@ -34,6 +36,8 @@ class PlannedFiles:
     """In order, each with its size then; files without a byte are not planned."""
     repeated: bool
     """Whether any would be read twice: Spark does that beside a file whose name reads like a pattern."""
+    tasks: int
+    """How many tasks read them."""
 
 
 _planned: WeakKeyDictionary[DataFrame, PlannedFiles | None] = WeakKeyDictionary()
@@ -57,15 +61,30 @@ def planned_files(batch: DataFrame) -> PlannedFiles | None:
     return _planned[batch]
 
 
+def in_one_task(batch: DataFrame) -> DataFrame:
+    """Return a small batch that one task reads as one that Spark need not shuffle to group its rows.
+
+    A shuffle is another stage, which costs more than a few thousand rows do.
+    """
+    planned = planned_files(batch)
+    if planned is None or planned.tasks != 1 or sum(planned.sizes.values()) > _SMALL_BYTES:
+        return batch
+    whole = batch.coalesce(1)
+    _planned[whole] = planned
+    return whole
+
+
 def _put_together(partitions: Any) -> PlannedFiles:
     """Return the files that tasks read; large ones are read in several parts."""
     sizes, begins, parts = dict[str, int](), set[tuple[str, int]](), 0
+    tasks = 0
     for partition in partitions:
+        tasks += 1
         for path, begin, end in _parts(partition.files()):
             sizes[path] = max(end, sizes.get(path, 0))
             begins.add((path, begin))
             parts += 1
-    return PlannedFiles(sizes=sizes, repeated=len(begins) < parts)
+    return PlannedFiles(sizes=sizes, repeated=len(begins) < parts, tasks=tasks)
 
 
 def _file_partitions(batch: DataFrame) -> Any:
