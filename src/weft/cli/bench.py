@@ -17,8 +17,8 @@ from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.equality import Check
 from weft.bench.fragments import FragmentsResult, run_fragments
 from weft.bench.memory import run_memory
-from weft.bench.relations import SIZES, run_relations
 from weft.bench.queries import QUERY_COUNTS, run_queries
+from weft.bench.relations import SIZES, run_relations
 from weft.bench.slices import SlicesResult, run_slices
 from weft.bench.windows import run_windows
 from weft.bench.workloads import PAPER_SIZES, SCOTTY_SIZES, Predicates
