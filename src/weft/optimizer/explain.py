@@ -103,7 +103,7 @@ def _slices(relation: Relation, answers: Sequence[Answer], slicing: Slicing, rat
     """Tell the two costs of Table 3, and inequality 1."""
     windows = [answer.query.window for answer in answers]
     edges_per_ms = edge_rate(tuple(relation.windows), slicing)
-    even = break_even_rate(windows, edges_per_ms=edges_per_ms) * 1000
+    even = break_even_rate(windows, edges_per_ms=edges_per_ms, slicing=slicing) * 1000
     # Table 3 knows no predicates.
     alike = "as if every row satisfied every predicate" if len(relation.predicates) > 1 else ""
     # Where slices of different windows coincide, what is left is the dust of rounding.
@@ -112,7 +112,7 @@ def _slices(relation: Relation, answers: Sequence[Answer], slicing: Slicing, rat
         return [f"sharing pays {pays}{alike and f', {alike}'}"]
     rows = rate * 3600
     together = shared(windows, rows=rows, edges=edges_per_ms * _HOUR_MS)
-    separate = unshared(windows, rows=rows, period_ms=_HOUR_MS)
+    separate = unshared(windows, rows=rows, period_ms=_HOUR_MS, slicing=slicing)
     verdict = f"sharing pays: it does {pays}"
     if rate <= even and even > _DUST:
         verdict = f"by operations sharing pays {pays} only; slices are shared at any rate"
