@@ -20,6 +20,7 @@ from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, named
 from weft.spark.constants import Constants
 from weft.spark.failures import Failures
+from weft.spark.files import in_one_task
 from weft.spark.fragments import NOBODYS, UNWANTED, FragmentCoder
 from weft.spark.functions import FunctionCalls
 from weft.spark.gateway import remember_functions
@@ -121,7 +122,7 @@ class BatchJob:
         """Return the batch's groups, and the counts of rows that are in none."""
         self._prepare(bounds)
         steps = self._steps()
-        rows = self._rows(batch).select("*", *steps.positions)
+        rows = self._rows(in_one_task(batch)).select("*", *steps.positions)
         rows = rows.withColumn(FRAGMENT, steps.fragment)
         if self.fragments.repeats_rows:
             rows = rows.where(F.col(FRAGMENT) > UNWANTED)
