@@ -22,6 +22,7 @@ from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, named
 from weft.spark.constants import Constants
 from weft.spark.failures import Failures
+from weft.spark.files import in_one_task
 from weft.spark.folding import Names
 from weft.spark.forms import Forms, batch_bytes
 from weft.spark.fragments import NOBODYS, UNWANTED, FragmentCoder
@@ -151,7 +152,7 @@ class BatchJob:
         """Have Spark repeat rows for each relation and group them."""
         self._prepare(bounds)
         steps = self._steps()
-        rows = self._rows(batch, steps.inputs).select("*", *steps.positions)
+        rows = self._rows(in_one_task(batch), steps.inputs).select("*", *steps.positions)
         if steps.fragments:
             rows = rows.select("*", *steps.fragments)
         rows = rows.withColumn(FRAGMENT, steps.fragment)
