@@ -122,7 +122,7 @@ def run_relations(
             Check(check),
             count,
             dataset.span_ms * 1000,
-        )  # fmt: skip
+        )
         for count in sorted(relations)
     ]
     ordinary = (_ORDINARY, partial(_timed, partial(_ordinary, batch)))
@@ -236,7 +236,7 @@ def show_relations(result: RelationsResult, console: Console) -> None:
     console.print(table)
     compared = sum(size.compared_rows for size in result.sizes)
     told = [one for size in result.sizes for one in size.differences[:5]]
-    equal = f"rows equal plain Spark's: {compared:,} rows compared"
+    equal = f"rows equal plain Spark's: {compared:,} rows compared" if compared else "rows were not compared"
     console.print(equal if result.rows_equal else "\n".join(["[red]rows differ[/red]", *told]))
 
 
