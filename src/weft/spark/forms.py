@@ -19,8 +19,8 @@ _ROWS_PER_GROUP = 2.0
 MOST_ROWS: Final = 1_000_000
 """…but no more than these: they must fit into its memory."""
 _UNKNOWN_GROUPS_ROWS = 250_000
-"""The driver groups so many rows of a first batch, whose groups nobody knows: it takes a second at most, while
-Spark may meet a group for each row and relation."""
+"""The driver groups so many rows of a first batch, whose groups nobody knows: it takes a second at most,
+while Spark may meet a group for each row and relation."""
 _LIKELY_BYTES = 16.0
 """How large a row of a file is taken to be while no batch has told: compressed columns are small."""
 _UNKNOWN_BYTES = 1 << 50
