@@ -276,7 +276,7 @@ def test_spark_puts_published_times_into_the_published_windows(spark: SparkSessi
         rows = np.isin(times, [time * 1000 for time in case["times_ms"]])
         coder, coded_times = codes[shape]
         starts = np.unique(coder.starts(coded_times[rows]))
-        ends = due_ends(windows[shape], Advance(before=None, now=None), starts) // 1000
+        ends = np.array(due_ends(windows[shape], Advance(before=None, now=None), starts)) // 1000
         found = {(end - case["range_ms"], end) for end in ends.tolist()}
         wanted = {(start, end) for start, end in case["windows_ms"]}
         assert wanted <= found if not case["complete"] else wanted == found, case["id"]
