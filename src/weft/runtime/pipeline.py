@@ -33,6 +33,7 @@ from weft.runtime.report import BatchReport
 from weft.runtime.running import RunningPlan, computed
 from weft.runtime.state import Block, RelationState
 from weft.runtime.warm import ALWAYS, Derivation, Derived, History
+from weft.spark.asked_values import KnownValues
 from weft.spark.changes import SchemaWatch
 from weft.spark.columns import Udf
 from weft.spark.damaged import SPARK_ERRORS, UnreadFile, file_notices, readable
@@ -84,6 +85,8 @@ class Pipeline:
         self._history = History(slicing)
         self._derivations: dict[tuple[Grouping, Formula], Derivation] = {}
         self._waiting: dict[str, None] = {}
+        self._known = KnownValues()
+        """The values of columns for which predicates have been evaluated."""
         self.watch = SchemaWatch(stream)
 
     @property
@@ -292,7 +295,7 @@ class Pipeline:
 
     def _adopt(self, plan: SharedPlan) -> RunningPlan:
         """Let a plan take effect; what was aggregated under others stays as it is."""
-        job = BatchJob(plan, self.stream, self.tables, self.functions)
+        job = BatchJob(plan, self.stream, self.tables, self.functions, self._known)
         self._running, self._tried, self.fragmentations = RunningPlan(plan, job), frozenset(), ()
         self.states = {relation.grouping: self._state(relation.grouping) for relation in plan.relations}
         after = after_all(self.clock)

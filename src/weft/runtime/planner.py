@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.expression import Expression
-from weft.optimizer.fragments import MOST_CELLS, cost, measured_key, roots_of
+from weft.optimizer.fragments import MOST_CELLS, cells, cost, measured_key, roots_of
 from weft.optimizer.plan import Grouping, Relation, SharedPlan, answer, leaf, union
 from weft.optimizer.rules import Sharing, leaves, optimize, share_slices
 from weft.optimizer.slices import Slicing
@@ -106,7 +106,9 @@ class Planner:
         )
         self._sample, self._expected = None, None
         self._per_slice = (1.0,) * len(relations)
-        return SharedPlan(relations=tuple(relations), answers=answers, slicing=self.slicing)
+        return SharedPlan(
+            relations=tuple(relations), answers=answers, slicing=self.slicing, by_value=plan.by_value
+        )
 
     def _leaf(self, query: LogicalQuery) -> Relation:
         known = self._leaves.get(query.name)
@@ -199,6 +201,8 @@ class _Place:
     grouping: Grouping
     expressions: frozenset[Expression]
     shared: bool = True
+    worded: bool = False
+    """Whether its grid is too large already, so that rows have words."""
     members: list[Relation] = field(default_factory=list)
     cuts: dict[Expression, frozenset[Cut]] = field(default_factory=dict)
 
@@ -208,10 +212,10 @@ class _Place:
         return self.shared or len({one.predicates for one in self.members}) == 1
 
     def takes(self, one: Relation, cuts: Mapping[Expression, frozenset[Cut]]) -> bool:
-        """Say whether a predicate tests nothing new here, and leaves the grid small enough."""
+        """Say whether a predicate tests nothing new here, and leaves a grid small enough."""
         if self.grouping != one.grouping or not self.expressions.issuperset(cuts):
             return False
-        return prod(len(some) + 2 for some in self._with(cuts).values()) <= MOST_CELLS
+        return self.worded or prod(len(some) + 2 for some in self._with(cuts).values()) <= MOST_CELLS
 
     def put(self, several: Sequence[Relation], cuts: Mapping[Expression, frozenset[Cut]]) -> None:
         """Add the leaves of one predicate."""
@@ -232,7 +236,7 @@ def _placed(plan: SharedPlan, several: Mapping[tuple[Grouping, Formula], Sequenc
     homes: dict[tuple[Grouping, Formula], _Place] = {}
     for one in plan.relations:
         tested = frozenset(test.expression for predicate in one.predicates for test in tests(predicate))
-        roots.append(_Place(one.grouping, tested, one.shared))
+        roots.append(_Place(one.grouping, tested, one.shared, cells(one.predicates) > MOST_CELLS))
         homes |= {(one.grouping, predicate): roots[-1] for predicate in one.predicates}
     for key, own in several.items():
         if key in homes:

@@ -8,9 +8,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from weft.expression import Call, Expression, walk
+from weft.expression import columns as columns_of
 from weft.optimizer.plan import Relation, SharedPlan
 from weft.optimizer.statistics import Joins as JoinedTables
 from weft.optimizer.statistics import Sample, assumed_positions
+from weft.optimizer.values import evaluable
 from weft.predicates import Attribute
 from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, named
@@ -47,6 +49,8 @@ def take_sample(
         F.xxhash64(*map(joins.translator(relation), relation.keys)).alias(f"k{number}")
         for number, relation in enumerate(grouped.values())
     ]
+    valued = _valued(found)
+    fields += [F.xxhash64(named(name)).alias(f"v{number}") for number, name in enumerate(valued)]
     columns = [named(column.name) for column in stream.columns]
     times = event_time(stream).alias(_TIME)
     rows = joins.apply(batch.limit(SAMPLED_ROWS).select(*columns)).select(*fields, times).toArrow()
@@ -57,9 +61,17 @@ def take_sample(
     chance = np.random.default_rng(1)
     for place in found.keys() - searched.keys():
         positions[place] = assumed_positions(found[place], rows.num_rows, chance)
+    values = {name: np.asarray(rows[f"v{number}"]) for number, name in enumerate(valued)}
     keys = {place: np.asarray(rows[f"k{number}"]) for number, place in enumerate(grouped)}
     begin = _beginning(rows[_TIME].drop_null().to_numpy())
-    return Sample(rows=rows.num_rows, attributes=found, positions=positions, keys=keys, begin=begin)
+    return Sample(
+        rows=rows.num_rows, attributes=found, positions=positions, keys=keys, values=values, begin=begin
+    )
+
+
+def _valued(found: Mapping[Place, Attribute]) -> list[str]:
+    """Return the columns whose values predicates might be evaluated by."""
+    return sorted({name for _, one in found if evaluable(one) for name in columns_of(one)})
 
 
 def _beginning(times: npt.NDArray[np.int64]) -> int | None:
