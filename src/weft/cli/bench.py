@@ -15,6 +15,8 @@ from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.equality import Check
 from weft.bench.fragments import FragmentsResult, run_fragments
 from weft.bench.memory import run_memory
+from weft.bench.opaque import run_opaque
+from weft.bench.opaque_queries import SIZES, Case
 from weft.bench.slices import SlicesResult, run_slices
 from weft.bench.windows import run_windows
 from weft.bench.workloads import PAPER_SIZES, SCOTTY_SIZES, Predicates
@@ -146,6 +148,34 @@ def windows(
         data=data,
         cores=cores,
     )
+
+
+@app.command()
+def predicates(
+    cases: Annotated[list[Case], typer.Option("--case", help="Which predicates; may be repeated.")] = list(
+        Case
+    ),  # noqa: B006
+    predicates: Annotated[
+        list[int], typer.Option("--predicates", "-n", help="How many; may be repeated.", min=1)
+    ] = list(SIZES),  # noqa: B006
+    rows: Annotated[int, typer.Option(help="Rows in the hour.", min=1000)] = 1_000_000,
+    repeats: Repeats = 3,
+    check: Checked = Check.SAMPLE,
+    seed: Annotated[int, typer.Option(help="What rows and predicates are drawn from.")] = 1,
+    json: Json = None,
+    data: Data = DEFAULT_DATA,
+    cores: Cores = None,
+) -> None:
+    """Predicates that are no thresholds (LIKE, comparisons of columns, many columns), against ordinary Spark.
+
+    Example: weft bench predicates --case like -n 16 -n 256
+    """
+    results = run_opaque(
+        console=Console(), cases=cases, predicates=predicates, rows=rows, repeats=repeats, check=check,
+        seed=seed, json=json, data=data, cores=cores,
+    )  # fmt: skip
+    if not all(result.equal for result in results):
+        raise typer.Exit(1)
 
 
 @app.command()
