@@ -66,7 +66,7 @@ def words_of(book: WordBook, answers: Callable[[Axis], Words], rows: int) -> Wor
     for some in book.fields:
         found.append(sum((one.codes[answers(one.axis)] << one.shift for one in some), np.zeros(rows, int)))
     for mask in book.masks:
-        word = np.full(rows, (1 << len(mask.atoms)) - 1, dtype=np.int64)
+        word = np.full(rows, mask.used, dtype=np.int64)
         for axis, table in mask.tables:
             word &= table[answers(axis)]
         found.append(word ^ mask.flips)

@@ -1,8 +1,8 @@
 """The bench of predicates that are no thresholds: what 1 to 256 of them cost, in units of one ordinary query.
 
 Weft, with a checkpoint on disk and its results in Parquet, and one ordinary Spark query with one such
-predicate, with Spark's own checkpoint, run by turns over the same files with the same settings. Each is warmed
-up by as many rounds, and a figure is the median of all counted ones.
+predicate, with Spark's own checkpoint, run by turns over the same files with the same settings. Each is
+warmed up by as many rounds, and a figure is the median of all counted ones.
 """
 
 from collections.abc import Sequence

@@ -37,6 +37,7 @@ Sizes = Annotated[
 Rows = Annotated[int, typer.Option(help="Trades in the hour.", min=1000)]
 Measured = Annotated[int, typer.Option(help="Ordinary Spark queries that are measured.", min=1)]
 Checked = Annotated[Check, typer.Option(help="Which queries' rows are compared with Spark's.")]
+Cases = Annotated[list[Case], typer.Option("--case", help="Which predicates; may be repeated.")]
 _PLOT = "Write a picture there (PNG)."
 
 
@@ -152,9 +153,7 @@ def windows(
 
 @app.command()
 def predicates(
-    cases: Annotated[list[Case], typer.Option("--case", help="Which predicates; may be repeated.")] = list(
-        Case
-    ),  # noqa: B006
+    cases: Cases = list(Case),  # noqa: B006
     predicates: Annotated[
         list[int], typer.Option("--predicates", "-n", help="How many; may be repeated.", min=1)
     ] = list(SIZES),  # noqa: B006

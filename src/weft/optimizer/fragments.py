@@ -146,6 +146,11 @@ class Root:
         return self.cells > MOST_CELLS
 
     @property
+    def least(self) -> float:
+        """What a batch costs in the cheaper of the two ways, in microseconds."""
+        return min(self.shared.microseconds, self.unshared.microseconds)
+
+    @property
     def is_cheap(self) -> bool:
         """Whether groups cost less than another copy of the rows would."""
         expected = self.shared
@@ -244,7 +249,7 @@ def together(one: Root, two: Root) -> Expected:
 
 def _pays(root: Root) -> bool:
     """Say whether joint fragments cost no more than a copy of the row for each predicate."""
-    if len(root.relation.predicates) == 1 or root.has_words:
+    if len(root.relation.predicates) == 1:
         return True
     return root.shared.microseconds <= root.unshared.microseconds
 
@@ -295,7 +300,7 @@ def _roots(leaves: Sequence[Root], most_cells: int | None) -> list[Root]:
     found = [root for family in families.values() for root in _fitting(family, most_cells)]
     if len(found) > _MOST_PAIRED:
         found.sort(key=lambda root: -len(root.relation.predicates))
-        return _inserted(found, most_cells)
+        return _or_as_one(_inserted(found, most_cells), most_cells)
     gains = {pair: _gain(*pair, most_cells) for pair in combinations(found, 2)}
     while gains and max(gains.values()) >= 0:
         one, two = max(gains, key=gains.__getitem__)
@@ -304,7 +309,15 @@ def _roots(leaves: Sequence[Root], most_cells: int | None) -> list[Root]:
         gains = {pair: gain for pair, gain in gains.items() if not {one, two} & set(pair)}
         gains |= {(both, root): _gain(both, root, most_cells) for root in rest}
         found = [both, *rest]
-    return found
+    return _or_as_one(found, most_cells)
+
+
+def _or_as_one(roots: list[Root], most_cells: int | None) -> list[Root]:
+    """Return roots, or all as one if they cost less with a copy of the row for each predicate."""
+    if len(roots) < 2 or most_cells is not None:
+        return roots
+    whole = _merged(roots)
+    return [whole] if whole.least < sum(one.least for one in roots) else roots
 
 
 def _family(expression: Expression) -> object:
@@ -341,8 +354,7 @@ def _fitting(family: Sequence[Root], most_cells: int | None) -> list[Root]:
     parts = _fitting(family[:half], most_cells) + _fitting(family[half:], most_cells)
     if most_cells is not None:
         return parts
-    apart = sum(min(one.shared.microseconds, one.unshared.microseconds) for one in parts)
-    return [whole] if whole.shared.microseconds <= apart else parts
+    return [whole] if whole.least <= sum(one.least for one in parts) else parts
 
 
 def _merged(family: Sequence[Root]) -> Root:

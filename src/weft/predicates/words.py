@@ -11,12 +11,16 @@ known values of a column. Predicates are taken apart into *atoms*, conjunctions 
 
 A disjunction of axes is kept as the negation of a conjunction, and what has too many conjunctions is an axis
 of its own. Words are 0 for F0. The driver reads signatures off the distinct words of a batch.
+
+Where rows are aggregated once for each predicate, every predicate has a bit, and a row is copied for each
+byte of its words that is not 0. So a copy tells of up to eight predicates, and its fragment is the byte.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +35,8 @@ WORD_BITS = 63
 _MOST_TERMS = 8
 """Predicates with more conjunctions than these are evaluated as they stand."""
 _LEAST_ROOM = 64
+BYTES = 7
+"""Whole bytes of a word, where each is a fragment."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,9 +84,12 @@ class Field:
 class Masks:
     """A word with a bit for each of some atoms."""
 
-    atoms: tuple[int, ...]
+    atoms: tuple[int | None, ...]
+    """For each bit its atom; None for one that is never set."""
     tables: tuple[tuple[Axis, Words], ...]
     """For each axis and answer, the bits of atoms that it does not rule out."""
+    used: int
+    """The bits that have an atom."""
     flips: int
     """The bits that are to be turned round, so that they tell of disjunctions."""
 
@@ -115,8 +124,9 @@ class WordBook:
                 codes = (words[:, column] >> one.shift) & ((1 << one.bits) - 1)
                 held[:, list(one.atoms)] = one.classes[codes]
         for column, mask in enumerate(self.masks, len(self.fields)):
-            places = np.arange(len(mask.atoms))
-            held[:, list(mask.atoms)] = ((words[:, column, None] ^ mask.flips) >> places) & 1
+            for place, atom in enumerate(mask.atoms):
+                if atom is not None:
+                    held[:, atom] = ((words[:, column] ^ mask.flips) >> place) & 1
         self._learn(held, learnt)
         found = np.zeros((len(words), len(self.predicates)), dtype=bool)
         for number, (atoms, opposite) in enumerate(self.uses):
@@ -135,6 +145,31 @@ class WordBook:
                     truth = found.axis.evaluate(part)[found.answers[rows]]
                     held[rows, number] = truth if len(parts) == 1 else held[rows, number] & truth
 
+    def bytes(self) -> Bits:
+        """Return, for each byte of bitwise words and each value of it, which predicates are satisfied."""
+        count = -(-len(self.predicates) // 8)
+        values = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(
+            bool
+        )
+        found = np.zeros((count, 256, 8 * count), dtype=bool)
+        for number in range(count):
+            found[number, :, 8 * number : 8 * number + 8] = values
+        return found.reshape(256 * count, 8 * count)[:, : len(self.predicates)]
+
+    def corrected(self, fragments: Words, learnt: Mapping[Hashable, "Learnt"]) -> Words:
+        """Return bytes, numbered as above, less what unknown answers turned out not to satisfy."""
+        numbers, values = fragments >> 8, fragments & 255
+        for key, found in learnt.items():
+            for place, (atoms, opposite) in enumerate(self.uses):
+                part = dict(self.atoms[atoms[0]]).get(key) if atoms else None
+                rows = np.flatnonzero((found.answers >= 0) & (numbers == place >> 3))
+                if part is None or not len(rows):
+                    continue
+                fails = rows[~found.axis.evaluate(part)[found.answers[rows]]]
+                bit = 1 << (place & 7)
+                values[fails] = values[fails] | bit if opposite else values[fails] & ~bit
+        return (numbers << 8) | values
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learnt:
@@ -151,6 +186,7 @@ class _Atoms:
 
     axis_of: Callable[[Expression], Axis]
     whole: Callable[[Formula], Axis]
+    most_terms: int
     numbers: dict[Parts, int] = field(default_factory=dict)
     axes: dict[Hashable, Axis] = field(default_factory=dict)
 
@@ -168,7 +204,7 @@ class _Atoms:
             for part, (key,) in zip(apart, keys, strict=True):
                 sides.setdefault(key, []).append(part)
             return (self._number({key: negation(any_of(some)) for key, some in sides.items()}),), True
-        terms = _conjunctions(predicate)
+        terms = _conjunctions(predicate, self.most_terms)
         if terms is None:
             axis = self.whole(predicate)
             self.axes[axis.key] = axis
@@ -192,38 +228,56 @@ class _Atoms:
 
 
 def word_book(
-    predicates: Sequence[Formula], axis_of: Callable[[Expression], Axis], whole: Callable[[Formula], Axis]
+    predicates: Sequence[Formula],
+    axis_of: Callable[[Expression], Axis],
+    whole: Callable[[Formula], Axis],
+    *,
+    bitwise: bool = False,
 ) -> WordBook:
-    """Return how predicates become words, given the axis of each expression that they test."""
-    atoms = _Atoms(axis_of, whole)
+    """Return how predicates become words, given the axis of each expression that they test.
+
+    If it is to be `bitwise`, every predicate has a bit, in their order, and words have whole bytes.
+    """
+    atoms = _Atoms(axis_of, whole, 1 if bitwise else _MOST_TERMS)
     uses = tuple(map(atoms.use, predicates))
     axes = {key: atoms.axes[key] for key in sorted(atoms.axes, key=str)}
     several = tuple(atoms.numbers)
+    flipped = frozenset(one for some, opposite in uses if opposite for one in some)
+    if bitwise:
+        places = [some[0] if some else None for some, _ in uses]
+        return WordBook(
+            predicates=tuple(predicates),
+            axes=tuple(axes.values()),
+            atoms=several,
+            uses=uses,
+            fields=(),
+            masks=tuple(_masks(several, axes, flipped, places, 8 * BYTES)),
+        )
     return WordBook(
         predicates=tuple(predicates),
         axes=tuple(axes.values()),
         atoms=several,
         uses=uses,
         fields=_fields(several, axes),
-        masks=tuple(_masks(several, axes, frozenset(one for some, not_ in uses if not_ for one in some))),
+        masks=tuple(_masks(several, axes, flipped, _alike(several, axes), WORD_BITS)),
     )
 
 
-def _conjunctions(formula: Formula) -> list[tuple[Test, ...]] | None:
+def _conjunctions(formula: Formula, most: int) -> list[tuple[Test, ...]] | None:
     """Return a formula as a disjunction of conjunctions of tests; None if there would be too many."""
     if isinstance(formula, Test):
         return [(formula,)]
-    several = [_conjunctions(part) for part in formula.parts]
+    several = [_conjunctions(part, most) for part in formula.parts]
     known = [one for one in several if one is not None]
     if len(known) < len(several):
         return None
     if isinstance(formula, Any):
         found = [term for terms in known for term in terms]
     else:
-        if np.prod([len(terms) for terms in known]) > _MOST_TERMS:
+        if prod(len(terms) for terms in known) > most:
             return None
         found = [sum(terms, ()) for terms in product(*known)]
-    return found if len(found) <= _MOST_TERMS else None
+    return found if len(found) <= most else None
 
 
 def _fields(atoms: Sequence[Parts], axes: Mapping[Hashable, Axis]) -> tuple[tuple[Field, ...], ...]:
@@ -270,22 +324,36 @@ def _classes(axis: Axis, formulas: Iterable[Formula]) -> tuple[Words, Bits]:
     return renamed[numbers].astype(np.int64), classes
 
 
-def _masks(atoms: Sequence[Parts], axes: Mapping[Hashable, Axis], flipped: frozenset[int]) -> Iterable[Masks]:
-    """Give a bit to each atom of several axes; those of the same axes side by side."""
-    several = [number for number, parts in enumerate(atoms) if len(parts) != 1]
+def _alike(atoms: Sequence[Parts], axes: Mapping[Hashable, Axis]) -> list[int | None]:
+    """Return the atoms of several axes, those of the same axes side by side."""
     order = {key: place for place, key in enumerate(axes)}
-    several.sort(key=lambda number: (sorted(order[key] for key, _ in atoms[number]), number))
-    for begin in range(0, len(several), WORD_BITS):
-        some = several[begin : begin + WORD_BITS]
-        asked = dict.fromkeys(key for key in axes for number in some if key in dict(atoms[number]))
+    several = [number for number, parts in enumerate(atoms) if len(parts) != 1]
+    return sorted(several, key=lambda number: (sorted(order[key] for key, _ in atoms[number]), number))
+
+
+def _masks(
+    atoms: Sequence[Parts],
+    axes: Mapping[Hashable, Axis],
+    flipped: frozenset[int],
+    places: Sequence[int | None],
+    width: int,
+) -> Iterable[Masks]:
+    """Give a bit to each of some atoms, in the given order; None is a bit that is never set."""
+    for begin in range(0, len(places), width):
+        some = places[begin : begin + width]
+        parts = [dict[Hashable, Formula]() if one is None else dict(atoms[one]) for one in some]
         tables = []
-        for key in asked:
-            axis, table = axes[key], np.zeros(axes[key].positions, dtype=np.int64)
-            for place, number in enumerate(some):
-                part = dict(atoms[number]).get(key)
-                table |= _allowed(axis, part).astype(np.int64) << place
+        for key, axis in axes.items():
+            if not any(key in one for one in parts):
+                continue
+            table = np.zeros(axis.positions, dtype=np.int64)
+            for place, one in enumerate(parts):
+                if some[place] is not None:
+                    table |= _allowed(axis, one.get(key)).astype(np.int64) << place
             tables.append((axis, table))
-        yield Masks(tuple(some), tuple(tables), sum(1 << some.index(one) for one in flipped & set(some)))
+        flips = sum(1 << place for place, number in enumerate(some) if number in flipped)
+        used = sum(1 << place for place, number in enumerate(some) if number is not None)
+        yield Masks(tuple(some), tuple(tables), used, flips)
 
 
 def _allowed(axis: Axis, part: Formula | None) -> Bits:

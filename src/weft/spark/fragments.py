@@ -127,8 +127,8 @@ class FragmentCoder:
     def _needs_words(self, relation: Relation) -> bool:
         tested = searched_expressions(relation)
         if any(one in self._asked.expressions for one in tested):
-            return relation.shared
-        return relation.shared and len(relation.predicates) > 1 and cells(relation.predicates) > MOST_CELLS
+            return True
+        return len(relation.predicates) > 1 and cells(relation.predicates) > MOST_CELLS
 
     def _attributes(self, worded: Sequence[bool]) -> dict[Place, Attribute]:
         """Return the attributes that are searched: of words, those that are no booleans."""
@@ -176,7 +176,7 @@ class FragmentCoder:
 
     def word_uses(self) -> list[list[tuple[Hashable, Column, int]]]:
         """Return, for each word that rows are grouped by, the columns that relations keep in it."""
-        names = {index: coder.names() for index, coder in self._words.items()}
+        names = {index: coder.names() for index, coder in self._words.items() if not coder.is_bitwise}
         widest = max(map(len, names.values()), default=0)
         return [
             [(own[place], F.col(own[place]), index) for index, own in names.items() if place < len(own)]
@@ -246,7 +246,8 @@ class FragmentCoder:
                 book.signatures if book is not None and relation.shared else np.eye(several, dtype=bool)
             )
             if index in self._words:
-                signatures = np.zeros((1, several), dtype=bool)
+                coder = self._words[index]
+                signatures = coder.book.bytes() if coder.is_bitwise else np.zeros((1, several), dtype=bool)
             found.append(Numbered(first, relation.predicates, signatures))
             first = found[-1].bound
         return tuple(found)
@@ -254,6 +255,9 @@ class FragmentCoder:
     def _fragment(self, index: int, taken: Column | None) -> Column:
         """Return the fragment of a row in a relation, or the array of its fragments; NULL for none."""
         relation, book, own = self._relations[index], self._codebooks[index], self.coded[index]
+        if index in self._words and self._words[index].is_bitwise:
+            copies = self._words[index].copies(own.first)
+            return copies if taken is None else F.when(taken, copies)
         if index in self._words:
             any_word = self._words[index].wanted()
             return F.when(any_word if taken is None else taken & any_word, F.lit(own.first))
@@ -294,20 +298,23 @@ class FragmentCoder:
         """
         fragment = np.asarray(result[name])
         missed = {one.name: result[missed_name(one)].combine_chunks() for one in self._asked.columns.values()}
-        table = np.column_stack([pc.fill_null(result[word], 0).to_numpy() for word in words])
+        several = [pc.fill_null(result[word], 0).to_numpy() for word in words]
+        table = np.array(several, dtype=np.int64).reshape(len(words), len(result)).T
         renamed, numbered, first = fragment.copy(), [], NOBODYS + 1
         for index, coded in enumerate(self.coded):
             rows = np.flatnonzero((fragment >= coded.first) & (fragment < coded.bound))
-            if index not in self._words:
-                own = replace(self.numbered[index], first=first)
-                renamed[rows] += first - coded.first
-            else:
+            own = replace(self.numbered[index], first=first)
+            numbers = (fragment[rows] - coded.first).astype(np.int64)
+            if index in self._words:
                 coder, mine = self._words[index], pa.array(rows)
                 some = {column: values.take(mine) for column, values in missed.items()}
-                numbers = coder.read(table[rows, : books[index].width], some, books[index])
-                nothing = NOBODYS if index == 0 else UNWANTED
-                renamed[rows] = np.where(numbers < 0, nothing, numbers + first)
-                own = Numbered(first, coder.seen.predicates, coder.seen.bits)
+                if coder.is_bitwise:
+                    numbers = coder.corrected(numbers, some, books[index])
+                else:
+                    numbers = coder.read(table[rows, : books[index].width], some, books[index])
+                    own = Numbered(first, coder.seen.predicates, coder.seen.bits)
+            nothing = NOBODYS if index == 0 and self._first_is_shared else UNWANTED
+            renamed[rows] = np.where(numbers < 0, nothing, numbers + first)
             numbered.append(own)
             first = own.bound
         self.numbered = tuple(numbered)
@@ -319,7 +326,7 @@ class FragmentCoder:
         own = self.numbered[relation]
         bits = np.column_stack([own.signatures, follows.column(own.predicates, own.signatures)])
         longer = Numbered(own.first, (*own.predicates, follows.predicate), bits)
-        if relation in self._words:
+        if relation in self._words and not self._words[relation].is_bitwise:
             seen = self._words[relation].seen
             seen.follow(follows)
             longer = Numbered(own.first, seen.predicates, seen.bits)

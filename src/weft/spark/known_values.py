@@ -34,6 +34,8 @@ MOST_VALUES = 1 << 18
 NULL, UNKNOWN, FIRST = 0, 1, 2
 _FALSE, _TRUE, _NULL = 0, 1, 2
 Truths = npt.NDArray[np.int8]
+Asked = tuple[Expression, bool]
+"""An expression, and whether it is asked for its failures rather than its value."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,8 +51,8 @@ class KnownColumn:
     _values: pa.Array = field(init=False)
     _order: npt.NDArray[np.int64] = field(init=False)
     """What values are searched by, in order: their hashes, or themselves."""
-    _told: dict[Expression, Truths] = field(default_factory=dict)
-    """For NULL and each value, what an expression says of it."""
+    _told: dict[Asked, Truths] = field(default_factory=dict)
+    """For NULL and each value, what is asked of it."""
     _learnt: bool = False
     version: int = 0
     """Counts changes of what is known."""
@@ -74,12 +76,15 @@ class KnownColumn:
     def ask(self, asked: Sequence[Expression], fallible: Sequence[Expression]) -> None:
         """Set what is to be known of each value; what nobody asks for is forgotten."""
         self.asked, self.fallible = tuple(asked), tuple(fallible)
-        wanted = {*self.asked, *self.fallible}
+        wanted = set(self._all())
         self._told = {one: truths for one, truths in self._told.items() if one in wanted}
+
+    def _all(self) -> list[Asked]:
+        return [*((one, False) for one in self.asked), *((one, True) for one in self.fallible)]
 
     def prepare(self, batch: DataFrame, functions: Mapping[str, Udf]) -> None:
         """Know what is asked, of the values of a batch if none are known yet."""
-        new = [one for one in (*self.asked, *self.fallible) if one not in self._told]
+        new = [one for one in self._all() if one not in self._told]
         if self._learnt and new:
             values = pa.concat_arrays([pa.nulls(1, self._values.type), self._values])
             found = self._evaluated(self._frame(batch.sparkSession, values), functions, new)
@@ -91,7 +96,7 @@ class KnownColumn:
         elif not self._learnt:
             nothing = batch.sparkSession.range(1).select(F.lit(None).cast(str(self.type)).alias(self.name))
             several = batch.select(named(self.name)).union(nothing).distinct().limit(MOST_VALUES)
-            self._take(self._evaluated(several, functions, (*self.asked, *self.fallible)))
+            self._take(self._evaluated(several, functions, self._all()))
             self._learnt = True
 
     def learn(self, spark: SparkSession, values: pa.Array, functions: Mapping[str, Udf]) -> None:
@@ -99,32 +104,29 @@ class KnownColumn:
         if len(self) + len(values) > MOST_VALUES:
             self._forget()
             self._learnt = True
-        if self._told.keys() != {*self.asked, *self.fallible}:
+        if self._told.keys() != set(self._all()):
             values = pa.concat_arrays([pa.nulls(1, values.type), values])
-        self._take(self._evaluated(self._frame(spark, values), functions, (*self.asked, *self.fallible)))
+        self._take(self._evaluated(self._frame(spark, values), functions, self._all()))
 
     def _frame(self, spark: SparkSession, values: pa.Array) -> DataFrame:
         return spark.createDataFrame(pa.table({self.name: values})).select(
             named(self.name).cast(str(self.type)).alias(self.name)
         )
 
-    def _evaluated(
-        self, rows: DataFrame, functions: Mapping[str, Udf], asked: Sequence[Expression]
-    ) -> pa.Table:
+    def _evaluated(self, rows: DataFrame, functions: Mapping[str, Udf], asked: Sequence[Asked]) -> pa.Table:
         translate = Translator(functions)
-        for step in registered_calls([(translate, asked)], functions):
+        for step in registered_calls([(translate, [one for one, _ in asked])], functions):
             rows = rows.withColumns(step)
         own = named(self.name)
         code = F.xxhash64(own) if self.type.kind is Kind.STRING else own.cast("bigint")
         told = [
-            (translate.failure_at(one) if one in self.fallible else translate(one)).alias(f"t{place}")
-            for place, one in enumerate(asked)
+            (translate.failure_at(one) if fails else translate(one)).alias(f"t{place}")
+            for place, (one, fails) in enumerate(asked)
         ]
         return rows.select(own.alias("value"), code.alias("code"), *told).toArrow()
 
     def _take(self, found: pa.Table) -> None:
         """Add values that were evaluated, and NULL if it is among them."""
-        asked = (*self.asked, *self.fallible)
         null = np.asarray(found["value"].is_null())
         value = found["value"].combine_chunks()
         several = pa.concat_arrays([self._values, value.filter(pa.array(~null)).cast(self._values.type)])
@@ -133,7 +135,7 @@ class KnownColumn:
         )
         order = np.argsort(codes, kind="stable")
         told = {}
-        for place, one in enumerate(asked):
+        for place, one in enumerate(self._all()):
             truths, known = _truths(found[f"t{place}"]), self._told.get(one, np.empty(0, dtype=np.int8))
             nothing = truths[null][:1] if null.any() else known[:1]
             told[one] = np.concatenate([nothing, np.concatenate([known[1:], truths[~null]])[order]])
@@ -155,13 +157,13 @@ class KnownColumn:
             assert isinstance(formula, Test)
             values = formula.values
             by_truth = np.array([values.has(0), values.has(1), values.null])
-            return np.asarray(by_truth[_spread(told[formula.expression], size)], dtype=bool)
+            return np.asarray(by_truth[_spread(told[formula.expression, False], size)], dtype=bool)
 
         return Axis(self.key, size, holds, unknown=UNKNOWN, alone=True)
 
     def failed(self, site: Expression) -> npt.NDArray[np.int64]:
         """Return, for each answer, whether a call fails for it."""
-        truths: Truths = _spread(self._told[site], len(self) + FIRST)
+        truths: Truths = _spread(self._told[site, True], len(self) + FIRST)
         return np.where(truths == _TRUE, 1, 0).astype(np.int64)
 
     def search(self) -> Column:

@@ -11,7 +11,7 @@ from weft.expression import Expression
 from weft.optimizer.plan import Relation
 from weft.predicates import Attribute, Formula, Test, tests
 from weft.predicates.codebook import Bits
-from weft.predicates.words import Axis, Learnt, WordBook, Words, word_book
+from weft.predicates.words import BYTES, Axis, Learnt, WordBook, Words, word_book
 from weft.spark.asked_values import AskedValues
 from weft.spark.columns import Translator
 from weft.spark.known_values import UNKNOWN, KnownColumn
@@ -74,7 +74,9 @@ class WordCoder:
                     axes[expression] = self._axis(expression) if column is None else by_column[column.key]
                 return axes[expression]
 
-            book = word_book(self._relation.predicates, axis_of, _axis_of_predicate)
+            book = word_book(
+                self._relation.predicates, axis_of, _axis_of_predicate, bitwise=not self._relation.shared
+            )
             self._built = version, book
         return self._built[1]
 
@@ -97,14 +99,41 @@ class WordCoder:
             any_word = any_word | (F.col(answer_name(column)) == UNKNOWN)
         return any_word
 
+    def copies(self, first: int) -> Column:
+        """Return the fragments of a row, which is copied for each: the bytes of its words that are not 0."""
+        unknown = F.lit(False)
+        for column in self.columns:
+            unknown = unknown | (F.col(answer_name(column)) == UNKNOWN)
+        names, found = self.names(), []
+        for number in range(-(-len(self._relation.predicates) // 8)):
+            word = F.col(names[number // BYTES])
+            byte = F.shiftright(word, 8 * (number % BYTES)).bitwiseAND(F.lit(255)).cast("int")
+            found.append(F.when((byte != 0) | unknown, byte + F.lit(first + 256 * number)))
+        return F.array(*found)
+
+    @property
+    def is_bitwise(self) -> bool:
+        """Whether a row is copied for each byte of its words."""
+        return not self._relation.shared
+
     def read(self, words: Words, missed: Mapping[str, pa.Array], book: WordBook) -> Words:
         """Return the number of the signature of each row, −1 for none; missed values are known by now."""
-        learnt: dict[Hashable, Learnt] = {
+        return self.seen.numbers(book, words, self._learnt(missed)).astype(np.int64)
+
+    def corrected(self, fragments: Words, missed: Mapping[str, pa.Array], book: WordBook) -> Words:
+        """Return the bytes of rows, −1 for those that turn out to be 0; missed values are known by now."""
+        learnt = self._learnt(missed)
+        if not learnt:
+            return fragments
+        found = book.corrected(fragments, learnt)
+        return np.where(found & 255 == 0, -1, found)
+
+    def _learnt(self, missed: Mapping[str, pa.Array]) -> dict[Hashable, Learnt]:
+        return {
             column.key: Learnt(column.axis(), column.answers(missed[column.name]))
             for column in self.columns
             if missed[column.name].null_count < len(missed[column.name])
         }
-        return self.seen.numbers(book, words, learnt).astype(np.int64)
 
     def _axis(self, expression: Expression) -> Axis:
         if expression.type.kind is Kind.BOOLEAN:

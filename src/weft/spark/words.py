@@ -32,8 +32,8 @@ def word_columns(book: WordBook, looked: Mapping[Hashable, Looked], barrier: Col
     ]
     for mask in book.masks:
         tables = [looked[axis.key](table) for axis, table in mask.tables]
-        word = _joined(Column.bitwiseAND, tables or [_long((1 << len(mask.atoms)) - 1)])
-        if mask.flips:
+        word = _joined(Column.bitwiseAND, tables or [_long(mask.used)])
+        if mask.flips and mask.tables:
             # As a table, because a literal would be part of the generated code.
             axis = mask.tables[0][0]
             flips = np.full(axis.positions, mask.flips, dtype=np.int64)
