@@ -45,7 +45,16 @@ def _headline(stream: StreamDef, plan: SharedPlan) -> str:
         f"stream {stream.name}: event time {stream.time}, delay {duration(stream.delay_ms)}\n"
         f"{_count(len(plan.answers), 'query', 'queries')} over "
         f"{_count(len(plan.relations), 'relation', 'relations')}, read once, one Spark job a batch"
+        f"{_by_value(plan)}"
     )
+
+
+def _by_value(plan: SharedPlan) -> str:
+    """Tell why there may be a second job."""
+    if not plan.by_value:
+        return ""
+    jobs = "another Spark job where a batch shows new values, or queries ask for more"
+    return f"\npredicates on {', '.join(plan.by_value)} are evaluated once a value: {jobs}"
 
 
 def _relation(number: int, plan: SharedPlan, known: Known) -> Iterable[str]:

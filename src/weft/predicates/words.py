@@ -328,7 +328,8 @@ def _alike(atoms: Sequence[Parts], axes: Mapping[Hashable, Axis]) -> list[int | 
     """Return the atoms of several axes, those of the same axes side by side."""
     order = {key: place for place, key in enumerate(axes)}
     several = [number for number, parts in enumerate(atoms) if len(parts) != 1]
-    return sorted(several, key=lambda number: (sorted(order[key] for key, _ in atoms[number]), number))
+    several.sort(key=lambda number: (sorted(order[key] for key, _ in atoms[number]), number))
+    return [*several]
 
 
 def _masks(
