@@ -145,19 +145,8 @@ class WordBook:
                     truth = found.axis.evaluate(part)[found.answers[rows]]
                     held[rows, number] = truth if len(parts) == 1 else held[rows, number] & truth
 
-    def bytes(self) -> Bits:
-        """Return, for each byte of bitwise words and each value of it, which predicates are satisfied."""
-        count = -(-len(self.predicates) // 8)
-        values = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(
-            bool
-        )
-        found = np.zeros((count, 256, 8 * count), dtype=bool)
-        for number in range(count):
-            found[number, :, 8 * number : 8 * number + 8] = values
-        return found.reshape(256 * count, 8 * count)[:, : len(self.predicates)]
-
     def corrected(self, fragments: Words, learnt: Mapping[Hashable, "Learnt"]) -> Words:
-        """Return bytes, numbered as above, less what unknown answers turned out not to satisfy."""
+        """Return bytes (see `byte_signatures`), less what unknown answers turned out not to satisfy."""
         numbers, values = fragments >> 8, fragments & 255
         for key, found in learnt.items():
             for place, (atoms, opposite) in enumerate(self.uses):
@@ -194,8 +183,7 @@ class _Atoms:
         """Return the atoms of a predicate, and whether their opposite is meant."""
         if predicate in (TRUE, FALSE):
             return ((self._number({}),) if predicate == TRUE else ()), False
-        apart = predicate.parts if isinstance(predicate, All | Any) else (predicate,)
-        keys = [frozenset(self._axis(one.expression) for one in tests(part)) for part in apart]
+        apart, keys = _sides(predicate, self._axis)
         if len(frozenset().union(*keys)) == 1:
             (key,) = keys[0]
             return (self._number({key: predicate}),), False
@@ -261,6 +249,38 @@ def word_book(
         fields=_fields(several, axes),
         masks=tuple(_masks(several, axes, flipped, _alike(several, axes), WORD_BITS)),
     )
+
+
+def _sides(
+    predicate: Formula, key_of: Callable[[Expression], Hashable]
+) -> tuple[tuple[Formula, ...], list[frozenset[Hashable]]]:
+    """Return the parts of a predicate, and the axes that each of them asks."""
+    apart = predicate.parts if isinstance(predicate, All | Any) else (predicate,)
+    return apart, [frozenset(key_of(one.expression) for one in tests(part)) for part in apart]
+
+
+def stands_whole(
+    predicate: Formula, key_of: Callable[[Expression], Hashable], *, bitwise: bool = False
+) -> bool:
+    """Say whether a predicate has too many conjunctions, so that it is evaluated as it stands."""
+    _, keys = _sides(predicate, key_of)
+    if len(frozenset().union(*keys)) < 2 or (isinstance(predicate, Any) and max(map(len, keys)) == 1):
+        return False
+    return _conjunctions(predicate, 1 if bitwise else _MOST_TERMS) is None
+
+
+def byte_signatures(predicates: int) -> Bits:
+    """Return, for each byte of bitwise words and each value of it, which predicates are satisfied.
+
+    >>> byte_signatures(9)[[0, 5, 256 + 1]].astype(int).tolist()
+    [[0, 0, 0, 0, 0, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 1]]
+    """
+    count = -(-predicates // 8)
+    values = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(bool)
+    found = np.zeros((count, 256, 8 * count), dtype=bool)
+    for number in range(count):
+        found[number, :, 8 * number : 8 * number + 8] = values
+    return found.reshape(256 * count, 8 * count)[:, :predicates]
 
 
 def _conjunctions(formula: Formula, most: int) -> list[tuple[Test, ...]] | None:

@@ -1,6 +1,6 @@
 """Which predicates of a plan are evaluated by value, and what has to be known of each value for them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from weft.expression import Call, Expression, columns
 from weft.optimizer.plan import SharedPlan
 from weft.optimizer.values import evaluable
 from weft.predicates import tests
+from weft.predicates.words import stands_whole
 from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, sites
 from weft.spark.functions import calls_in, relation_values
@@ -33,9 +34,8 @@ class AskedValues:
     failing: dict[Expression, KnownColumn]
     """The calls in predicates whose failures are known by value."""
     functions: Mapping[str, Udf]
-
-    def __bool__(self) -> bool:
-        return bool(self.columns)
+    known: KnownValues
+    """What is known of all columns; other jobs may have asked for other things."""
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -44,7 +44,12 @@ class AskedValues:
 
     def prepare(self, batch: DataFrame) -> None:
         """Know what is asked before a batch is aggregated."""
-        for one in self.columns.values():
+        for name in self.known.columns.keys() - self.columns.keys():
+            del self.known.columns[name]
+        for name, one in self.columns.items():
+            self.known.columns[name] = one
+            asked = [test for test, column in self.expressions.items() if column is one]
+            one.ask(asked, [site for site, column in self.failing.items() if column is one])
             one.prepare(batch, self.functions)
 
     def learn(self, batch: DataFrame, missed: Mapping[str, pa.Array]) -> None:
@@ -67,28 +72,33 @@ def asked_values(
     failing = {one for one in judged if own[one] and any(calls_in([one], functions))}
     values = [value for relation in plan.relations for value in relation_values(relation)]
     while True:
-        by_row = set(calls_in([*values, *tested - chosen, *judged - failing], functions))
+        whole = _in_whole_predicates(plan, {one: own[one] for one in chosen})
+        by_row = set(calls_in([*values, *whole, *tested - chosen, *judged - failing], functions))
         rest = [{one for one in some if _fit(one, by_row, functions)} for some in (chosen, failing)]
         if rest == [chosen, failing]:
             break
         chosen, failing = rest
     types = {column.name: column.type for column in stream.columns}
-    found = AskedValues({}, {}, {}, functions)
+    found = AskedValues({}, {}, {}, functions, known)
     for name in sorted({name for one in chosen if (name := own[one])}):
-        column = known.columns.setdefault(name, KnownColumn(name, types[name]))
-        mine = [one for one in sorted(chosen, key=str) if own[one] == name]
-        fails = [one for one in sorted(failing, key=str) if own[one] == name]
-        column.ask(mine, fails)
+        column = known.columns.get(name) or KnownColumn(name, types[name])
         found.columns[name] = column
-        found.expressions |= dict.fromkeys(mine, column)
-        found.failing |= dict.fromkeys(fails, column)
-    _forget_others(known, found.columns)
+        found.expressions |= dict.fromkeys(
+            (one for one in sorted(chosen, key=str) if own[one] == name), column
+        )
+        found.failing |= dict.fromkeys((one for one in sorted(failing, key=str) if own[one] == name), column)
     return found
 
 
-def _forget_others(known: KnownValues, kept: Iterable[str]) -> None:
-    for name in known.columns.keys() - set(kept):
-        del known.columns[name]
+def _in_whole_predicates(plan: SharedPlan, by_value: Mapping[Expression, object]) -> list[Expression]:
+    """Return what is tested by predicates that are evaluated as they stand, and so for each row."""
+    return [
+        one.expression
+        for relation in plan.relations
+        for predicate in relation.predicates
+        if stands_whole(predicate, lambda tested: by_value.get(tested, tested), bitwise=not relation.shared)
+        for one in tests(predicate)
+    ]
 
 
 def _column(expression: Expression, by_value: Sequence[str]) -> str | None:

@@ -40,9 +40,9 @@ from weft.optimizer.plan import Relation
 from weft.predicates import TRUE, Attribute, Codebook, Formula, attributes, codebook
 from weft.predicates.codebook import Codes
 from weft.predicates.values import Point
-from weft.predicates.words import WordBook
+from weft.predicates.words import WordBook, byte_signatures
 from weft.query.logical import Join
-from weft.spark.asked_values import AskedValues
+from weft.spark.asked_values import AskedValues, KnownValues
 from weft.spark.columns import named
 from weft.spark.joins import Joins
 from weft.spark.known_values import UNKNOWN, KnownColumn
@@ -87,7 +87,7 @@ class FragmentCoder:
 
     def __init__(self, relations: Sequence[Relation], joins: Joins, asked: AskedValues | None = None) -> None:
         self._relations, self._joins, self._translator = relations, joins, joins.translator
-        self._asked = asked or AskedValues({}, {}, {}, {})
+        self._asked = asked or AskedValues({}, {}, {}, {}, KnownValues())
         worded = [self._needs_words(one) for one in relations]
         self._searched = self._attributes(worded)
         self._names = {place: f"__weft_position{number}" for number, place in enumerate(self._searched)}
@@ -246,8 +246,8 @@ class FragmentCoder:
                 book.signatures if book is not None and relation.shared else np.eye(several, dtype=bool)
             )
             if index in self._words:
-                coder = self._words[index]
-                signatures = coder.book.bytes() if coder.is_bitwise else np.zeros((1, several), dtype=bool)
+                bitwise = self._words[index].is_bitwise
+                signatures = byte_signatures(several) if bitwise else np.zeros((1, several), dtype=bool)
             found.append(Numbered(first, relation.predicates, signatures))
             first = found[-1].bound
         return tuple(found)
@@ -367,7 +367,7 @@ def attributes_of(relations: Sequence[Relation]) -> dict[Place, Attribute]:
 
 
 def _search_name(column: KnownColumn) -> str:
-    return f"__weft_search_{column.name}"
+    return f"__weft_search_{column.code_name}"
 
 
 def _table_position(attribute: Attribute, name: str, column: Callable[[str], Column]) -> Column:
@@ -396,14 +396,14 @@ def search(attribute: Attribute, value: Column) -> Column:
     """
     type = attribute.expression.type
     if type.kind is Kind.BOOLEAN:
-        no, yes = (_answer(attribute.points, point) for point in (0, 1))
+        no, yes = (search_answer(attribute.points, point) for point in (0, 1))
         return F.when(value, yes).when(~value, no)
     if not attribute.points:
         return F.when(value.isNotNull(), F.lit(-1))
     return InternalFunction.array_binary_search(points_array(attribute.points, type), comparable(value, type))
 
 
-def _answer(points: Sequence[Point], value: Point) -> int:
+def search_answer(points: Sequence[Point], value: Point) -> int:
     """Return what the search would answer."""
     place = bisect_left(points, value)
     return place if place < len(points) and points[place] == value else -(place + 1)

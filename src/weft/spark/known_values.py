@@ -70,6 +70,11 @@ class KnownColumn:
         """The key of the axis."""
         return "value of", self.name
 
+    @property
+    def code_name(self) -> str:
+        """The name in a form that may be part of others: a column may be called anything."""
+        return self.name.encode().hex()
+
     def __len__(self) -> int:
         return len(self._values)
 
@@ -97,7 +102,8 @@ class KnownColumn:
             nothing = batch.sparkSession.range(1).select(F.lit(None).cast(str(self.type)).alias(self.name))
             several = batch.select(named(self.name)).union(nothing).distinct().limit(MOST_VALUES)
             self._take(self._evaluated(several, functions, self._all()))
-            self._learnt = True
+            # A batch without rows tells of nothing.
+            self._learnt = len(self) > 0
 
     def learn(self, spark: SparkSession, values: pa.Array, functions: Mapping[str, Udf]) -> None:
         """Know more values, each of which is new."""
@@ -144,7 +150,7 @@ class KnownColumn:
 
     def answers(self, values: pa.Array) -> npt.NDArray[np.int64]:
         """Return the answers for values that are known; −1 for NULL, which stands for none."""
-        places = pc.index_in(values, value_set=self._values, skip_nulls=True)
+        places = pc.index_in(values.cast(self._values.type), value_set=self._values, skip_nulls=True)
         found: npt.NDArray[np.int64] = np.asarray(pc.fill_null(places, -FIRST - 1), dtype=np.int64)
         return np.where(found < 0, -1, found + FIRST)
 

@@ -33,12 +33,12 @@ Searched = Callable[[Words], Words]
 
 def answer_name(column: KnownColumn) -> str:
     """Return the name of the column that holds a row's answer."""
-    return f"__weft_value_{column.name}"
+    return f"__weft_value_{column.code_name}"
 
 
 def missed_name(column: KnownColumn) -> str:
     """Return the name of the column that holds a row's value where it is not known yet."""
-    return f"__weft_missed_{column.name}"
+    return f"__weft_missed_{column.code_name}"
 
 
 class WordCoder:
