@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.language_samples import predicate
 from tests.unit.test_codebook import position, seeds
 from tests.unit.test_predicates import Row, atoms, contains, random_rows, trees, value
+from tests.unit.test_predicates import holds as formula_holds
 
 import weft.predicates as wp
 from weft.expression import Expression, columns
@@ -73,8 +74,8 @@ def words_of(book: WordBook, answers: Callable[[Axis], Words], rows: int) -> Wor
     return np.array(found, dtype=np.int64).reshape(len(found), rows).T
 
 
-def satisfied(predicates: Sequence[Expression], rows: Sequence[Row]) -> list[list[bool]]:
-    return [[value(one, row) is True for one in predicates] for row in rows]
+def satisfied(formulas: Sequence[wp.Formula], rows: Sequence[Row]) -> list[list[bool]]:
+    return [[formula_holds(one, row) for one in formulas] for row in rows]
 
 
 @given(predicates_of_any_size, seeds)
@@ -92,11 +93,10 @@ def test_words_tell_which_predicates_a_row_satisfies(predicates: list[Expression
             return np.array([(False, True, None).index(one) for one in told])  # type: ignore[arg-type]
         if axis.key in known:
             return np.array([position(known[axis.key], row) for row in rows])  # type: ignore[index]
-        number = formulas.index(axis.key)  # type: ignore[arg-type]
-        return np.array([int(value(predicates[number], row) is True) for row in rows])
+        return np.array([int(formula_holds(axis.key, row)) for row in rows])  # type: ignore[arg-type]
 
     words = words_of(book, answers, len(rows))
-    wanted = satisfied(predicates, rows)
+    wanted = satisfied(formulas, rows)
     assert book.signatures(words, {}).tolist() == wanted
     # F0 is where no word has a bit, and only there.
     assert (words == 0).all(axis=1).tolist() == [not any(one) for one in wanted]
@@ -129,13 +129,12 @@ def test_values_not_known_beforehand_are_told_afterwards(
             return np.array([of_value(row, before) for row in rows])
         if axis.key in known:
             return np.array([position(known[axis.key], row) for row in rows])  # type: ignore[index]
-        number = formulas.index(axis.key)  # type: ignore[arg-type]
-        return np.array([int(value(predicates[number], row) is True) for row in rows])
+        return np.array([int(formula_holds(axis.key, row)) for row in rows])  # type: ignore[arg-type]
 
     words = words_of(book, answers, len(rows))
     missed = np.array([of_value(row, before) == UNKNOWN for row in rows])
     found = np.where(missed, [of_value(row, after) for row in rows], -1)
-    assert book.signatures(words, {"symbol": Learnt(late, found)}).tolist() == satisfied(predicates, rows)
+    assert book.signatures(words, {"symbol": Learnt(late, found)}).tolist() == satisfied(formulas, rows)
 
 
 def test_words_grow_by_bits_and_not_by_cells() -> None:
