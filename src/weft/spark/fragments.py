@@ -56,6 +56,8 @@ NOBODYS = 0
 UNWANTED = -100
 """The fragment number of a copy that another relation has no use for."""
 _LEAST_ROOM = 64
+_FEW_PARTS = 12
+"""Up to so many look-ups, words are as well evaluated in the method that aggregates rows."""
 _Number = TypeVar("_Number", np.int32, np.int64)
 Place = tuple[tuple[Join, ...], Expression]
 """An expression, and the tables that are joined where it is evaluated."""
@@ -171,8 +173,12 @@ class FragmentCoder:
         return [one.search().alias(_search_name(one)) for one in self._asked.columns.values()]
 
     def words(self, barrier: Column) -> list[Column]:
-        """Return the words of all relations that have any, to be selected after the positions."""
-        return [word for coder in self._words.values() for word in coder.words(barrier)]
+        """Return the words of all relations that have any, to be selected after the positions.
+
+        Many are evaluated behind the barrier: see weft.spark.words.
+        """
+        few = sum(coder.parts for coder in self._words.values()) <= _FEW_PARTS
+        return [word for coder in self._words.values() for word in coder.words(None if few else barrier)]
 
     def word_uses(self) -> list[list[tuple[Hashable, Column, int]]]:
         """Return, for each word that rows are grouped by, the columns that relations keep in it."""

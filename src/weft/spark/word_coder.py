@@ -84,7 +84,13 @@ class WordCoder:
         """Return the names of the words."""
         return [f"{self._name}_{number}" for number in range(self.book.width)]
 
-    def words(self, barrier: Column) -> list[Column]:
+    @property
+    def parts(self) -> int:
+        """How many look-ups the words of a row take."""
+        fields = sum(map(len, self.book.fields))
+        return fields + sum(len(mask.tables) for mask in self.book.masks)
+
+    def words(self, barrier: Column | None) -> list[Column]:
         """Return the words."""
         looked = {axis.key: self._looked(axis) for axis in self.book.axes}
         several = word_columns(self.book, looked, barrier)

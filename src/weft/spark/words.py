@@ -24,8 +24,8 @@ _MOST_KEPT = 1 << 16
 """Signatures of earlier batches are kept up to so many; beyond it, only if most of them still occur."""
 
 
-def word_columns(book: WordBook, looked: Mapping[Hashable, Looked], barrier: Column) -> list[Column]:
-    """Return the words of a row, given how each axis is looked up; the barrier is NULL."""
+def word_columns(book: WordBook, looked: Mapping[Hashable, Looked], barrier: Column | None) -> list[Column]:
+    """Return the words of a row, given how each axis is looked up; the barrier, if any, is NULL."""
     words = [
         _joined(Column.__add__, [looked[one.axis.key](one.codes << one.shift) for one in some])
         for some in book.fields
@@ -39,7 +39,9 @@ def word_columns(book: WordBook, looked: Mapping[Hashable, Looked], barrier: Col
             flips = np.full(axis.positions, mask.flips, dtype=np.int64)
             word = word.bitwiseXOR(looked[axis.key](flips))
         words.append(word)
-    return [F.coalesce(barrier.cast("bigint"), words[0]), *words[1:]] if words else []
+    if barrier is None or not words:
+        return words
+    return [F.coalesce(barrier.cast("bigint"), words[0]), *words[1:]]
 
 
 def _joined(join: Callable[[Column, Column], Column], parts: Sequence[Column]) -> Column:
