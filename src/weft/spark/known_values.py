@@ -100,7 +100,9 @@ class KnownColumn:
             self.version += 1
         elif not self._learnt:
             nothing = batch.sparkSession.range(1).select(F.lit(None).cast(str(self.type)).alias(self.name))
-            several = batch.select(named(self.name)).union(nothing).distinct().limit(MOST_VALUES)
+            own = batch.select(named(self.name)).where(named(self.name).isNotNull())
+            # NULL after the limit, which might leave it out.
+            several = own.distinct().limit(MOST_VALUES).union(nothing)
             self._take(self._evaluated(several, functions, self._all()))
             # A batch without rows tells of nothing.
             self._learnt = len(self) > 0
