@@ -142,7 +142,7 @@ def test_a_function_is_called_once_a_value_and_its_failures_count_for_each_row(
         [sum(picked(name) is True for name, _ in every)],
         [sum(n for name, n in every if picked(name) is False and n > 4)],
         [sum((name or "").startswith("v1") or n == 2 for name, n in every)],
-        [sum(picked(name) is True and str(name).endswith("2") or name is None for name, _ in every)],
+        [sum((picked(name) is True and str(name).endswith("2")) or name is None for name, _ in every)],
     ]
     grouped = dict(zip(*(queries[4].results()[one].to_pylist() for one in ("name", "n")), strict=True))
     assert grouped == Counter(name for name, _ in every if name is not None and name[-1] in "345")
