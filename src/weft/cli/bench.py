@@ -17,8 +17,11 @@ from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.equality import Check
 from weft.bench.fragments import FragmentsResult, run_fragments
 from weft.bench.memory import run_memory
-from weft.bench.relations import SIZES, run_relations
+from weft.bench.opaque import run_opaque
+from weft.bench.opaque_queries import SIZES as PREDICATES
+from weft.bench.opaque_queries import Case
 from weft.bench.queries import QUERY_COUNTS, run_queries
+from weft.bench.relations import SIZES, run_relations
 from weft.bench.slices import SlicesResult, run_slices
 from weft.bench.windows import run_windows
 from weft.bench.workloads import PAPER_SIZES, SCOTTY_SIZES, Predicates
@@ -40,6 +43,7 @@ Sizes = Annotated[
 Rows = Annotated[int, typer.Option(help="Trades in the hour.", min=1000)]
 Measured = Annotated[int, typer.Option(help="Ordinary Spark queries that are measured.", min=1)]
 Checked = Annotated[Check, typer.Option(help="Which queries' rows are compared with Spark's.")]
+Cases = Annotated[list[Case], typer.Option("--case", help="Which predicates; may be repeated.")]
 _PLOT = "Write a picture there (PNG)."
 
 
@@ -203,6 +207,32 @@ def alerts(
         json=json, data=data, cores=cores,
     )  # fmt: skip
     if result.differences:
+        raise typer.Exit(1)
+
+
+@app.command()
+def predicates(
+    cases: Cases = list(Case),  # noqa: B006
+    predicates: Annotated[
+        list[int], typer.Option("--predicates", "-n", help="How many; may be repeated.", min=1)
+    ] = list(PREDICATES),  # noqa: B006
+    rows: Annotated[int, typer.Option(help="Rows in the hour.", min=1000)] = 1_000_000,
+    repeats: Repeats = 3,
+    check: Checked = Check.SAMPLE,
+    seed: Annotated[int, typer.Option(help="What rows and predicates are drawn from.")] = 1,
+    json: Json = None,
+    data: Data = DEFAULT_DATA,
+    cores: Cores = None,
+) -> None:
+    """Predicates that are no thresholds (LIKE, comparisons of columns, many columns), against ordinary Spark.
+
+    Example: weft bench predicates --case like -n 16 -n 256
+    """
+    results = run_opaque(
+        console=Console(), cases=cases, predicates=predicates, rows=rows, repeats=repeats, check=check,
+        seed=seed, json=json, data=data, cores=cores,
+    )  # fmt: skip
+    if not all(result.equal for result in results):
         raise typer.Exit(1)
 
 

@@ -6,10 +6,11 @@ from enum import StrEnum
 from functools import partial
 
 from weft.optimizer.cost import Weights
-from weft.optimizer.fragments import share_fragments
+from weft.optimizer.fragments import MOST_CELLS, share_fragments
 from weft.optimizer.plan import SharedPlan, answer, leaf, union
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Statistics, assumed
+from weft.optimizer.values import evaluate_by_value
 from weft.query.logical import LogicalQuery
 
 Rule = Callable[[SharedPlan, Statistics], SharedPlan]
@@ -53,12 +54,14 @@ class Sharing(StrEnum):
 
 
 _JOINTLY = partial(share_fragments, weights=Weights(row=1e9, root=1e18))
+_GRIDS = partial(share_fragments, weights=Weights(row=1e9, root=1e18), most_cells=MOST_CELLS)
+"""Copies of rows are looked up in grids."""
 RULES: Mapping[Sharing, tuple[Rule, ...]] = {
     # Fragments after slices, so that each predicate is seen once.
-    Sharing.AUTO: (share_slices, share_fragments),
-    Sharing.JOINT: (share_slices, _JOINTLY),
-    Sharing.SEPARATE: (share_slices,),
-    Sharing.UNSHARED: (share_slices, _JOINTLY, copy_rows),
+    Sharing.AUTO: (share_slices, share_fragments, evaluate_by_value),
+    Sharing.JOINT: (share_slices, _JOINTLY, evaluate_by_value),
+    Sharing.SEPARATE: (share_slices, evaluate_by_value),
+    Sharing.UNSHARED: (share_slices, _GRIDS, copy_rows),
 }
 
 
