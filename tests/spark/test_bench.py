@@ -2,7 +2,9 @@
 
 import io
 import json
+import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,18 +13,25 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from weft.bench.changes import newest_rows
 from weft.bench.churn import run_churn
 from weft.bench.dataset import Dataset
+from weft.bench.equality import Check
 from weft.bench.events import make_events
-from weft.bench.fragments import collect, run_fragments
+from weft.bench.fragments import Workload, collect, run_fragments
 from weft.bench.market import make_market
 from weft.bench.memory_run import Task, observe
+from weft.bench.operations import Run
+from weft.bench.options import PAPER_ROWS, Options
 from weft.bench.predicates import Quantity
-from weft.bench.runs import Input, run_scan
+from weft.bench.runs import Input, ordinary, run_query, run_scan, run_weft
+from weft.bench.signatures import count_signatures
 from weft.bench.slices import run_slices
 from weft.bench.trades import HOUR_MS, NOON_MS, make_trades
+from weft.bench.ways import run_ways, ways_of
 from weft.bench.windows import run_windows
-from weft.bench.workloads import Predicates
+from weft.bench.workloads import Predicates, paper_queries
+from weft.optimizer.slices import Slicing
 
 ROWS = 200_000
 
@@ -92,54 +101,155 @@ def test_events_keep_their_rate(spark: SparkSession, tmp_path: Path) -> None:
     assert np.bincount((times - NOON_MS * 1000) // 1_000_000).tolist() == [10_000] * 5
 
 
-def test_a_scan_reads(spark: SparkSession, trades: Dataset) -> None:
-    assert run_scan(Input(spark=spark, dataset=trades, files_per_trigger=2), ("time", "vol")) > 0
+def test_orders_are_filled_by_several_trades(trades: Dataset) -> None:
+    table = pq.read_table(trades.folder, columns=["symbol", "price", "vol"])
+    columns = [table[name].to_pylist() for name in table.column_names]
+    filled = list(zip(*columns, strict=True))
+    changes = [number for number in range(1, ROWS) if filled[number] != filled[number - 1]]
+    # Orders of one, two and five trades; few neighbours are alike by chance.
+    assert {number % 8 for number in changes} == {0, 1, 3}
+    assert len(changes) == pytest.approx(3 * ROWS / 8, rel=0.05)
+
+
+def test_sharing_saves_as_many_operations_as_in_the_paper(spark: SparkSession, folder: Path) -> None:
+    # STS 6.4.2: 65,278,107 shared and 120,679,022 unshared operations of 256 queries that have
+    # neither a window nor a predicate in common, 1 : 1.85.
+    tables = make_market(spark, folder)
+    dataset = make_trades(spark, folder, rows=PAPER_ROWS, files=4)
+    market = collect(Input(spark=spark, dataset=dataset, files_per_trigger=2, tables=tables))
+    run = Run(begin_ms=NOON_MS, end_ms=NOON_MS + HOUR_MS, rows=PAPER_ROWS)
+    for seed in (1, 2):
+        counted = count_signatures(Workload(Predicates.LOW, market, seed).queries(256), market, run)
+        assert counted.times_fewer == pytest.approx(1.85, abs=0.1)
+
+
+def test_everyone_has_a_checkpoint_beside_the_data(
+    spark: SparkSession, trades: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = Input(spark=spark, dataset=trades, files_per_trigger=2)
+    kept: list[list[str]] = []
+    remove = shutil.rmtree
+
+    def look_and_remove(path: Path, *, ignore_errors: bool) -> None:
+        kept.append(_names(path))
+        remove(path)
+
+    monkeypatch.setattr("weft.bench.runs.shutil.rmtree", look_and_remove)
+    query = paper_queries(1)[0]
+    assert run_scan(given, ("time", "vol")) > 0
+    assert run_query(given, query) > 0
+    assert run_weft(given, [query]).seconds > 0
+    scan, alone, weft = kept
+    assert {"offsets", "commits"} <= set(scan)
+    assert {"offsets", "commits", "state"} <= set(alone)
+    assert {"commits", "spark"} <= set(weft)
+
+
+def _names(folder: Path) -> list[str]:
+    """Return what is in a checkpoint; Weft's has a folder for each stream."""
+    return [path.name for path in sorted(folder.rglob("*"))]
+
+
+def test_ordinary_queries_find_tables_in_memory(spark: SparkSession, trades: Dataset, folder: Path) -> None:
+    given = Input(spark=spark, dataset=trades, files_per_trigger=2, tables=make_market(spark, folder))
+    query = Workload(Predicates.FRAGMENTS, collect(given), 1).queries(1)[0]
+
+    def plan() -> str:
+        with given.folder() as checkpoint:
+            writer = ordinary(given, query).writeStream.format("noop").outputMode("append")
+            writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+            running = writer.start()
+            running.awaitTermination()
+            return str(running._jsq.explainInternal(False))
+
+    assert "InMemoryTableScan" not in plan()
+    with given.persisted():
+        assert plan().count("InMemoryTableScan") == 2
+    assert "InMemoryTableScan" not in plan()
+
+
+def small(folder: Path, **others: object) -> Options:
+    """Return what a quick bench is asked."""
+    quick = Options(
+        console=Console(file=io.StringIO(), width=120), queries=(4,), rows=(4_000,), batches=2, measured=1,
+        repeats=1, warmups=0, tiny_batches=4, adds=1, data=folder,
+    )  # fmt: skip
+    return replace(quick, **others)  # type: ignore[arg-type]
 
 
 def test_a_small_bench_of_slices(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
-    shown = Console(file=io.StringIO(), width=120)
-    (result,) = run_slices(
-        console=shown, queries=(4,), rows=4_000, batches=3, measured=1, repeats=1, warmups=0, tiny_batches=4,
-        data=folder, json=tmp_path / "slices.json", plot=tmp_path / "slices.png",
+    asked = small(
+        folder, slicing=Slicing.PANED, json=tmp_path / "slices.json", plot=tmp_path / "slices.png"
     )  # fmt: skip
+    (result,) = run_slices(asked)
     figures = result.figures
     assert figures.rows_equal is True
-    assert (figures.compared_queries, figures.compared_rows) == (4, figures.windows)
-    assert (figures.rows, figures.partial_ops, figures.batches) == (4_000, 4_000, 3)
+    assert (figures.compared.queries, figures.compared.rows) == (4, figures.windows)
+    assert (figures.rows, figures.partial_ops, figures.batches) == (4_000, 4_000, 2)
+    for timed in (figures.weft, figures.without_checkpoint, figures.ordinary, figures.scan):
+        assert len(timed.runs) == 1
     assert json.loads((tmp_path / "slices.json").read_text())["queries"] == 4
     assert (tmp_path / "slices.png").stat().st_size > 0
+    assert not list(folder.glob(".run-*"))
 
 
 @pytest.mark.parametrize("workload", Predicates)
 def test_a_small_bench_of_predicates(
     spark: SparkSession, folder: Path, tmp_path: Path, workload: Predicates
 ) -> None:
-    shown = Console(file=io.StringIO(), width=120)
-    (result,) = run_fragments(
-        console=shown, workload=workload, queries=(4,), rows=2_000, batches=2, measured=1, repeats=1,
-        warmups=0, tiny_batches=4, adds=1, data=folder, json=tmp_path / "it.json", plot=tmp_path / "it.png",
-    )  # fmt: skip
+    asked = small(folder, rows=(2_000,), json=tmp_path / "it.json", plot=tmp_path / "it.png")
+    (result,) = run_fragments(asked, workload)
     assert result.figures.rows_equal is True
     assert (result.figures.rows, result.figures.batches, result.change.adds) == (2_000, 2, 1)
+    assert result.change_without_checkpoint.adds == 1
     told = json.loads((tmp_path / "it.json").read_text())
     assert told["k"] >= 1
     assert 0 < told["alpha"] < 4
     assert (tmp_path / "it.png").stat().st_size > 0
 
 
+def test_newest_rows_are_those_of_the_files_read(spark: SparkSession, folder: Path) -> None:
+    dataset = make_trades(spark, folder, rows=2_000, files=5)
+    newest = newest_rows(Input(spark=spark, dataset=dataset, files_per_trigger=2))
+    paths = sorted(dataset.folder.iterdir())
+    last = [pq.read_table(path)["time"].cast("int64").to_numpy().max() for path in paths]
+    assert newest == [last[1], last[3], last[4]]
+
+
 def test_a_small_bench_of_queries_that_come_and_go(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
-    result = run_churn(
-        console=Console(file=io.StringIO(), width=120), queries=4, operations=8, rows=2_000, batches=3,
-        repeats=1, warmups=0, memory_batches=8, check="all", data=folder, json=tmp_path / "it.json",
-        plot=tmp_path / "it.png",
-    )  # fmt: skip
-    assert result.operations == 8
+    asked = small(
+        folder, rows=(2_000,), batches=4, check=Check.ALL, json=tmp_path / "it.json", plot=tmp_path / "it.png"
+    )
+    (result,) = run_churn(asked, operations=8, memory_batches=8)
+    assert (result.operations, result.batches) == (8, 4)
+    assert len(result.durable.calls.runs) == len(result.without_checkpoint.calls.runs) == 8
     assert result.compared.equal is True
     assert result.compared.queries > 4
     assert result.memory is not None
     assert [one.batch for one in result.memory.samples] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert {one.queries for one in result.memory.samples} == {4}
     assert json.loads((tmp_path / "it.json").read_text())["memory"]["python_mb"]["mean"] > 1
+    assert (tmp_path / "it.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("figure", [13, 16])
+def test_a_small_bench_of_every_way(spark: SparkSession, folder: Path, tmp_path: Path, figure: int) -> None:
+    asked = small(folder, rows=(2_000,), check=Check.ALL, plot=tmp_path / "it.png")
+    (result,) = run_ways(asked, figures=(figure,))
+    assert [one.way for one in result.taken] == [
+        way.name for way in ways_of(None if figure == 13 else Predicates.LOW)
+    ]
+    assert all(one.seconds.runs and one.final_ops > 0 for one in result.taken)
+    # With one query alone each, a way of Figure 13 that does not share is compared by that query only.
+    assert (result.passed, result.compared.queries) == (True, 10 if figure == 13 else 20)
+    by_way = {one.way: one for one in result.taken}
+    if figure == 13:
+        assert by_way["unshared paired"].partial_ops == 4 * by_way["shared paired"].partial_ops == 4 * 2_000
+    else:
+        assert by_way["separate"].relations == 4
+    assert by_way["shared paned" if figure == 13 else "joint, paned"].final_ops >= (
+        by_way["shared paired" if figure == 13 else "joint"].final_ops
+    )
     assert (tmp_path / "it.png").stat().st_size > 0
 
 
@@ -163,16 +273,25 @@ def test_the_market_is_like_a_market(spark: SparkSession, trades: Dataset, folde
 
 
 def test_a_small_bench_of_windows(spark: SparkSession, folder: Path) -> None:
-    shown = Console(file=io.StringIO(), width=120)
-    result = run_windows(
-        console=shown, queries=(1, 20), rows=4_000, rate=400, batches=2, repeats=1, warmups=0, data=folder
-    )
+    (result,) = run_windows(small(folder, queries=(1, 20), seeds=(1, 2)), rate=400)
     assert [one.queries for one in result.sizes] == [1, 20]
     assert result.sizes[1].windows > result.sizes[0].windows > 0
+    assert [len(one.durable.runs) for one in result.sizes] == [2, 2]
 
 
-def test_retained_state_is_watched(spark: SparkSession, folder: Path) -> None:
-    task = Task(rows=4_000, hours=1, batches=4, queries=4, data=str(folder), cores=2, heap="2g", seed=1)
+@pytest.mark.parametrize("durable", [True, False])
+def test_retained_state_is_watched(spark: SparkSession, folder: Path, durable: bool) -> None:
+    task = Task(
+        rows=4_000,
+        hours=1,
+        batches=4,
+        queries=4,
+        data=str(folder),
+        cores=2,
+        heap="2g",
+        seed=1,
+        durable=durable,
+    )
     dataset = make_trades(spark, folder, rows=4_000, files=4)
     observed = observe(spark, dataset, task)
     assert (observed.rows, observed.batches) == (4_000, 4)

@@ -4,10 +4,11 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -15,32 +16,43 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from weft.bench import plot, plot_fragments
-from weft.bench.against_spark import Figures
+from weft.bench import plot, plot_churn, plot_fragments, plot_ways
+from weft.bench.against_spark import spread_over
+from weft.bench.changes import changes, spread_evenly
+from weft.bench.churn import ChurnResult, Rounds, pooled_churn, run_churn
 from weft.bench.churn_memory import trend
 from weft.bench.equality import Check, Comparison, Span, difference
-from weft.bench.fixed_cost import Ends
+from weft.bench.figures import Figures, pooled_figures
+from weft.bench.fixed_cost import Ends, FixedCost
 from weft.bench.fragments import FragmentsResult, run_fragments
-from weft.bench.measure import alternate
-from weft.bench.memory import MemoryResult
+from weft.bench.measure import Seconds, alternate
+from weft.bench.memory import MemoryResult, MemoryRuns
 from weft.bench.memory_run import Observed
 from weft.bench.operations import Counted, Run, count_all
+from weft.bench.options import PAPER_ROWS, Options, row_count
 from weft.bench.plan_change import PlanChange
-from weft.bench.report import needs_matplotlib, save, show_memory, show_slices, show_windows
+from weft.bench.report import needs_matplotlib, save, show_slices, show_windows
+from weft.bench.report_churn import show_churn
 from weft.bench.report_fragments import show_fragments
+from weft.bench.report_memory import show_memory
+from weft.bench.report_ways import show_ways
+from weft.bench.sets import headlines, measure_sets
 from weft.bench.signatures import PAPER_COUNTS, PAPER_SPEEDUPS, Sharing, Signatures
 from weft.bench.slices import SlicesResult, run_slices
+from weft.bench.ways import FIGURES, Taken, Way, WaysResult, run_ways, ways_of, worth_running
 from weft.bench.windows import Size, WindowsResult, run_windows
 from weft.bench.workloads import Predicates, paper_queries, scotty_queries
 from weft.errors import UserError
+from weft.optimizer.slices import Slicing
 from weft.query import parse_select
 from weft.runtime.clock import RowCounts
 from weft.runtime.pipeline import BatchReport
 from weft.window import Window
 
 FIELDS = (
-    "workload queries rows weft_s one_query_s unshared_s scan_s ratio_to_one_query speedup_vs_unshared "
-    "partial_ops final_ops"
+    "workload queries rows seeds weft_s weft_without_checkpoint_s one_query_s unshared_s scan_s "
+    "ratio_to_one_query ratio_without_checkpoint ratio_by_pairs spread_s speedup_vs_unshared partial_ops "
+    "final_ops"
 ).split()
 
 
@@ -70,6 +82,21 @@ def test_the_papers_queries_lie_in_its_ranges() -> None:
     assert paper_queries(16, seed=2) != queries[:16]
 
 
+@pytest.mark.parametrize("size", [256, 4_096, 20_000])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_two_windows_of_a_set_are_alike(size: int, seed: int) -> None:
+    assert len({query.window for query in paper_queries(size, seed=seed)}) == size
+    few = min(size, 5_000)
+    assert len({query.window for query in scotty_queries(few, seed=seed)}) == few
+
+
+def test_more_queries_than_there_are_windows_are_refused() -> None:
+    with pytest.raises(UserError, match="90,601 different windows in whole seconds, got 90,602"):
+        paper_queries(90_602)
+    with pytest.raises(UserError, match="19,000 different tumbling windows"):
+        scotty_queries(19_001)
+
+
 def test_scottys_windows_tumble_and_last_1_to_20_s() -> None:
     for query in scotty_queries(1000):
         assert query.window.range_ms == query.window.slide_ms
@@ -91,9 +118,28 @@ def test_things_take_turns_and_warm_ups_do_not_count() -> None:
 
     turns = [(name, partial(thing, name)) for name in "ab"]
     taken = alternate(turns, repeats=3, warmups=1, console=console())
-    assert order == list("abababab")
-    assert taken["a"].runs == (2, 4, 6)
-    assert (taken["b"].median, taken["b"].best) == (5, 3)
+    # Every second round goes backwards: nobody always has the same neighbour.
+    assert order == list("baabbaab")
+    assert taken["a"].runs == (2, 5, 6)
+    assert taken["b"].runs == (3, 4, 7)
+    assert (taken["b"].median, taken["b"].least, taken["b"].most) == (4, 3, 7)
+    assert taken["b"].spread == "3.00–7.00"
+
+
+def test_who_takes_too_long_has_no_further_turn() -> None:
+    order: list[str] = []
+    now = 0.0
+
+    def thing(name: str, lasts: float) -> float:
+        nonlocal now
+        order.append(name)
+        now += lasts
+        return 100.0  # What it tells may be scaled.
+
+    turns = [("slow", partial(thing, "slow", 9.0)), ("quick", partial(thing, "quick", 1.0))]
+    taken = alternate(turns, repeats=2, warmups=1, console=console(), patience_s=5, clock=lambda: now)
+    assert (taken["slow"].runs, taken["quick"].runs) == ((), (100.0, 100.0))
+    assert order.count("slow") == 1
 
 
 def test_no_counted_round_is_refused() -> None:
@@ -136,12 +182,86 @@ def test_what_is_checked() -> None:
 @pytest.fixture
 def figures() -> Figures:
     return Figures(
-        queries=256, rows=5, weft_s=2.0, one_query_s=2.5, unshared_s=640.0, scan_s=1.0, partial_ops=5,
-        final_ops=9, relations=3, measured_queries=5, repeats=3, batches=8, windows=11, cores=2,
-        pyspark="4.3.0", register_s=0.1, stages_s={"spark": 1.0}, runs_s={"Weft": (2.0,)}, ratio_by_pairs=0.8,
-        rows_equal=True, compared_queries=256, compared_rows=11, differences=(), fixed_cost_ms=80.0,
-        empty_batch_ms=50.0,
+        queries=256, rows=5, seeds=(1,), slicing=Slicing.PAIRED, weft=Seconds((1.0, 2.0, 9.0)),
+        without_checkpoint=Seconds((1.5, 1.75, 1.8)), ordinary=Seconds((2.5, 2.0, 3.0)), scan=Seconds((1.0,)),
+        pairs=(0.5, 0.7, 4.0), partial_ops=5, final_ops=9, relations=3, measured_queries=1, repeats=3,
+        warmups=2, batches=8, windows=11, cores=2, pyspark="4.3.0", register_s=0.1, stages_s={"spark": 1.0},
+        compared=Comparison(queries=256, rows=11),
+        fixed=FixedCost(
+            batches=20, weft=Seconds((0.13,)), without_checkpoint=Seconds((0.09,)), empty=Seconds((0.05,)),
+            planning_ms=7.0,
+        ),
     )  # fmt: skip
+
+
+def test_figures_are_of_all_counted_rounds(figures: Figures) -> None:
+    assert (figures.weft_s, figures.one_query_s) == (2.0, 2.5)
+    assert figures.ratio_to_one_query == 0.8
+    assert figures.ratio_without_checkpoint == 0.7
+    assert figures.ratio_by_pairs == 0.7
+    assert figures.unshared_s == 640
+    assert figures.as_json()["spread_s"] == {
+        "weft": (1.0, 9.0), "weft_without_checkpoint": (1.5, 1.8), "one_query": (2.0, 3.0), "scan": (1.0, 1.0)
+    }  # fmt: skip
+
+
+def test_several_seeds_are_told_together(figures: Figures) -> None:
+    other = replace(
+        figures,
+        seeds=(2,),
+        weft=Seconds((4.0, 5.0, 6.0)),
+        compared=Comparison(queries=256, differences=("no",)),
+    )
+    both = pooled_figures([figures, other])
+    assert both.seeds == (1, 2)
+    assert both.weft.runs == (1.0, 2.0, 9.0, 4.0, 5.0, 6.0)
+    assert both.weft_s == 4.5
+    assert both.pairs == 2 * figures.pairs
+    assert (both.rows_equal, both.compared.queries, both.compared.rows) == (False, 512, 11)
+    assert both.fixed.weft.runs == (0.13, 0.13)
+
+
+def test_every_set_of_queries_is_measured(slices: SlicesResult) -> None:
+    asked: list[tuple[int, int, int]] = []
+    shown: list[SlicesResult] = []
+
+    def measure(rows: int, size: int, seed: int) -> SlicesResult:
+        asked.append((rows, size, seed))
+        return replace(slices, figures=replace(slices.figures, rows=rows, queries=size, seeds=(seed,)))
+
+    def pool(several: Sequence[SlicesResult]) -> SlicesResult:
+        return replace(several[-1], figures=pooled_figures([one.figures for one in several]))
+
+    options = Options(console=console(), queries=(4, 16), rows=(7, 8), seeds=(1, 3))
+    results = measure_sets(options, measure, pool, shown.append)
+    assert asked == [(rows, size, seed) for rows in (7, 8) for size in (4, 16) for seed in (1, 3)]
+    assert list(results) == shown
+    assert [one.figures.seeds for one in results] == 4 * [(1,), (3,), (1, 3)]
+    assert [(one.figures.rows, one.figures.queries, one.figures.seeds) for one in headlines(results)] == [
+        (7, 4, (1, 3)), (7, 16, (1, 3)), (8, 4, (1, 3)), (8, 16, (1, 3))
+    ]  # fmt: skip
+
+
+def test_rows_are_a_number_or_the_papers() -> None:
+    assert row_count("paper") == PAPER_ROWS
+    for wrong in ("999", "many", "-5", "1e6"):
+        with pytest.raises(UserError, match="or paper, got"):
+            row_count(wrong)
+    with pytest.raises(UserError, match="a number of rows and a seed"):
+        Options(console=console(), seeds=())
+
+
+def test_what_is_measured_is_spread_over_the_queries() -> None:
+    queries = paper_queries(10)
+    assert spread_over(queries, 3) == [queries[0], queries[3], queries[6]]
+    assert spread_over(queries, 99) == list(queries)
+
+
+@pytest.mark.parametrize(("count", "boundaries"), [(1, 1), (3, 7), (250, 49), (500, 7), (0, 5)])
+def test_changes_come_in_no_bursts(count: int, boundaries: int) -> None:
+    spread = spread_evenly(count, boundaries)
+    assert (len(spread), sum(spread)) == (boundaries, count)
+    assert max(spread) - min(spread) <= 1
 
 
 @pytest.fixture
@@ -164,8 +284,12 @@ def fragments(figures: Figures, request: pytest.FixtureRequest) -> FragmentsResu
         )
         for size in (16, 256)
     ]  # fmt: skip
-    change = PlanChange(adds=5, batch_ms=100.0, changed_ms=350.0, add_ms=40.0)
-    return FragmentsResult(workload=request.param, figures=figures, change=change, counted=tuple(counted))
+    change = PlanChange(quiet=Seconds((0.1, 0.1)), changed=Seconds((0.35,)), add=Seconds((0.04,)))
+    without = replace(change, add=Seconds((0.01,)))
+    return FragmentsResult(
+        workload=request.param, figures=figures, change=change, change_without_checkpoint=without,
+        counted=tuple(counted),
+    )  # fmt: skip
 
 
 def test_slices_as_json(slices: SlicesResult, tmp_path: Path) -> None:
@@ -184,10 +308,16 @@ def test_slices_as_tables(slices: SlicesResult) -> None:
     shown = console()
     show_slices(slices, shown)
     text = printed(shown)
-    assert "5 measured, scaled" in text
-    assert "1,462,391" in text
-    assert "rows equal plain Spark's: 11 rows of 256 queries" in text
-    assert "fixed_cost_ms 80 per micro-batch, planning aside, over Spark's own 50 ms" in text
+    assert cells(text, "Weft, 256 queries") == ["2.00", "1.00–9.00", "0.80"]
+    assert cells(text, "Weft without a checkpoint") == ["1.75", "1.50–1.80", "0.70"]
+    assert cells(text, "256 ordinary queries, scaled") == ["640.00", "", "256.00"]
+    told = " ".join(text.split())
+    assert "Medians of all 3 counted rounds" in told
+    assert "1,462,391" in told
+    assert "rows equal plain Spark's: 11 rows of 256 queries" in told
+    assert "fixed_cost_ms 80 per micro-batch over Spark's own 50 ms" in told
+    assert "(they took 7 ms a batch); without a checkpoint 40" in told
+    assert "ratio_by_pairs 0.70 (0.50–4.00); without a checkpoint 0.70" in told
     assert cells(text, "Weft's run, 3 relations") == ["5", "9", "2.00"]
     assert cells(text, "the paper, shared paired") == ["1,138,636", "1,462,391", ""]
 
@@ -196,7 +326,10 @@ def test_fragments_as_json(fragments: FragmentsResult) -> None:
     told = json.loads(json.dumps(fragments.as_json()))
     assert set(FIELDS) <= set(told)
     assert (told["k"], told["alpha"], told["beta"]) == (11_407, 76, 77.5)
-    assert (told["plan_change_ms"], told["relations"]) == (250, 3)
+    # The call is counted: 40 ms, and 350 instead of 100.
+    assert (told["plan_change_ms"], told["relations"]) == (pytest.approx(290), 3)
+    assert told["plan_change_without_checkpoint_ms"] == pytest.approx(260)
+    assert told["times_fewer"] == pytest.approx(500 * 256 / (100 + 9 * 256))
     assert told["paper"]["queries"] == 256
     assert told["paper"]["speedup"] == pytest.approx(PAPER_SPEEDUPS[fragments.workload])
     assert told["paper"]["shared"]["final"] == PAPER_COUNTS[fragments.workload][Sharing.SHARED].final
@@ -205,9 +338,9 @@ def test_fragments_as_json(fragments: FragmentsResult) -> None:
     ]  # fmt: skip
 
 
-def test_readme_names_figures_as_the_json_does(fragments: FragmentsResult) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    [table] = re.findall(r"^\| figure \|.*\n\|.*\n((?:^\|.*\n)+)", readme, re.MULTILINE)
+def test_the_manual_names_figures_as_the_json_does(fragments: FragmentsResult) -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    [table] = re.findall(r"^\| figure \| meaning \|\n\|.*\n((?:^\|.*\n)+)", manual, re.MULTILINE)
     named = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])}
     assert {"ratio_to_one_query", "plan_change_ms", "k", "relations", "paper"} <= named
     assert named <= set(fragments.as_json())
@@ -222,9 +355,20 @@ def test_fragments_as_tables(fragments: FragmentsResult) -> None:
         printed_by_it = [f"{paper.partial:,}", f"{paper.final:,}", f"{paper.seconds:.2f}"]
         assert cells(text, f"the paper, {sharing}") == printed_by_it
     assert cells(text, "Weft's run, 3 relations") == ["5", "9", "2.00"]
-    assert "two broadcast joins" in text
-    assert "plan_change_ms 250" in text
+    told = " ".join(text.split())
+    assert "two broadcast joins of tables in memory" in told
+    assert "plan_change_ms 290: the call that adds a query took 40 ms" in told
+    premise = {Predicates.FRAGMENTS: "14.94", Predicates.REGULAR: "29.72", Predicates.LOW: "1.85"}
+    assert "stand 1 : 53.24 over these 5 rows" in told
+    assert f"in the paper 1 : {premise[fragments.workload]}" in told
     assert "11,407" in text
+
+
+def test_several_seeds_as_tables_tell_no_operations_of_one(fragments: FragmentsResult) -> None:
+    shown = console()
+    show_fragments(replace(fragments, figures=replace(fragments.figures, seeds=(1, 2))), shown)
+    assert "seeds 1, 2" in printed(shown)
+    assert "the paper" not in printed(shown)
 
 
 def test_no_number_is_cut_in_80_columns(fragments: FragmentsResult, slices: SlicesResult) -> None:
@@ -296,29 +440,35 @@ def test_a_missing_matplotlib_is_told_before_anything_runs(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     needs_matplotlib(None)
-    benches: tuple[Callable[..., object], ...] = (run_slices, run_fragments, run_windows)
+    benches: tuple[Callable[[Options], object], ...] = (
+        run_slices, run_fragments, run_windows, run_ways, run_churn
+    )  # fmt: skip
     for bench in benches:
         with pytest.raises(UserError, match="extra bench, or leave the picture out with --no-plot"):
-            bench(console=console(), plot=tmp_path / "it.png")
+            bench(Options(console=console(), plot=tmp_path / "it.png"))
 
 
 @pytest.fixture
 def windows() -> WindowsResult:
     sizes = tuple(
         Size(
-            queries=count, rows_per_s=speed, seconds=1.0, runs_s=(1.0,), windows=9, slices=3, register_s=0.1,
-            stages_s={},
+            queries=count, rows=100, durable=Seconds((seconds, 9.0, 0.5)), as_scotty=Seconds((0.5,)),
+            windows=9, slices=3, register_s=0.1, stages_s={},
         )
-        for count, speed in ((1, 100.0), (1000, 95.0))
+        for count, seconds in ((1, 1.0), (1000, 1.25))
     )  # fmt: skip
-    return WindowsResult(rows=100, rate=50, batches=8, repeats=1, cores=2, pyspark="4.3.0", sizes=sizes)
+    return WindowsResult(
+        rows=100, rate=50, batches=8, repeats=3, warmups=1, seeds=(1,), cores=2, pyspark="4.3.0", sizes=sizes
+    )
 
 
 def test_windows_as_table_and_json(windows: WindowsResult) -> None:
     shown = console()
     show_windows(windows, shown)
-    assert "0.95" in printed(shown)
-    assert windows.as_json()["ratio"] == 0.95
+    assert cells(printed(shown).replace("│   ", "│ "), "1,000")[:4] == ["80", "0.80", "1.25", "0.50–9.00"]
+    told = json.loads(json.dumps(windows.as_json()))
+    assert told["ratio"] == 0.8
+    assert [one["scotty_rows_per_s"] for one in told["sizes"]] == [200, 200]
 
 
 def test_memory_as_table_and_json() -> None:
@@ -326,18 +476,144 @@ def test_memory_as_table_and_json() -> None:
         rows=10, hours=1, batches=2, seconds=1.0, windows=4, most_retained=100, last_retained=90,
         heap_limit_mb=2048, jvm_live_mb=60, jvm_rss_mb=900, python_rss_mb=200,
     )  # fmt: skip
-    result = MemoryResult(queries=256, heap="2g", large=one, short=one, long=one)
+    durable = MemoryRuns(large=one, short=one, long=replace(one, most_retained=150))
+    without = MemoryRuns(large=one, short=one, long=one)
+    result = MemoryResult(queries=256, seed=1, heap="2g", durable=durable, without_checkpoint=without)
     shown = console()
     show_memory(result, shown)
-    assert "retained partials × 1.00" in printed(shown)
-    assert result.as_json()["rss_ratio"] == 1.0
+    assert "event time: retained partials × 1.50" in printed(shown)
+    assert "without a checkpoint: retained partials × 1.00" in printed(shown)
+    assert (result.as_json()["rss_ratio"], result.as_json()["retained_ratio"]) == (1.0, 1.5)
+
+
+@pytest.fixture
+def churn() -> ChurnResult:
+    durable = Rounds(
+        quiet=Seconds((4.0, 5.0, 6.0)), churned=Seconds((8.0, 5.0, 10.0)), calls=Seconds((0.01, 0.03))
+    )
+    return ChurnResult(
+        queries=4, rows=100, seeds=(1,), batches=8, operations=6, warmups=1, durable=durable,
+        without_checkpoint=replace(durable, churned=durable.quiet), plans=3, warm=2,
+        compared=Comparison(queries=7, rows=9), memory=None,
+    )  # fmt: skip
+
+
+def test_churn_as_table_and_json(churn: ChurnResult) -> None:
+    shown = console()
+    show_churn(churn, shown)
+    text = printed(shown)
+    assert cells(text, "with changes") == ["8.00", "5.00–10.00", "12"]
+    assert "throughput_with_changes 0.62; by rounds 0.60 (0.50–1.00); without a checkpoint 1.00" in text
+    told = json.loads(json.dumps(churn.as_json()))
+    assert (told["throughput"], told["throughput_by_pairs"], told["call_ms"]) == (0.625, 0.6, 20)
+    assert told["without_checkpoint"]["throughput"] == 1
+    assert churn.passed
+    assert not replace(churn, compared=Comparison(queries=1, differences=("no",))).passed
+
+
+def test_churn_of_several_seeds_is_told_together(churn: ChurnResult) -> None:
+    other = replace(churn, seeds=(5,), compared=Comparison(queries=2, differences=("no",)))
+    both = pooled_churn([churn, other])
+    assert (both.seeds, both.warm, both.passed, both.compared.queries) == ((1, 5), 4, False, 9)
+    assert both.durable.quiet.runs == 2 * churn.durable.quiet.runs
+    assert both.without_checkpoint.calls.runs == 2 * churn.durable.calls.runs
+
+
+class Told:
+    """An engine that adds and removes queries, and tells a first window."""
+
+    def __init__(self, first: int | None) -> None:
+        self.queries: dict[str, object] = {}
+        self._first = first
+
+    def add(self, sql: str, *, name: str) -> SimpleNamespace:
+        window = None if self._first is None else (self._first, self._first + 1)
+        return SimpleNamespace(info=SimpleNamespace(first_window=window))
+
+    def remove(self, name: str) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("told", "since", "warm"),
+    [
+        (None, 50_000_001, 0),
+        (50_000_001, 50_000_001, 0),
+        (60_000_000, 50_000_001, 0),  # It owes the windows in between all the same.
+        (40_000_000, 40_000_000, 1),  # It has promised more, and is held to it.
+    ],
+)
+def test_what_a_query_owes_follows_from_the_files_read(told: int | None, since: int, warm: int) -> None:
+    first, second = paper_queries(2)
+    # In microseconds: the newest row of a batch, and of the one after it.
+    made = changes(
+        Told(told),  # type: ignore[arg-type]
+        [("old", first), (first.name, second)],
+        boundaries=2,
+        newest=[50_000_000, 90_000_000],
+    )
+    batch = BatchReport(counts=RowCounts(), results={}, seconds={"spark": 1.0})
+    made.note("trades", batch)
+    assert made.spans == {first.name: Span(since=since), "old": Span(until=40_000_000)}
+    assert made.warm == warm
+    made.note("trades", BatchReport(counts=RowCounts(), results={}))
+    made.note("trades", batch)
+    assert made.spans[first.name] == Span(since=since, until=80_000_000)
+    assert (made.operations, made.batches) == (4, 2)
+
+
+@pytest.fixture(params=FIGURES)
+def ways(request: pytest.FixtureRequest) -> WaysResult:
+    taken = tuple(
+        Taken(
+            queries=size, way=way.name, seconds=Seconds(() if way.name == "separate" else (1.0, 3.0, 2.0)),
+            relations=1, partial_ops=7, final_ops=8,
+        )
+        for size in (16, 256)
+        for way in ways_of(FIGURES[request.param])
+    )  # fmt: skip
+    return WaysResult(
+        figure=request.param, rows=100, seeds=(1,), repeats=3, warmups=1, measured=3, patience_s=30, cores=2,
+        taken=taken, compared=Comparison(queries=4, rows=9),
+    )  # fmt: skip
+
+
+def test_a_way_that_would_take_too_long_is_not_run() -> None:
+    joint = Way(name="joint")
+    took = Taken(
+        queries=16, way="joint", seconds=Seconds((4.0, 9.0, 5.0)), relations=1, partial_ops=7, final_ops=8
+    )
+    assert worth_running(joint, 64, [], 30.0)
+    assert worth_running(joint, 64, [took], 30.0)
+    assert not worth_running(joint, 256, [took], 30.0)
+    assert not worth_running(joint, 64, [replace(took, seconds=Seconds(()))], 30.0)
+    # An engine for each query takes as long however many there are: some are run.
+    assert worth_running(replace(joint, alone=True), 256, [took], 30.0)
+    assert worth_running(replace(joint, name="auto"), 256, [took], 30.0)
+
+
+def test_every_way_of_the_papers_figures_is_told(ways: WaysResult) -> None:
+    shown = console()
+    show_ways(ways, shown)
+    text = printed(shown)
+    names = {one.way for one in ways.taken}
+    assert all(f"│ {name} " in text for name in names)
+    if ways.figure == 13:
+        assert names == {"unshared paned", "unshared paired", "shared paned", "shared paired"}
+        assert "50.48" in text
+    else:
+        assert {"unshared", "separate", "joint", "auto"} <= names
+        assert ("joint, paned" in names) == (ways.figure != 14)
+        assert "> 30" in text
+    told = json.loads(json.dumps(ways.as_json()))
+    assert {one["seconds"] for one in told["taken"]} == ({2.0} if ways.figure == 13 else {2.0, None})
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """Return a list that pictures are put in, instead of files."""
     figures: list[Figure] = []
-    for module in (plot, plot_fragments):
+    for module in (plot, plot_churn, plot_fragments, plot_ways):
         monkeypatch.setattr(module, "save_figure", lambda figure, path: figures.append(figure))
     return figures
 
@@ -352,7 +628,7 @@ def check_legends(figure: Figure) -> None:
 
 
 def test_legends_cover_no_point(slices: SlicesResult, windows: WindowsResult, drawn: list[Figure]) -> None:
-    plot.plot_slices(slices, Path())
+    plot.plot_slices([slices], Path())
     plot.plot_windows(windows, Path())
     for figure in drawn:
         check_legends(figure)
@@ -363,13 +639,21 @@ def test_legends_of_fragments_cover_no_point(fragments: FragmentsResult, drawn: 
     check_legends(drawn[0])
 
 
-def test_pictures(slices: SlicesResult, windows: WindowsResult, tmp_path: Path) -> None:
-    plot.plot_slices(slices, tmp_path / "slices.png")
+def test_legends_of_ways_cover_no_point(ways: WaysResult, drawn: list[Figure]) -> None:
+    plot_ways.plot_ways([ways, ways], Path())
+    check_legends(drawn[0])
+
+
+def test_pictures(slices: SlicesResult, windows: WindowsResult, churn: ChurnResult, tmp_path: Path) -> None:
+    smaller = replace(slices, figures=replace(slices.figures, rows=3))
+    plot.plot_slices([slices, smaller], tmp_path / "slices.png")
     plot.plot_windows(windows, tmp_path / "windows.png")
-    assert {path.name for path in tmp_path.iterdir()} == {"slices.png", "windows.png"}
+    plot_churn.plot_churn(churn, tmp_path / "churn.png")
+    assert {path.name for path in tmp_path.iterdir()} == {"slices.png", "windows.png", "churn.png"}
 
 
 def test_a_picture_of_fragments(fragments: FragmentsResult, tmp_path: Path) -> None:
-    smaller = replace(fragments, figures=replace(fragments.figures, queries=16, unshared_s=40.0))
-    plot_fragments.plot_fragments([fragments, smaller], tmp_path / "fragments.png")
+    smaller = replace(fragments, figures=replace(fragments.figures, queries=16))
+    at_papers_size = replace(fragments, figures=replace(fragments.figures, rows=3))
+    plot_fragments.plot_fragments([fragments, smaller, at_papers_size], tmp_path / "fragments.png")
     assert (tmp_path / "fragments.png").stat().st_size > 0

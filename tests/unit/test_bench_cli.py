@@ -8,33 +8,34 @@ import pytest
 from typer.testing import CliRunner
 
 from weft.bench.equality import Check
+from weft.bench.options import Options
 from weft.bench.workloads import Predicates
 from weft.cli import bench
+from weft.optimizer.slices import Slicing
 
 
 @dataclass
 class Asked:
     """A bench that only takes note of what it is asked."""
 
-    options: dict[str, object] = field(default_factory=dict)
+    options: Options | None = None
+    own: dict[str, object] = field(default_factory=dict)
     rows_equal: bool | None = True
 
-    def __call__(self, **options: object) -> list[SimpleNamespace]:
-        self.options = options
-        return [SimpleNamespace(figures=SimpleNamespace(rows_equal=self.rows_equal))]
+    def __call__(self, options: Options, *given: object, **own: object) -> list[SimpleNamespace]:
+        self.options, self.own = options, {**own, **({"workload": given[0]} if given else {})}
+        figures = SimpleNamespace(rows_equal=self.rows_equal)
+        return [SimpleNamespace(figures=figures, passed=self.rows_equal is not False)]
 
-    def churn(self, **options: object) -> SimpleNamespace:
-        """Take note likewise, of a bench that has one result."""
-        self.options = options
-        return SimpleNamespace(passed=self.rows_equal is not False)
+
+BENCHES = ("slices", "fragments", "windows", "churn", "ways", "memory")
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     found = Asked()
-    for name in ("run_slices", "run_fragments", "run_windows"):
-        monkeypatch.setattr(bench, name, found)
-    monkeypatch.setattr(bench, "run_churn", found.churn)
+    for name in BENCHES:
+        monkeypatch.setattr(bench, f"run_{name}", found)
     return found
 
 
@@ -52,6 +53,8 @@ def invoke(*words: str) -> int:
         ("shards --low", "bench-results/shards-low.png"),
         ("windows", "bench-results/windows.png"),
         ("churn", "bench-results/churn.png"),
+        ("figures", "bench-results/figures.png"),
+        ("memory", None),
         ("shards --low --plot here.png", "here.png"),
         ("windows --plot here.png", "here.png"),
         ("slices --no-plot", None),
@@ -60,10 +63,11 @@ def invoke(*words: str) -> int:
 )
 def test_a_picture_is_named_by_its_workload(words: str, picture: str | None, asked: Asked) -> None:
     assert invoke(*words.split()) == 0
-    assert asked.options["plot"] == (None if picture is None else Path(picture))
+    assert asked.options is not None
+    assert asked.options.plot == (None if picture is None else Path(picture))
 
 
-@pytest.mark.parametrize("name", ["slices", "fragments", "shards", "windows", "churn"])
+@pytest.mark.parametrize("name", ["slices", "fragments", "shards", "windows", "churn", "figures"])
 def test_help_tells_where_the_picture_goes(name: str) -> None:
     shown = CliRunner().invoke(bench.app, [name, "--help"], env={"COLUMNS": "200"}).output
     assert f"bench-results/{name}" in shown
@@ -71,18 +75,41 @@ def test_help_tells_where_the_picture_goes(name: str) -> None:
 
 
 def test_a_bench_is_asked_what_the_options_say(asked: Asked) -> None:
-    words = "shards --low -n 16 -n 64 --rows 5000 --measured 2 --repeats 4 --check sample --cores 1"
+    words = (
+        "shards --low -n 16 -n 64 --rows 5000 --rows paper --seed 3 --seed 4 --measured 2 --repeats 4 "
+        "--warmups 0 --slicing paned --check sample --cores 1"
+    )
     assert invoke(*words.split(), "--json", "it.json", "--data", "there") == 0
-    del asked.options["console"], asked.options["plot"]
-    assert asked.options == {
-        "workload": Predicates.LOW, "queries": [16, 64], "rows": 5000, "measured": 2, "repeats": 4,
-        "check": Check.SAMPLE, "cores": 1, "json": Path("it.json"), "data": Path("there"),
-    }  # fmt: skip
+    assert asked.options is not None
+    assert asked.options == Options(
+        console=asked.options.console, queries=(16, 64), rows=(5000, 1_138_636), seeds=(3, 4), measured=2,
+        repeats=4, warmups=0, slicing=Slicing.PANED, check=Check.SAMPLE, cores=1, json=Path("it.json"),
+        data=Path("there"), plot=Path("bench-results/shards-low.png"),
+    )  # fmt: skip
+    assert asked.own == {"workload": Predicates.LOW}
     assert invoke("shards") == 0
-    assert asked.options["workload"] is Predicates.REGULAR
+    assert asked.own == {"workload": Predicates.REGULAR}
 
 
-@pytest.mark.parametrize("name", ["slices", "fragments", "shards", "churn"])
+@pytest.mark.parametrize("name", ["slices", "fragments", "shards"])
+def test_the_papers_size_is_measured_beside_ours(name: str, asked: Asked) -> None:
+    assert invoke(name) == 0
+    assert asked.options is not None
+    assert asked.options.rows == (4_000_000, 1_138_636)
+
+
+def test_options_of_their_own(asked: Asked) -> None:
+    assert invoke(*"churn --operations 40 --batches 9 --memory-batches 8".split()) == 0
+    assert asked.own == {"operations": 40, "memory_batches": 8}
+    assert asked.options is not None
+    assert asked.options.batches == 9
+    assert invoke(*"figures --figure 16 --figure 13 --patience 5".split()) == 0
+    assert asked.own == {"figures": [16, 13], "patience_s": 5}
+    assert invoke("figures", "--figure", "12") == 2
+    assert invoke("memory", "--repeats", "3") == 2
+
+
+@pytest.mark.parametrize("name", ["slices", "fragments", "shards", "churn", "figures"])
 def test_rows_that_differ_are_a_failure(name: str, asked: Asked) -> None:
     for rows_equal, code in ((True, 0), (None, 0), (False, 1)):
         asked.rows_equal = rows_equal
@@ -91,4 +118,4 @@ def test_rows_that_differ_are_a_failure(name: str, asked: Asked) -> None:
 
 def test_an_option_of_one_bench_is_not_another_ones(asked: Asked) -> None:
     assert invoke("slices", "--low") == 2
-    assert asked.options == {}
+    assert asked.options is None

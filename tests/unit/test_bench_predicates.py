@@ -158,3 +158,14 @@ def test_a_regular_workload_that_changes_stays_regular(size: int) -> None:
     # Predicates and windows alike, not one of them alone.
     assert len({one.predicate for one in ever}) == few + -(-count // (2 * few))
     assert len({one.window for one in ever}) >= few + count // (2 * few)
+
+
+def test_no_run_makes_the_changes_of_another() -> None:
+    size, count = 16, 40
+    there = {(one.predicate, one.window) for one in predicate_queries(Predicates.REGULAR, size, MARKET)}
+    tests, windows = ({pair[place] for pair in there} for place in (0, 1))
+    joined = [[joins for _, joins in turnover(size, count, MARKET, run=run)] for run in range(3)]
+    for place, known in ((0, tests), (1, windows)):
+        new = [{(one.predicate, one.window)[place] for one in some} - known for some in joined]
+        assert all(new)
+        assert sum(map(len, new)) == len(set.union(*new))

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from tests.unit.market_samples import small_market
 
 from weft.bench.operations import Run, Strategy, count
 from weft.bench.predicates import Market
-from weft.bench.signatures import PAPER_COUNTS, Sharing, Signatures, count_signatures
+from weft.bench.signatures import Signatures, count_signatures
 from weft.bench.trades import HOUR_MS, NOON_MS
 from weft.bench.workloads import BenchQuery, Predicates, predicate_queries
+from weft.optimizer.slices import Slicing
 
 RUN = Run(begin_ms=NOON_MS, end_ms=NOON_MS + HOUR_MS, rows=400)
 
@@ -123,14 +125,29 @@ def test_sharing_pays_where_fragments_are_few_and_not_where_every_row_is_one() -
     assert many.shared.total == pytest.approx(many.unshared.total + 60, rel=0.1)
 
 
-def test_the_papers_figures_add_up_to_the_totals_that_it_prints() -> None:
-    totals = {
-        (workload, sharing): one.total
-        for workload, both in PAPER_COUNTS.items()
-        for sharing, one in both.items()
-    }
-    assert totals[Predicates.FRAGMENTS, Sharing.SHARED] == 7_771_956
-    assert totals[Predicates.REGULAR, Sharing.UNSHARED] == 100_909_915
-    assert totals[Predicates.REGULAR, Sharing.SHARED] == 3_395_132
-    assert totals[Predicates.LOW, Sharing.UNSHARED] == 120_679_022
-    assert totals[Predicates.LOW, Sharing.SHARED] == 65_278_107
+def test_sharing_saves_what_shards_have_in_common() -> None:
+    # Rows that repeat each other, as fills of one order do, fall into one shard: three times as many of them
+    # cost no further final operation.
+    market = small_market(RUN.rows)
+    queries = predicate_queries(Predicates.LOW, 12, market)
+    once, thrice = (
+        count_signatures(queries, market.take(np.repeat(np.arange(RUN.rows), times)), RUN) for times in (1, 3)
+    )
+    assert thrice.shared.final == once.shared.final
+    assert thrice.shared.partial == 3 * once.shared.partial
+    assert thrice.unshared.partial == 3 * once.unshared.partial
+    assert thrice.times_fewer == thrice.unshared.total / thrice.shared.total > once.times_fewer
+
+
+@pytest.mark.parametrize("workload", [Predicates.REGULAR, Predicates.LOW])
+def test_panes_are_compared_with_panes(workload: Predicates) -> None:
+    market = small_market(RUN.rows)
+    queries = predicate_queries(workload, 9, market)
+    windows = [query.window for query in queries]
+    paired, paned = (count_signatures(queries, market, RUN, slicing) for slicing in Slicing)
+    assert paned.unshared.final == count(windows, Strategy.UNSHARED_PANED, RUN).final
+    assert paired.unshared.final == count(windows, Strategy.UNSHARED_PAIRED, RUN).final
+    assert paned.unshared.final > paired.unshared.final
+    # Panes cut time at least as finely, and take each row once all the same.
+    assert paned.shared.final > paired.shared.final
+    assert paned.shared.partial == paired.shared.partial

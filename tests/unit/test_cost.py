@@ -133,6 +133,20 @@ def test_inequality_1_is_where_the_costs_of_table_3_meet(chosen: list[Window]) -
         assert fewer[0].total > fewer[1].total
 
 
+@settings(max_examples=50)
+@given(st.lists(windows(), min_size=2, max_size=5))
+def test_panes_are_compared_with_panes(chosen: list[Window]) -> None:
+    even = break_even_rate(chosen, edges_per_ms=edge_rate(chosen, Slicing.PANED), slicing=Slicing.PANED)
+    period = lcm(*(window.slide_ms for window in chosen))
+    together = shared(chosen, rows=even * period, edges=edge_rate(chosen, Slicing.PANED) * period)
+    apart = unshared(chosen, rows=even * period, period_ms=period, slicing=Slicing.PANED)
+    # A window is made of whole panes: nothing is rounded.
+    assert apart.final == pytest.approx(sum(period // w.slide_ms * paned_final(w) for w in chosen))
+    assert together.total <= apart.total + 1e-6
+    if even > 0:
+        assert together.total == pytest.approx(apart.total)
+
+
 def test_tumbling_windows_have_one_slice_to_a_period_in_inequality_1() -> None:
     # Edges in 30: 10, 15, 20, 30. Shared finals 4/30·2, unshared 1/10 + 1/15, per millisecond.
     chosen = [Window(range_ms=10, slide_ms=10), Window(range_ms=15, slide_ms=15)]

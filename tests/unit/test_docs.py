@@ -166,19 +166,34 @@ def test_readme_tells_all_options(command: str) -> None:
     assert max(Counter(told).values()) == 1
 
 
-def bench_table() -> dict[str, dict[str, str]]:
-    """Return README's table of benches' options: {"slices": {"--rows": "4000000", …}, …}."""
-    [table] = re.findall(r"^\| option \|.*\n(?:^\|.*\n)+", section("weft bench"), re.MULTILINE)
-    head, _, *rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()]
-    told: dict[str, dict[str, str]] = {}
-    for place, names in enumerate(head):
-        for bench in re.findall(r"`([a-z]+)`", names):
-            told[bench] = {word: row[place] for row in rows for word in re.findall(r"`(--?[a-z-]+)`", row[0])}
+def bench_options() -> dict[str, dict[str, str]]:
+    """Return what the manual says of benches' options: {"slices": {"--rows": "4000000, paper", …}, …}."""
+    manual = page("docs/benchmarks.md")
+    common, differing = (
+        re.findall(rf"^\| {head} \|.*\n\|.*\n((?:^\|.*\n)+)", manual, re.MULTILINE)[0].splitlines()
+        for head in ("option", "options of")
+    )
+    shared: dict[str, str] = {}
+    for line in common:
+        words, value, _ = line.strip("| ").split(" | ", maxsplit=2)
+        shared |= dict.fromkeys(re.findall(r"`(--?[a-z-]+)`", words), value)
+    told = {}
+    for line in differing:
+        name, differs = line.strip("| ").split(" | ")
+        own = dict(shared)
+        for item in differs.split("; "):
+            words, _, value = item.partition(": ")
+            for word in re.findall(r"`(--?[a-z-]+)`", words):
+                if item.startswith("without "):
+                    del own[word]
+                else:
+                    own[word] = value
+        told[name.strip("`")] = own
     return told
 
 
 def default(parameter: Any) -> str:
-    """Return what README says of an option that is not given."""
+    """Return what the manual says of an option that is not given."""
     if parameter.secondary_opts:
         return f"`{parameter.secondary_opts[0]}`"
     shown, value = parameter.show_default, parameter.default
@@ -187,19 +202,23 @@ def default(parameter: Any) -> str:
         return ("by workload" if alternatives else "by bench") if shown.endswith(".png") else shown
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
-    return {None: "none", False: "no"}.get(value, str(value))
+    if value is None:
+        return "none"
+    return "no" if value is False else str(value)
 
 
-@pytest.mark.parametrize("bench", ["slices", "fragments", "shards", "windows", "memory", "dashboards"])
-def test_readme_tells_all_options_of_a_bench_and_what_they_are_unless_given(bench: str) -> None:
-    told = {word: cell for word, cell in bench_table()[bench].items() if cell != "–"}
-    assert told == {word: default(one) for one in parameters()[f"weft bench {bench}"] for word in one.opts}
+@pytest.mark.parametrize("bench", bench_options())
+def test_the_manual_tells_all_options_of_a_bench_and_what_they_are_unless_given(bench: str) -> None:
+    wanted = {word: default(one) for one in parameters()[f"weft bench {bench}"] for word in one.opts}
+    assert bench_options()[bench] == wanted
 
 
-def test_readme_tells_of_every_bench() -> None:
+def test_the_manual_tells_of_every_bench() -> None:
     benches = {name.removeprefix("weft bench ") for name in commands() if name.startswith("weft bench ")}
-    assert set(bench_table()) == benches
-    assert set(re.findall(r"^\| `weft bench ([a-z]+)` \|", section("weft bench"), re.MULTILINE)) == benches
+    assert set(bench_options()) == benches
+    assert (
+        set(re.findall(r"^\| `weft bench ([a-z]+)` \|", page("docs/benchmarks.md"), re.MULTILINE)) == benches
+    )
 
 
 def test_readme_names_only_options_that_the_demo_has() -> None:

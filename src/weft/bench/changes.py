@@ -1,38 +1,75 @@
-"""Queries that come and go while a bench runs, and the windows that they have to answer."""
+"""Queries that come and go while a bench runs, and the windows that they have to answer.
 
-from collections.abc import Iterator
+Changes are spread evenly over the batches, and each is a call of its own, durable when it returns. Which
+windows a query has to answer follows from the rows of the files read so far, not from what the engine says:
+
+    files     |── batch 1 ──|── batch 2 ──|── batch 3 ──|
+    joins                    ^ newest row of 2: all windows that begin after it
+    leaves                                 ^ newest row of 3 less the delay: all windows that end by then
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from time import perf_counter
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from weft.bench.dataset import DELAY
 from weft.bench.equality import Span
+from weft.bench.runs import Input
 from weft.bench.workloads import BenchQuery
 from weft.engine import Engine
 from weft.handle import Query
+from weft.query import parse_duration
 from weft.runtime.pipeline import BatchReport
+
+Pair = tuple[str, BenchQuery]
+"""Who leaves, and who joins in its place."""
+
+
+def newest_rows(given: Input) -> list[int]:
+    """Return after each batch the newest event time in the files read so far, in microseconds."""
+    paths = sorted(given.dataset.folder.glob("*.parquet"), key=lambda path: path.stat().st_mtime)
+    times = (pq.read_table(path, columns=["time"])["time"].cast("int64") for path in paths)
+    newest = list(accumulate((pc.max(some).as_py() for some in times), max))
+    last_files = range(given.files_per_trigger - 1, len(newest) - 1, given.files_per_trigger)
+    return [*(newest[number] for number in last_files), newest[-1]]
+
+
+def spread_evenly(count: int, boundaries: int) -> list[int]:
+    """Return how many of so many changes are made after each batch: as evenly as it goes.
+
+    >>> spread_evenly(5, 3)
+    [1, 2, 2]
+    """
+    ends = [count * number // boundaries for number in range(boundaries + 1)]
+    return [end - begin for begin, end in pairwise(ends)]
 
 
 @dataclass(slots=True)
 class Changes:
-    """Let queries come and go after each batch, as many of each, until there is nothing left to change."""
+    """Let queries come and go after each batch, as many of each."""
 
     engine: Engine
-    pairs: Iterator[tuple[str, BenchQuery]]
-    """Who leaves, and who joins in its place."""
-    at_once: int
-    """How many join and how many leave after a batch."""
-    remembers: bool = True
-    """Whether what is to be compared is kept, of queries that have left, too."""
+    pairs: Iterator[Pair]
+    at_once: Sequence[int]
+    """How many pairs are due after each batch."""
+    newest: Sequence[int] | None = None
+    """The newest event time after each batch, where what is to be compared is kept."""
     spans: dict[str, Span] = field(default_factory=dict)
     """The windows that queries have to answer, of those that came or went."""
     handles: dict[str, Query] = field(default_factory=dict)
+    warm: int = 0
+    """How many queries were told an earlier first window than they could rely on."""
     operations: int = 0
     plans: int = 0
     batches: int = 0
-    calls_s: float = 0.0
+    calls_s: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if self.remembers:
+        if self.newest is not None:
             self.handles.update(self.engine.queries)
 
     def note(self, stream: str, report: BatchReport) -> None:
@@ -42,23 +79,42 @@ class Changes:
             return
         self.batches += 1
         self.plans += report.replanned
-        began = perf_counter()
-        for leaves, joins in islice(self.pairs, self.at_once):
+        due = self.at_once[self.batches - 1] if self.batches <= len(self.at_once) else 0
+        for leaves, joins in islice(self.pairs, due):
             self._join(joins)
-            self._leave(leaves, stream)
-        self.calls_s += perf_counter() - began
+            self._leave(leaves)
 
     def _join(self, query: BenchQuery) -> None:
+        began = perf_counter()
         handle = self.engine.add(query.sql, name=query.name)
-        self.operations += 1
-        if self.remembers:
-            first = handle.info.first_window
-            self.spans[query.name] = Span(since=None if first is None else first[0])
+        self._count(began)
+        if self.newest is not None:
             self.handles[query.name] = handle
+            since = self.newest[self.batches - 1] + 1
+            told = handle.info.first_window
+            # A promise of earlier windows binds; one of later windows excuses nothing.
+            if told is not None and told[0] < since:
+                self.warm += 1
+                since = told[0]
+            self.spans[query.name] = Span(since=since)
 
-    def _leave(self, name: str, stream: str) -> None:
+    def _leave(self, name: str) -> None:
+        began = perf_counter()
         self.engine.remove(name)
-        self.operations += 1
-        if self.remembers:
+        self._count(began)
+        if self.newest is not None:
             since = self.spans[name].since if name in self.spans else None
-            self.spans[name] = Span(since=since, until=self.engine.clock(stream).watermark)
+            watermark = self.newest[self.batches - 1] - parse_duration(DELAY) * 1000
+            self.spans[name] = Span(since=since, until=watermark)
+
+    def _count(self, began: float) -> None:
+        self.calls_s.append(perf_counter() - began)
+        self.operations += 1
+
+
+def changes(
+    engine: Engine, pairs: Sequence[Pair], *, boundaries: int, newest: Sequence[int] | None = None
+) -> Changes:
+    """Return changes that are spread evenly over so many batches."""
+
+    return Changes(engine, iter(pairs), spread_evenly(len(pairs), boundaries), newest)

@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from weft.bench.changes import Changes
+from weft.bench.changes import Pair, changes
 from weft.bench.measure import progress
 from weft.bench.memory_run import heap_in_use, resident
-from weft.bench.runs import Input, engine_for
+from weft.bench.runs import How, Input, engine_for, run_engine
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
 from weft.runtime.pipeline import BatchReport
@@ -112,29 +111,30 @@ class MemoryOverTime:
 def memory_over_time(
     given: Input,
     queries: Sequence[BenchQuery],
-    pairs: Sequence[tuple[str, BenchQuery]],
-    data: Path,
+    pairs: Sequence[Pair],
+    how: How,
     *,
     batches: int,
     console: Console,
-    seed: int = 1,
 ) -> MemoryOverTime:
-    """Run an hour of trades as many small batches, and look at memory now and then."""
-    small = make_trades(given.spark, data, rows=batches * _ROWS_IN_BATCH, files=batches, seed=seed)
-    engine = engine_for(replace(given, dataset=small, files_per_trigger=1), queries)
-    changes = Changes(engine, iter(pairs), -(-len(pairs) // batches), remembers=False)
+    """Run an hour of trades as many small batches with a checkpoint, and look at memory now and then."""
+    data = given.dataset.folder.parent
+    small = make_trades(given.spark, data, rows=batches * _ROWS_IN_BATCH, files=batches)
+    given = replace(given, dataset=small, files_per_trigger=1)
+    engine = engine_for(given, queries, how)
+    made = changes(engine, pairs, boundaries=batches)
     samples: list[Sample] = []
     every = max(1, batches // _SAMPLES)
     with progress(console) as bar:
         task = bar.add_task(f"{batches:,} batches while queries come and go", total=batches)
 
         def note(stream: str, report: BatchReport) -> None:
-            changes.note(stream, report)
-            bar.update(task, completed=changes.batches)
-            if changes.batches % every == 0 and len(samples) < changes.batches // every:
+            made.note(stream, report)
+            bar.update(task, completed=made.batches)
+            if made.batches % every == 0 and len(samples) < made.batches // every:
                 samples.append(
                     Sample(
-                        batch=changes.batches,
+                        batch=made.batches,
                         queries=len(engine.queries),
                         partials=engine.state_rows(),
                         jvm_mb=heap_in_use(given.spark),
@@ -142,5 +142,5 @@ def memory_over_time(
                     )
                 )
 
-        engine.run(on_batch=note, keep=False)
-    return MemoryOverTime(batches=changes.batches, operations=changes.operations, samples=tuple(samples))
+        run_engine(given, engine, note)
+    return MemoryOverTime(batches=made.batches, operations=made.operations, samples=tuple(samples))

@@ -56,6 +56,15 @@ class Comparison:
         return not self.differences if self.queries else None
 
 
+def together(several: Sequence[Comparison]) -> Comparison:
+    """Return several comparisons as one."""
+    return Comparison(
+        queries=sum(one.queries for one in several),
+        rows=sum(one.rows for one in several),
+        differences=tuple(text for one in several for text in one.differences),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """The windows that a query is to answer, in microseconds: all, if nothing is said."""

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
 
-from rich.console import Console
-
-from weft.bench.measure import alternate
-from weft.bench.runs import Input, drain, engine_for
+from weft.bench.measure import Seconds, alternate, pooled
+from weft.bench.options import Options
+from weft.bench.runs import How, Input, drain, engine_for, run_engine
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
 from weft.runtime.pipeline import BatchReport
@@ -20,35 +18,69 @@ _STARTING = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedCost:
-    """Milliseconds per micro-batch of a run under way, results and window ends included, new plans aside."""
+    """Seconds per micro-batch of a run under way, results and window ends included, new plans aside."""
 
     batches: int
-    weft_ms: float
-    empty_ms: float
-    """The same source with a loop that does nothing."""
+    weft: Seconds
+    without_checkpoint: Seconds
+    empty: Seconds
+    """The same source with a loop that does nothing but has its checkpoint."""
+    planning_ms: float
+    """What making new plans took besides, per batch."""
+
+    @property
+    def empty_ms(self) -> float:
+        """Spark's own milliseconds."""
+        return 1000 * self.empty.median
 
     @property
     def over_spark_ms(self) -> float:
-        """What Weft adds."""
-        return self.weft_ms - self.empty_ms
+        """The milliseconds that Weft adds with a checkpoint on disk."""
+        return 1000 * self.weft.median - self.empty_ms
+
+    @property
+    def without_checkpoint_ms(self) -> float:
+        """The milliseconds that Weft adds without a checkpoint."""
+        return 1000 * self.without_checkpoint.median - self.empty_ms
 
 
-def fixed_cost(
-    given: Input,
-    queries: Sequence[BenchQuery],
-    data: Path,
-    *,
-    batches: int,
-    repeats: int,
-    warmups: int,
-    console: Console,
-) -> FixedCost:
-    """Run many tiny batches through Weft and through an empty loop."""
-    given = tiny_trades(given, data, batches=batches)
-    turns = [("tiny batches", lambda: _weft(given, queries)), ("empty batches", lambda: _empty(given))]
-    taken = alternate(turns, repeats=repeats, warmups=warmups, console=console)
-    weft, bare = (1000 * taken[name].median for name, _ in turns)
-    return FixedCost(batches=batches, weft_ms=weft, empty_ms=bare)
+def pooled_cost(several: Sequence[FixedCost]) -> FixedCost:
+    """Return what several measurements found together."""
+    return FixedCost(
+        batches=several[0].batches,
+        weft=pooled(one.weft for one in several),
+        without_checkpoint=pooled(one.without_checkpoint for one in several),
+        empty=pooled(one.empty for one in several),
+        planning_ms=sum(one.planning_ms for one in several) / len(several),
+    )
+
+
+def fixed_cost(given: Input, queries: Sequence[BenchQuery], options: Options) -> FixedCost:
+    """Run many tiny batches through Weft, with a checkpoint and without, and through an empty loop."""
+    given = tiny_trades(given, batches=options.tiny_batches)
+    planning: list[float] = []
+
+    def weft(*, durable: bool) -> float:
+        ends = Ends()
+        engine = engine_for(given, queries, How(slicing=options.slicing))
+        run_engine(given, engine, lambda stream, report: ends.note(report), durable=durable)
+        planning.append(ends.planning)
+        return ends.between
+
+    turns = [
+        ("tiny batches", lambda: weft(durable=True)),
+        ("tiny batches without a checkpoint", lambda: weft(durable=False)),
+        ("empty batches", lambda: _empty(given)),
+    ]
+    taken = alternate(turns, repeats=options.repeats, warmups=options.warmups, console=options.console)
+    durable, without, empty = (taken[name] for name, _ in turns)
+    return FixedCost(
+        batches=options.tiny_batches,
+        weft=durable,
+        without_checkpoint=without,
+        empty=empty,
+        planning_ms=1000 * sum(planning) / len(planning),
+    )
 
 
 class Ends:
@@ -73,22 +105,23 @@ class Ends:
         taken = settled[-1] - settled[0] - sum(self._planning[_STARTING:])
         return taken / (len(settled) - 1)
 
-
-def _weft(given: Input, queries: Sequence[BenchQuery]) -> float:
-    """Return the seconds of a batch whose plan was there."""
-    ends = Ends()
-    engine_for(given, queries).run(on_batch=lambda stream, report: ends.note(report), keep=False)
-    return ends.between
+    @property
+    def planning(self) -> float:
+        """The mean seconds of planning in these batches."""
+        settled = self._planning[_STARTING:]
+        return sum(settled) / len(settled)
 
 
 def _empty(given: Input) -> float:
     """Return the seconds of a batch with which nothing is done."""
     ends = Ends()
-    drain(given.frame().writeStream.foreachBatch(lambda batch, number: ends.note()))
+    with given.folder() as checkpoint:
+        drain(given.frame().writeStream.foreachBatch(lambda batch, number: ends.note()), checkpoint)
     return ends.between
 
 
-def tiny_trades(given: Input, data: Path, *, batches: int) -> Input:
+def tiny_trades(given: Input, *, batches: int) -> Input:
     """Return an hour of trades in so many batches of a few rows, with the same tables."""
+    data = given.dataset.folder.parent
     tiny = make_trades(given.spark, data, rows=batches * _ROWS_IN_BATCH, files=batches)
     return replace(given, dataset=tiny, files_per_trigger=1)

@@ -2,26 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from pyspark.sql import functions as F
-from rich.console import Console
 
-from weft.bench.against_spark import Figures, against_spark, trades_input
-from weft.bench.dataset import DEFAULT_DATA
-from weft.bench.equality import Check
+from weft.bench.against_spark import against_spark, trades_input
+from weft.bench.figures import Figures, pooled_figures
 from weft.bench.market import make_market
 from weft.bench.measure import progress
 from weft.bench.operations import Run
-from weft.bench.plan_change import PlanChange, plan_change
+from weft.bench.options import Options
+from weft.bench.plan_change import PlanChange, plan_change, pooled_change
 from weft.bench.predicates import Market
 from weft.bench.report import needs_matplotlib, publish
 from weft.bench.report_fragments import show_fragments
 from weft.bench.runs import Input
-from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE, PAPER_SPEEDUPS, Signatures, count_signatures
+from weft.bench.sets import headlines, measure_sets
+from weft.bench.signatures import (
+    PAPER_COUNTS,
+    PAPER_SIZE,
+    PAPER_SPEEDUPS,
+    Sharing,
+    Signatures,
+    count_signatures,
+)
 from weft.bench.workloads import BenchQuery, Predicates, predicate_queries, turnover
-from weft.spark.session import local_session
 
 _SAMPLE = 50_000
 """From how many rows constants are taken."""
@@ -34,8 +41,9 @@ class FragmentsResult:
     workload: Predicates
     figures: Figures
     change: PlanChange
+    change_without_checkpoint: PlanChange
     counted: tuple[Signatures, ...]
-    """The paper's counts for each number of queries."""
+    """The paper's counts for each number of queries, with the last seed's queries."""
 
     @property
     def signatures(self) -> Signatures:
@@ -52,74 +60,105 @@ class FragmentsResult:
             "k": own.k,
             "alpha": own.alpha,
             "beta": own.beta,
+            "times_fewer": own.times_fewer,
             "signatures": [
-                {"queries": one.queries, "k": one.k, "alpha": one.alpha, "beta": one.beta}
+                {
+                    "queries": one.queries,
+                    "k": one.k,
+                    "alpha": one.alpha,
+                    "beta": one.beta,
+                    "times_fewer": one.times_fewer,
+                }
                 for one in self.counted
             ],
             "plan_change_ms": self.change.plan_change_ms,
-            "plan_change": asdict(self.change),
+            "plan_change": self.change.as_json(),
+            "plan_change_without_checkpoint_ms": self.change_without_checkpoint.plan_change_ms,
             "operations": [
                 one.as_json() for counted in self.counted for one in (counted.unshared, counted.shared)
             ],
             "paper": {
                 "queries": PAPER_SIZE,
                 "speedup": PAPER_SPEEDUPS[self.workload],
+                "times_fewer": printed[Sharing.UNSHARED].total / printed[Sharing.SHARED].total,
                 **{str(sharing): asdict(one) for sharing, one in printed.items()},
             },
         }
 
 
 def run_fragments(
-    *,
-    console: Console,
-    workload: Predicates = Predicates.FRAGMENTS,
-    queries: Sequence[int] = (256,),
-    rows: int = 4_000_000,
-    batches: int = 8,
-    measured: int = 5,
-    repeats: int = 3,
-    warmups: int = 1,
-    tiny_batches: int = 20,
-    adds: int = 5,
-    check: Check | str = Check.ALL,
-    data: Path = DEFAULT_DATA,
-    cores: int | None = None,
-    memory: str = "4g",
-    seed: int = 1,
-    json: Path | None = None,
-    plot: Path | None = None,
+    options: Options, workload: Predicates = Predicates.FRAGMENTS
 ) -> tuple[FragmentsResult, ...]:
-    """Measure each number of queries, print tables, and write JSON and a plot if asked.
+    """Measure each set of queries, print tables, and write JSON and a plot if asked.
 
     A result whose `rows_equal` is False is a failure of Weft.
     """
-    for size in queries:
+    for size in options.queries:
         workload.check(size)
-    needs_matplotlib(plot)
-    spark = local_session(cores=cores, memory=memory)
-    tables = make_market(spark, data, seed=seed)
-    given = trades_input(spark, data, rows=rows, batches=batches, seed=seed, tables=tables)
-    source = Workload(workload, collect(given), seed)
-    counted = source.count((*workload.sizes, *queries), given, console)
-    results = []
-    for size in queries:
-        several = source.queries(size)
-        figures = against_spark(
-            given, several, data=data, measured=measured, repeats=repeats, warmups=warmups,
-            tiny_batches=tiny_batches, check=Check(check), console=console,
-        )  # fmt: skip
-        with console.status("adding queries to a running stream"):
-            change = plan_change(given, several, source.joining(size, adds), data)
-        results.append(FragmentsResult(workload=workload, figures=figures, change=change, counted=counted))
-        show_fragments(results[-1], console)
-    publish(results, json=json, plot=plot, draw=_draw, console=console)
-    return tuple(results)
+    needs_matplotlib(options.plot)
+    spark = options.session()
+    tables = make_market(spark, options.data)
+
+    @cache
+    def trades(rows: int) -> tuple[Input, Market]:
+        given = trades_input(spark, options.data, rows=rows, batches=options.batches, tables=tables)
+        return given, collect(given)
+
+    @cache
+    def count(rows: int, seed: int) -> tuple[Signatures, ...]:
+        given, market = trades(rows)
+        return Workload(workload, market, seed).count((*workload.sizes, *options.queries), given, options)
+
+    # What tiny batches cost does not depend on the rows: it is measured with the first number of them.
+    known: dict[tuple[int, int], FragmentsResult] = {}
+
+    def measure(rows: int, size: int, seed: int) -> FragmentsResult:
+        given, market = trades(rows)
+        source, before = Workload(workload, market, seed), known.get((size, seed))
+        queries, fixed = source.queries(size), None if before is None else before.figures.fixed
+        figures = against_spark(given, queries, options, seed=seed, fixed=fixed)
+        if before is None:
+            change, without = _plan_changes(given, queries, source.joining(size, 2 * options.adds), options)
+        else:
+            change, without = before.change, before.change_without_checkpoint
+        known[size, seed] = FragmentsResult(
+            workload=workload,
+            figures=figures,
+            change=change,
+            change_without_checkpoint=without,
+            counted=count(rows, seed),
+        )
+        return known[size, seed]
+
+    results = measure_sets(options, measure, _pooled, lambda one: show_fragments(one, options.console))
+    publish(results, json=options.json, plot=options.plot, draw=_draw, console=options.console)
+    return results
+
+
+def _plan_changes(
+    given: Input, queries: Sequence[BenchQuery], joining: Sequence[BenchQuery], options: Options
+) -> tuple[PlanChange, PlanChange]:
+    """Return what joining queries cost with a checkpoint and without."""
+    # Others join in the second run: it must not find code that the first has compiled.
+    with options.console.status("adding queries to a running stream"):
+        durable = plan_change(given, queries, joining[: options.adds], options, durable=True)
+        without = plan_change(given, queries, joining[options.adds :], options, durable=False)
+    return durable, without
+
+
+def _pooled(several: Sequence[FragmentsResult]) -> FragmentsResult:
+    return replace(
+        several[-1],
+        figures=pooled_figures([one.figures for one in several]),
+        change=pooled_change([one.change for one in several]),
+        change_without_checkpoint=pooled_change([one.change_without_checkpoint for one in several]),
+    )
 
 
 def _draw(results: Sequence[FragmentsResult], path: Path) -> None:
     from weft.bench.plot_fragments import plot_fragments  # Matplotlib is an extra.
 
-    plot_fragments(results, path)
+    plot_fragments(headlines(results), path)
 
 
 def collect(given: Input) -> Market:
@@ -152,18 +191,18 @@ class Workload:
             several = tuple(replace(one, window=window) for one in several)
         return tuple(replace(one, name=f"new_{one.name}") for one in several)
 
-    def turnover(self, size: int, count: int) -> tuple[tuple[str, BenchQuery], ...]:
-        """Return changes of a regular workload: who leaves, and who joins in its place."""
-        return tuple(turnover(size, count, self._sample, seed=self._seed))
+    def turnover(self, size: int, count: int, *, run: int = 0) -> tuple[tuple[str, BenchQuery], ...]:
+        """Return changes of a regular workload, others in each run: who leaves, and who joins instead."""
+        return tuple(turnover(size, count, self._sample, seed=self._seed, run=run))
 
-    def count(self, sizes: Sequence[int], given: Input, console: Console) -> tuple[Signatures, ...]:
+    def count(self, sizes: Sequence[int], given: Input, options: Options) -> tuple[Signatures, ...]:
         """Return the paper's counts for several sizes."""
         begin = given.dataset.begin_ms
         run = Run(begin_ms=begin, end_ms=begin + given.dataset.span_ms, rows=len(self._market))
         counted = []
-        with progress(console) as bar:
+        with progress(options.console) as bar:
             task = bar.add_task("counting operations", total=len(set(sizes)))
             for size in sorted(set(sizes)):
-                counted.append(count_signatures(self.queries(size), self._market, run))
+                counted.append(count_signatures(self.queries(size), self._market, run, options.slicing))
                 bar.advance(task)
         return tuple(counted)

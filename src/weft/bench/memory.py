@@ -1,6 +1,7 @@
 """The bench of memory: many rows in a small heap, and state that does not grow with the input.
 
-Each run is a process of its own, so that its peak is its own.
+Each run is a process of its own, so that its peak is its own. It has a checkpoint on disk; a second set of
+runs has none.
 """
 
 import json as jsonlib
@@ -8,25 +9,23 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
-from rich.console import Console
-
-from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.measure import progress
 from weft.bench.memory_run import Observed, Task
-from weft.bench.report import save, show_memory
+from weft.bench.options import Options
+from weft.bench.report import save
+from weft.bench.report_memory import show_memory
 
 _BATCHES_AN_HOUR = 8
 _LONGER = 10
+HEAP = "2g"
+"""Of the Spark that memory is measured of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryResult:
-    """What `weft bench memory` found."""
+class MemoryRuns:
+    """The runs with a checkpoint, or those without."""
 
-    queries: int
-    heap: str
     large: Observed
     """Many rows in an hour."""
     short: Observed
@@ -49,28 +48,51 @@ class MemoryResult:
         return {**asdict(self), "retained_ratio": self.retained_ratio, "rss_ratio": self.rss_ratio}
 
 
-def run_memory(
-    *,
-    console: Console,
-    queries: int = 256,
-    rows: int = 10_000_000,
-    hourly_rows: int = 400_000,
-    heap: str = "2g",
-    data: Path = DEFAULT_DATA,
-    cores: int | None = None,
-    seed: int = 1,
-    json: Path | None = None,
-) -> MemoryResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryResult:
+    """What `weft bench memory` found for one number of rows and one seed."""
+
+    queries: int
+    seed: int
+    heap: str
+    durable: MemoryRuns
+    without_checkpoint: MemoryRuns
+
+    def as_json(self) -> dict[str, object]:
+        """Return all fields by name."""
+        return {
+            "queries": self.queries,
+            "seed": self.seed,
+            "heap": self.heap,
+            **self.durable.as_json(),
+            "without_checkpoint": self.without_checkpoint.as_json(),
+        }
+
+
+def run_memory(options: Options, *, hourly_rows: int = 400_000) -> tuple[MemoryResult, ...]:
     """Run an hour of many rows, and an hour and ten hours of fewer; print a table and write JSON if asked."""
+    results = []
+    for rows in options.rows:
+        for queries in options.queries:
+            for seed in options.seeds:
+                results.append(_measure(options, rows, queries, seed, hourly_rows))
+                show_memory(results[-1], options.console)
+    save([one.as_json() for one in results], options.json, options.console)
+    return tuple(results)
+
+
+def _measure(options: Options, rows: int, queries: int, seed: int, hourly_rows: int) -> MemoryResult:
     short = Task(
         rows=hourly_rows,
         hours=1,
         batches=_BATCHES_AN_HOUR,
         queries=queries,
-        data=str(data.resolve()),
-        cores=cores,
-        heap=heap,
+        data=str(options.data.resolve()),
+        cores=options.cores,
+        heap=HEAP,
         seed=seed,
+        durable=True,
+        slicing=options.slicing,
     )
     tasks = {
         "many rows": replace(short, rows=rows, batches=2 * short.batches),
@@ -79,24 +101,26 @@ def run_memory(
             short, rows=_LONGER * short.rows, hours=_LONGER, batches=_LONGER * short.batches
         ),
     }
-    large, little, long = _observe(tasks, console)
-    result = MemoryResult(queries=queries, heap=heap, large=large, short=little, long=long)
-    show_memory(result, console)
-    save([result.as_json()], json, console)
-    return result
+    durable = _observe(tasks, options, make=True)
+    without = _observe(
+        {name: replace(one, durable=False) for name, one in tasks.items()}, options, make=False
+    )
+    return MemoryResult(queries=queries, seed=seed, heap=HEAP, durable=durable, without_checkpoint=without)
 
 
-def _observe(tasks: Mapping[str, Task], console: Console) -> list[Observed]:
+def _observe(tasks: Mapping[str, Task], options: Options, *, make: bool) -> MemoryRuns:
     observed = []
-    with progress(console) as bar:
-        shown = bar.add_task("", total=2 * len(tasks))
+    actions = (("make", "making trades"), ("run", "running")) if make else (("run", "running"),)
+    with progress(options.console) as bar:
+        shown = bar.add_task("", total=len(actions) * len(tasks))
         for name, task in tasks.items():
-            for action, doing in (("make", "making trades"), ("run", "running")):
+            for action, doing in actions:
                 bar.update(shown, description=f"{name}: {doing}")
                 told = _child(task, action)
                 bar.advance(shown)
             observed.append(Observed(**jsonlib.loads(told)))
-    return observed
+    large, short, long = observed
+    return MemoryRuns(large=large, short=short, long=long)
 
 
 def _child(task: Task, action: str) -> str:

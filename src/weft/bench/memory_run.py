@@ -12,10 +12,11 @@ from time import perf_counter, sleep
 from pyspark.sql import SparkSession
 
 from weft.bench.dataset import Dataset
-from weft.bench.runs import Input, engine_for
+from weft.bench.runs import How, Input, engine_for, run_engine
 from weft.bench.trades import make_trades
 from weft.bench.workloads import paper_queries
 from weft.engine import Engine
+from weft.optimizer.slices import Slicing
 from weft.runtime.pipeline import BatchReport
 from weft.spark.session import local_session
 
@@ -35,6 +36,9 @@ class Task:
     cores: int | None
     heap: str
     seed: int
+    durable: bool = True
+    """Whether there is a checkpoint on disk."""
+    slicing: str = Slicing.PAIRED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +79,11 @@ def observe(spark: SparkSession, dataset: Dataset, task: Task) -> Observed:
     """Run the task's queries and tell what that needed."""
     given = Input(spark=spark, dataset=dataset, files_per_trigger=dataset.files // task.batches)
     began = perf_counter()
-    engine = engine_for(given, paper_queries(task.queries, seed=task.seed))
+    queries = paper_queries(task.queries, seed=task.seed)
+    engine = engine_for(given, queries, How(slicing=Slicing(task.slicing)))
+    registered = perf_counter() - began
     watch = _Watch(engine)
-    engine.run(on_batch=watch.note, keep=False)
-    seconds = perf_counter() - began
+    seconds = registered + run_engine(given, engine, watch.note, durable=task.durable)
     limit, live, rss = _jvm(spark)
     return Observed(
         rows=watch.rows,
@@ -145,9 +150,7 @@ def main(action: str, text: str) -> None:
     task = Task(**json.loads(text))
     spark = local_session(cores=task.cores, memory=task.heap)
     files = task.batches * spark.sparkContext.defaultParallelism
-    dataset = make_trades(
-        spark, Path(task.data), rows=task.rows, files=files, seed=task.seed, hours=task.hours
-    )
+    dataset = make_trades(spark, Path(task.data), rows=task.rows, files=files, hours=task.hours)
     print(json.dumps(asdict(observe(spark, dataset, task)) if action == "run" else {}))
 
 

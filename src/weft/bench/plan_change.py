@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from statistics import median
 from time import perf_counter
 
 from weft.bench.fixed_cost import tiny_trades
-from weft.bench.runs import Input, engine_for
+from weft.bench.measure import Seconds, pooled
+from weft.bench.options import Options
+from weft.bench.runs import How, Input, engine_for, run_engine
 from weft.bench.workloads import BenchQuery
 from weft.engine import Engine
 from weft.runtime.pipeline import BatchReport
@@ -19,20 +19,42 @@ _WARM_UP = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChange:
-    """Milliseconds, as medians."""
+    """Every batch and call of a run in which queries joined."""
 
-    adds: int
-    batch_ms: float
-    """A tiny batch in which nothing changed."""
-    changed_ms: float
-    """The batch after a query joined."""
-    add_ms: float
-    """The call of `Engine.add` itself, during which no batch is taken here."""
+    quiet: Seconds
+    """Tiny batches in which nothing changed."""
+    changed: Seconds
+    """The batches after a query joined."""
+    add: Seconds
+    """The calls of `Engine.add`: each returns when the query is in the checkpoint, if there is one."""
+
+    @property
+    def adds(self) -> int:
+        """How many queries joined."""
+        return len(self.add.runs)
 
     @property
     def plan_change_ms(self) -> float:
-        """What the change adds to the batch after it."""
-        return self.changed_ms - self.batch_ms
+        """What a query that joins costs: its call, and what the batch after it takes longer."""
+        return 1000 * (self.add.median + self.changed.median - self.quiet.median)
+
+    def as_json(self) -> dict[str, float]:
+        """Return the medians in milliseconds."""
+        return {
+            "adds": self.adds,
+            "batch_ms": 1000 * self.quiet.median,
+            "changed_ms": 1000 * self.changed.median,
+            "add_ms": 1000 * self.add.median,
+        }
+
+
+def pooled_change(several: Sequence[PlanChange]) -> PlanChange:
+    """Return what several measurements found together."""
+    return PlanChange(
+        quiet=pooled(one.quiet for one in several),
+        changed=pooled(one.changed for one in several),
+        add=pooled(one.add for one in several),
+    )
 
 
 @dataclass(slots=True)
@@ -66,15 +88,19 @@ class _Watch:
 
 
 def plan_change(
-    given: Input, queries: Sequence[BenchQuery], joining: Sequence[BenchQuery], data: Path
+    given: Input,
+    queries: Sequence[BenchQuery],
+    joining: Sequence[BenchQuery],
+    options: Options,
+    *,
+    durable: bool,
 ) -> PlanChange:
     """Run tiny batches through the queries, and let others join one by one on the way."""
-    given = tiny_trades(given, data, batches=(len(joining) + 1) * _EVERY)
-    watch = _Watch(engine_for(given, queries), list(joining))
-    watch.engine.run(on_batch=watch.note, keep=False)
+    given = tiny_trades(given, batches=(len(joining) + 1) * _EVERY)
+    watch = _Watch(engine_for(given, queries, How(slicing=options.slicing)), list(joining))
+    run_engine(given, watch.engine, watch.note, durable=durable)
     return PlanChange(
-        adds=len(watch.changed_s),
-        batch_ms=1000 * median(watch.quiet_s),
-        changed_ms=1000 * median(watch.changed_s),
-        add_ms=1000 * median(watch.add_s),
+        quiet=Seconds(tuple(watch.quiet_s)),
+        changed=Seconds(tuple(watch.changed_s)),
+        add=Seconds(tuple(watch.add_s)),
     )

@@ -1,5 +1,6 @@
 """Results of the benches as pictures."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 from weft.bench.operations import PAPER, Strategy
 
 if TYPE_CHECKING:
-    from weft.bench.against_spark import Figures
+    from weft.bench.figures import Figures
     from weft.bench.slices import SlicesResult
     from weft.bench.windows import WindowsResult
 
@@ -21,12 +22,14 @@ _STYLES = {
 }
 
 
-def plot_slices(result: "SlicesResult", path: Path) -> None:
-    """Draw the paper's Figure 13 in operations, and seconds beside it."""
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    operations, seconds = figure.subplots(1, 2)
-    _draw_operations(operations, result)
-    _draw_seconds(seconds, result.figures)
+def plot_slices(results: Sequence["SlicesResult"], path: Path) -> None:
+    """Draw the paper's Figure 13 in operations, and seconds beside it for each number of rows."""
+    largest = {one.figures.rows: one for one in sorted(results, key=lambda one: one.figures.queries)}
+    figure = Figure(figsize=(6 + 5 * len(largest), 5), layout="constrained")
+    operations, *seconds = figure.subplots(1, 1 + len(largest))
+    _draw_operations(operations, results[0])
+    for axes, result in zip(seconds, largest.values(), strict=True):
+        _draw_seconds(axes, result.figures)
     save_figure(figure, path)
 
 
@@ -54,17 +57,23 @@ def _draw_operations(axes: Axes, result: "SlicesResult") -> None:
 
 def _draw_seconds(axes: Axes, result: "Figures") -> None:
     bars = {
-        "bare scan": (result.scan_s, "#8c8c8c"),
-        f"Weft,\n{result.queries} queries": (result.weft_s, "#4c72b0"),
-        "one ordinary\nSpark query": (result.one_query_s, "#c44e52"),
-        f"{result.queries} ordinary\n({result.measured_queries} measured)": (result.unshared_s, "#c44e52"),
+        "bare scan": (result.scan, "#8c8c8c"),
+        f"Weft,\n{result.queries} queries": (result.weft, "#4c72b0"),
+        "without a\ncheckpoint": (result.without_checkpoint, "#a1b4d4"),
+        "one ordinary\nSpark query": (result.ordinary, "#c44e52"),
     }
-    heights, colors = zip(*bars.values(), strict=True)
-    drawn = axes.bar(list(bars), heights, color=colors)
-    axes.bar_label(drawn, labels=[f"{height:,.1f} s" for height in heights])
+    for name, (taken, color) in bars.items():
+        middle = taken.median
+        around = [[middle - taken.least], [taken.most - middle]]
+        drawn = axes.bar(name, middle, color=color, yerr=around, capsize=4)
+        axes.bar_label(drawn, labels=[f"{middle:,.1f} s"])
+    scaled = f"{result.queries} ordinary\n({result.measured_queries} measured)"
+    drawn = axes.bar(scaled, result.unshared_s, color="#c44e52")
+    axes.bar_label(drawn, labels=[f"{result.unshared_s:,.1f} s"])
+    axes.tick_params(axis="x", labelsize="small")
     axes.set_yscale("log")
     axes.margins(y=0.15)
-    axes.set(title=f"{result.rows:,} rows, {result.cores} cores", ylabel="seconds")
+    axes.set(title=f"{result.rows:,} rows, {result.cores} cores", ylabel="seconds, least to most")
 
 
 def plot_windows(result: "WindowsResult", path: Path) -> None:
@@ -72,13 +81,16 @@ def plot_windows(result: "WindowsResult", path: Path) -> None:
     figure = Figure(figsize=(6, 4.4), layout="constrained")
     axes = figure.subplots()
     counts = [one.queries for one in result.sizes]
-    axes.plot(counts, [one.rows_per_s / 1e6 for one in result.sizes], color="#4c72b0", marker="o")
+    speeds = [one.rows_per_s / 1e6 for one in result.sizes]
+    axes.plot(counts, speeds, color="#4c72b0", marker="o", label="with a checkpoint")
+    without = [one.scotty_rows_per_s / 1e6 for one in result.sizes]
+    axes.plot(counts, without, "--", color="#4c72b0", marker=".", label="as Scotty measures")
     axes.axhline(
         0.9 * result.sizes[0].rows_per_s / 1e6, color="#8c8c8c", linestyle=":", label="90 % of one window"
     )
     axes.set_xscale("log")
     axes.set_xticks(counts, [f"{count:,}" for count in counts])
-    axes.set_ylim(bottom=0, top=1.1 * max(one.rows_per_s for one in result.sizes) / 1e6)
+    axes.set_ylim(bottom=0, top=1.1 * max(*speeds, *without))
     axes.set(title="tumbling windows of 1–20 s", xlabel="concurrent windows", ylabel="million rows/s")
     put_legend(axes)
     save_figure(figure, path)

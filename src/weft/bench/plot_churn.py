@@ -26,12 +26,14 @@ def plot_churn(result: "ChurnResult", path: Path) -> None:
 
 
 def _draw_seconds(axes: Axes, result: "ChurnResult") -> None:
+    durable = result.durable
     bars = {
-        "without\nchanges": (result.quiet_s.median, "#8c8c8c"),
-        f"with\n{result.operations:,}": (result.churned_s.median, "#4c72b0"),
+        "without\nchanges": (durable.quiet, "#8c8c8c"),
+        f"with\n{result.operations:,}": (durable.churned, "#4c72b0"),
     }
-    for name, (seconds, color) in bars.items():
-        axes.bar(name, seconds, color=color)
+    for name, (taken, color) in bars.items():
+        middle = taken.median
+        axes.bar(name, middle, color=color, yerr=[[middle - taken.least], [taken.most - middle]], capsize=4)
     axes.set(title=f"{result.queries:,} queries, {result.rows:,} rows", ylabel="seconds")
 
 

@@ -22,8 +22,14 @@ def plot_fragments(results: Sequence["FragmentsResult"], path: Path) -> None:
     """Draw all sizes that were measured, and the paper's printed points beside them."""
     figure = Figure(figsize=(15, 5.4), layout="constrained")
     seconds, operations, speedup = figure.subplots(1, 3)
-    results = sorted(results, key=lambda one: one.figures.queries)
+    rows = results[0].figures.rows
+    others = [one for one in results if one.figures.rows != rows]
+    results = sorted(
+        (one for one in results if one.figures.rows == rows), key=lambda one: one.figures.queries
+    )
     _draw_seconds(seconds, results)
+    for one in others:
+        _draw_other(seconds, one)
     _draw_operations(operations, results[-1])
     _draw_speedup(speedup, results)
     last = results[-1]
@@ -36,11 +42,16 @@ def _draw_seconds(axes: Axes, results: Sequence["FragmentsResult"]) -> None:
     sizes = [one.queries for one in figures]
     measured = f"ordinary Spark queries ({figures[-1].measured_queries} measured, scaled)"
     axes.plot(sizes, [one.unshared_s for one in figures], color=_ALONE, marker="o", label=measured)
-    axes.plot(sizes, [one.weft_s for one in figures], color=_TOGETHER, marker="o", label="Weft")
+    middles = [one.weft_s for one in figures]
+    around = [
+        [one.weft_s - one.weft.least for one in figures],
+        [one.weft.most - one.weft_s for one in figures],
+    ]
+    axes.errorbar(sizes, middles, around, color=_TOGETHER, marker="o", capsize=3, label="Weft, least to most")
     axes.plot(
         sizes, [one.one_query_s for one in figures], ":", color=_ALONE, marker=".", label="one ordinary query"
     )
-    axes.plot(sizes, [one.scan_s for one in figures], ":", color=_FINAL, marker=".", label="bare scan")
+    axes.plot(sizes, [one.scan.median for one in figures], ":", color=_FINAL, marker=".", label="bare scan")
     paper = PAPER_COUNTS[results[-1].workload]
     for sharing, color in ((Sharing.UNSHARED, _ALONE), (Sharing.SHARED, _TOGETHER)):
         axes.plot(
@@ -49,6 +60,14 @@ def _draw_seconds(axes: Axes, results: Sequence["FragmentsResult"]) -> None:
     axes.set_yscale("log")
     _finish(axes, [*sizes, PAPER_SIZE], "seconds")
     axes.set_title(f"{figures[-1].rows:,} rows, {figures[-1].cores} cores")
+
+
+def _draw_other(axes: Axes, result: "FragmentsResult") -> None:
+    """Add what another number of rows took."""
+    figures, places = result.figures, [result.figures.queries]
+    label = f"{figures.rows:,} rows"
+    axes.plot(places, [figures.unshared_s], "s", color=_ALONE, fillstyle="none", label=f"ordinary, {label}")
+    axes.plot(places, [figures.weft_s], "s", color=_TOGETHER, fillstyle="none", label=f"Weft, {label}")
 
 
 def _draw_operations(axes: Axes, result: "FragmentsResult") -> None:
@@ -74,7 +93,7 @@ def _draw_speedup(axes: Axes, results: Sequence["FragmentsResult"]) -> None:
     speedup = [one.figures.speedup_vs_unshared for one in results]
     axes.plot(sizes, speedup, color=_TOGETHER, marker="o", label="seconds, measured")
     counted = results[-1].counted
-    fewer = [one.unshared.total / one.shared.total for one in counted]
+    fewer = [one.times_fewer for one in counted]
     axes.plot(
         [one.queries for one in counted], fewer, ":", color=_FINAL, marker=".", label="operations, counted"
     )

@@ -18,19 +18,22 @@ from rich.console import Console
 from rich.table import Table
 
 from weft.bench.dataset import DEFAULT_DATA, Dataset
-from weft.bench.departures import departure_queries, make_departures
+from weft.bench.departures import DepartureQuery, departure_queries, make_departures
 from weft.bench.equality import Check
 from weft.bench.measure import Seconds, alternate
 from weft.bench.report import save
 from weft.bench.same_rows import difference
 from weft.engine import Engine
 from weft.optimizer.rules import Sharing
-from weft.runtime.pipeline import Pipeline
+from weft.runtime.planner import Planner
 from weft.spark.job import BatchJob, Bounds
+from weft.spark.sampling import take_sample
 from weft.spark.session import local_session
 
 SIZES = (1, 2, 4, 7, 16)
 _ORDINARY = "one ordinary query"
+_COMPARED_ROWS = 5_000
+"""Results are compared over so many rows, so that finals and plain queries do not take most of the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +112,19 @@ def run_relations(
     spark = local_session(cores=cores, memory=memory)
     dataset = make_departures(spark, data, rows=rows, seed=seed)
     batch = dataset.read(spark)
-    stages = [_stage(spark, dataset, count, queries, Check(check), seed) for count in sorted(relations)]
+    few = make_departures(spark, data, rows=min(rows, _COMPARED_ROWS), seed=seed)
+    stages = [
+        _stage(
+            spark,
+            batch,
+            few,
+            departure_queries(count, queries=queries, seed=seed),
+            Check(check),
+            count,
+            dataset.span_ms * 1000,
+        )
+        for count in sorted(relations)
+    ]
     ordinary = (_ORDINARY, partial(_timed, partial(_ordinary, batch)))
     turns = [(stage.name, partial(_timed, partial(stage.job.run, batch, stage.bounds))) for stage in stages]
     # As many turns of the ordinary query as of the others together: it is what all are divided by.
@@ -136,40 +151,43 @@ def run_relations(
 
 
 def _stage(
-    spark: SparkSession, dataset: Dataset, groupings: int, queries: int, check: Check, seed: int
+    spark: SparkSession,
+    batch: DataFrame,
+    few: Dataset,
+    queries: Sequence[DepartureQuery],
+    check: Check,
+    groupings: int,
+    span_us: int,
 ) -> _Stage:
-    """Run the queries once from end to end, compare rows, and return their stage."""
+    """Run the queries once over few rows, compare what they give, and return their stage for the batch."""
     engine = Engine(spark, sharing=Sharing.JOINT)
-    engine.load(dataset.statement(dataset.files))
-    asked = departure_queries(groupings, queries=queries, seed=seed)
-    for query in asked:
+    engine.load(few.statement(few.files))
+    for query in queries:
         engine.add(query.sql, name=query.name)
     engine.run()
-    names = [query.name for query in check.choose(asked)]
+    names = [query.name for query in check.choose(queries)]
     found = {name: engine.results(name) for name in names}
     compared = (difference(name, found[name], engine.run_plain(name)) for name in names)
     said = [one for one in compared if one is not None]
-    pipeline = engine.pipeline(dataset.stream)
+    pipeline = engine.pipeline(few.stream)
     assert pipeline is not None
-    return _Stage(
-        groupings=groupings,
-        job=BatchJob(pipeline.plan, pipeline.stream, pipeline.tables, pipeline.functions),
-        bounds=_bounds(pipeline, dataset),
-        compared_rows=sum(table.num_rows for table in found.values()),
-        differences=tuple(said),
-    )
-
-
-def _bounds(pipeline: Pipeline, dataset: Dataset) -> Bounds:
-    """Return what the planner expects of the batch."""
-    planner, plan = pipeline.planner, pipeline.plan
-    return Bounds(
+    planner, stream = Planner(sharing=Sharing.JOINT), pipeline.stream
+    sampled = partial(take_sample, batch, stream=stream, tables={}, functions={})
+    plan = planner.plan([query.logical for query in engine.queries.values()], sampled)
+    bounds = Bounds(
         watermark=None,
         future=None,
         begin=planner.begin,
-        span=dataset.span_ms * 1000,
+        span=span_us,
         groups=planner.groups_per_slice(plan),
         groups_per_row=planner.groups_per_row(plan),
+    )
+    return _Stage(
+        groupings=groupings,
+        job=BatchJob(plan, stream, {}, {}),
+        bounds=bounds,
+        compared_rows=sum(table.num_rows for table in found.values()),
+        differences=tuple(said),
     )
 
 
@@ -219,7 +237,7 @@ def show_relations(result: RelationsResult, console: Console) -> None:
     console.print(table)
     compared = sum(size.compared_rows for size in result.sizes)
     told = [one for size in result.sizes for one in size.differences[:5]]
-    equal = f"rows equal plain Spark's: {compared:,} rows compared"
+    equal = f"rows equal plain Spark's: {compared:,} rows compared" if compared else "rows were not compared"
     console.print(equal if result.rows_equal else "\n".join(["[red]rows differ[/red]", *told]))
 
 

@@ -13,9 +13,8 @@ from weft.bench.operations import PAPER, Strategy
 from weft.errors import UserError
 
 if TYPE_CHECKING:
-    from weft.bench.against_spark import Figures
     from weft.bench.equality import Comparison
-    from weft.bench.memory import MemoryResult
+    from weft.bench.figures import Figures
     from weft.bench.slices import SlicesResult
     from weft.bench.windows import WindowsResult
 
@@ -71,47 +70,59 @@ def save(results: Sequence[object], path: Path | None, console: Console) -> None
 def show_slices(result: "SlicesResult", console: Console) -> None:
     """Print seconds, operations and what was checked."""
     console.print(seconds_table(result.figures))
-    console.print(_operations(result))
-    console.print(_finals(result))
+    if len(result.figures.seeds) == 1:
+        console.print(_operations(result))
+        console.print(_finals(result))
     show_checks(result.figures, console)
 
 
 def show_checks(figures: "Figures", console: Console) -> None:
     """Print what was compared, and the ratios that all benches against Spark have."""
-    console.print(equality(figures.comparison))
+    fixed = figures.fixed
+    console.print(equality(figures.compared))
     console.print(
-        f"fixed_cost_ms {figures.fixed_cost_ms:.0f} per micro-batch, planning aside, over Spark's own "
-        f"{figures.empty_batch_ms:.0f} ms\n"
-        f"ratio_to_one_query {figures.ratio_to_one_query:.2f} "
-        f"({figures.ratio_by_pairs:.2f} by pairs of consecutive runs)\n"
+        f"fixed_cost_ms {fixed.over_spark_ms:.0f} per micro-batch over Spark's own {fixed.empty_ms:.0f} ms, "
+        f"new plans aside (they took {fixed.planning_ms:.0f} ms a batch); without a checkpoint "
+        f"{fixed.without_checkpoint_ms:.0f}\n"
+        f"ratio_to_one_query {figures.ratio_to_one_query:.2f}; ratio_by_pairs {figures.ratio_by_pairs:.2f} "
+        f"({min(figures.pairs):.2f}–{max(figures.pairs):.2f}); without a checkpoint "
+        f"{figures.ratio_without_checkpoint:.2f}\n"
         f"speedup_vs_unshared {figures.speedup_vs_unshared:,.0f}"
     )
 
 
 def seconds_table(result: "Figures", *, joins: str = "") -> Table:
     """Return the seconds of Weft, ordinary queries and a scan."""
-    table = Table(title=f"{result.queries:,} queries over {result.rows:,} rows", title_justify="left")
-    for name in ("", "seconds", "of one query"):
-        table.add_column(name, justify="left" if not name else "right")
-    scaled = f"{result.queries:,} ordinary queries ({result.measured_queries} measured, scaled)"
+    title = f"{result.queries:,} queries over {result.rows:,} rows, {seeds_of(result.seeds)}"
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    for name in ("", "seconds", "spread", "of one query"):
+        table.add_column(name, justify="left" if not name else "right", no_wrap=bool(name))
     for name, seconds in (
-        (f"Weft, {result.queries:,} queries", result.weft_s),
-        (f"one ordinary query (median of {result.measured_queries})", result.one_query_s),
-        (scaled, result.unshared_s),
-        ("bare scan", result.scan_s),
+        (f"Weft, {result.queries:,} queries", result.weft),
+        ("Weft without a checkpoint", result.without_checkpoint),
+        (f"one ordinary query (of {result.measured_queries})", result.ordinary),
+        ("bare scan", result.scan),
     ):
-        table.add_row(name, f"{seconds:,.2f}", f"{seconds / result.one_query_s:,.2f}")
+        median = seconds.median
+        table.add_row(name, f"{median:,.2f}", seconds.spread, f"{median / result.one_query_s:,.2f}")
+    scaled, of_one = result.unshared_s, result.unshared_s / result.one_query_s
+    table.add_row(f"{result.queries:,} ordinary queries, scaled", f"{scaled:,.2f}", "", f"{of_one:,.2f}")
     stages = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in result.stages_s.items())
     table.caption = (
-        f"Medians within the quietest of {result.repeats} rounds, the one whose runs together took least; "
-        "in a round Weft runs before each ordinary query. A warm-up round is not counted. "
-        f"{result.batches} micro-batches, {result.cores} cores, "
-        f"pyspark {result.pyspark}. An ordinary query is withWatermark, {joins}groupBy(window), append mode; "
-        "it throws its results away, which favours Spark. "
-        f"Weft's time includes its queries' text, finals and results in Parquet (in batches: {stages})."
+        f"Medians of all {len(result.weft.runs)} counted rounds, and their least and most; {result.warmups} "
+        "rounds before them warm up. In a round each runs once, every second round backwards. "
+        f"{result.batches} micro-batches, {result.cores} cores, pyspark {result.pyspark}, {result.slicing} "
+        "slices. All have a checkpoint on the same disk unless it says otherwise. An ordinary query is "
+        f"withWatermark, {joins}groupBy(window), append mode; it throws its results away, which favours "
+        "Spark. Weft's time includes its queries' text, finals and results in Parquet (in batches: "
+        f"{stages})."
     )
-    table.caption_justify = "left"
     return table
+
+
+def seeds_of(seeds: Sequence[int]) -> str:
+    """Return seeds in words."""
+    return f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
 
 
 def operations_table(figures: "Figures", section: str) -> Table:
@@ -146,6 +157,7 @@ def _operations(result: "SlicesResult") -> Table:
         if printed.queries == figures.queries:
             table.add_row(f"the paper, {printed.strategy}", f"{printed.partial:,}", f"{printed.final:,}")
     table.caption = (
+        f"Weft's run has {figures.slicing} slices: compare it with shared {figures.slicing}. "
         "Counted over the windows that end within the hour; Weft's run has those closed at the end of input, "
         "too. The paper read 1,138,636 rows and took the mean of 10 sets of queries; it does not print "
         "unshared paned."
@@ -176,54 +188,25 @@ def equality(compared: "Comparison") -> str:
 
 def show_windows(result: "WindowsResult", console: Console) -> None:
     """Print the throughput for each number of windows."""
-    table = Table(title=f"tumbling windows of 1–20 s over {result.rows:,} rows", title_justify="left")
-    for name in ("windows", "rows/s", "of one window", "seconds", "results", "slices a batch", "to register"):
+    title = f"tumbling windows of 1–20 s over {result.rows:,} rows"
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    columns = (
+        "windows|rows/s|of one window|seconds|spread|no checkpoint, rows/s|of one|results|slices a batch"
+    )
+    for name in columns.split("|"):
         table.add_column(name, justify="right")
     first = result.sizes[0]
     for one in result.sizes:
         table.add_row(
             f"{one.queries:,}", f"{one.rows_per_s:,.0f}", f"{one.rows_per_s / first.rows_per_s:.2f}",
-            f"{one.seconds:.2f}", f"{one.windows:,}", f"{one.slices:,}", f"{one.register_s:.2f} s",
+            f"{one.seconds:.2f}", one.durable.spread, f"{one.scotty_rows_per_s:,.0f}",
+            f"{one.scotty_rows_per_s / first.scotty_rows_per_s:.2f}", f"{one.windows:,}", f"{one.slices:,}",
         )  # fmt: skip
     table.caption = (
-        f"Medians of {result.repeats} alternating runs after a warm-up round that is not counted; "
-        f"{result.rate:,} rows per second of event time, {result.batches} micro-batches, "
-        f"{result.cores} cores. "
-        "As in Scotty's benchmark, windows are registered before the clock starts and results stay in memory."
+        f"Medians of all counted rounds ({result.repeats} for each of seeds "
+        f"{', '.join(map(str, result.seeds))}), with their least and most, after {result.warmups} that warm "
+        f"up; {result.rate:,} rows per second of event time, {result.batches} micro-batches, {result.cores} "
+        "cores. With a checkpoint on disk, from the text of the queries on. Without one it is as in Scotty's "
+        "benchmark: windows are registered before the clock starts. Results stay in memory."
     )
-    table.caption_justify = "left"
     console.print(table)
-
-
-def show_memory(result: "MemoryResult", console: Console) -> None:
-    """Print peaks and retained state."""
-    table = Table(title=f"{result.queries:,} queries in a {result.heap} heap", title_justify="left")
-    for name in (
-        "run",
-        "rows",
-        "event time",
-        "seconds",
-        "retained partials",
-        "JVM live",
-        "JVM RSS",
-        "Python RSS",
-    ):
-        table.add_column(name, justify="left" if name == "run" else "right")
-    for name, one in (
-        ("many rows", result.large),
-        ("short", result.short),
-        ("ten times as long", result.long),
-    ):
-        table.add_row(
-            name, f"{one.rows:,}", f"{one.hours} h", f"{one.seconds:.1f}", f"{one.most_retained:,}",
-            *(f"{size:,.0f} MB" for size in (one.jvm_live_mb, one.jvm_rss_mb, one.python_rss_mb)),
-        )  # fmt: skip
-    table.caption = (
-        "Each run is a process of its own. RSS: its peak. Live: the heap after a collection at the end."
-    )
-    table.caption_justify = "left"
-    console.print(table)
-    console.print(
-        f"ten times the event time: retained partials × {result.retained_ratio:.2f}, "
-        f"Python RSS × {result.rss_ratio:.2f}"
-    )

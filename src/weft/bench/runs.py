@@ -1,11 +1,19 @@
-"""One timed run over a data set: Weft, an ordinary Spark query, a bare scan."""
+"""One timed run over a data set: Weft, an ordinary Spark query, a bare scan.
 
-from collections.abc import Sequence
+State is durable on all sides: Weft, ordinary queries and scans have their checkpoints in new folders beside
+the data, on the same disk. Making and removing a folder is in nobody's time.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import mkdtemp
 from time import perf_counter
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -13,8 +21,25 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from weft.bench.dataset import DELAY, Dataset, TableFiles
 from weft.bench.workloads import BenchQuery
 from weft.engine import Engine
+from weft.optimizer.rules import Sharing
+from weft.optimizer.slices import Slicing
 from weft.runtime.pipeline import BatchReport
+from weft.runtime.run import OnBatch
 from weft.window import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How Weft runs queries."""
+
+    durable: bool = True
+    """Whether there is a checkpoint on disk."""
+    slicing: Slicing = Slicing.PAIRED
+    sharing: Sharing = Sharing.AUTO
+
+
+DURABLE = How()
+"""As Weft is measured unless another way is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +56,34 @@ class Input:
         """Return the stream as ordinary Spark reads it."""
         return self.dataset.read_stream(self.spark, self.files_per_trigger)
 
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Make a folder beside the data, and remove it afterwards."""
+        self.dataset.folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(mkdtemp(prefix=".run-", dir=self.dataset.folder.parent))
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
     def joined(self, rows: DataFrame) -> DataFrame:
         """Return the stream's rows with the tables' columns, as ordinary Spark does it best."""
         for table in self.tables:
             rows = rows.join(F.broadcast(table.read(self.spark)), "symbol")
         return rows
+
+    @contextmanager
+    def persisted(self) -> Iterator[None]:
+        """Have Spark keep the tables, for all who read them: an ordinary query finds them in memory."""
+        # Spark knows a kept table by its plan: whoever reads the same files is given it.
+        kept = [table.read(self.spark).persist() for table in self.tables]
+        try:
+            for table in kept:
+                table.count()
+            yield
+        finally:
+            for table in kept:
+                table.unpersist()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,11 +105,17 @@ class WeftRun:
     """The most that a batch had."""
     stages: dict[str, float] = field(default_factory=dict)
     """Seconds within batches."""
+    results: dict[str, Callable[[], pa.Table]] = field(default_factory=dict)
+    """All rows of each query, as they are asked for."""
 
     @property
     def seconds(self) -> float:
         """All of it."""
         return self.register_s + self.stream_s
+
+    def rows_of(self, query: str) -> pa.Table:
+        """Return all rows that a query gave."""
+        return self.results[query]()
 
     def note(self, stream: str, report: BatchReport) -> None:
         """Add what a batch did."""
@@ -79,9 +133,9 @@ class WeftRun:
             self.relations = len(report.blocks)
 
 
-def engine_for(given: Input, queries: Sequence[BenchQuery]) -> Engine:
+def engine_for(given: Input, queries: Sequence[BenchQuery], how: How = DURABLE) -> Engine:
     """Return an engine with the stream and the queries declared, as a user would."""
-    engine = Engine(given.spark)
+    engine = Engine(given.spark, slicing=how.slicing, sharing=how.sharing)
     engine.load(given.dataset.statement(given.files_per_trigger))
     for table in given.tables:
         engine.load(table.statement())
@@ -90,24 +144,47 @@ def engine_for(given: Input, queries: Sequence[BenchQuery]) -> Engine:
     return engine
 
 
-def run_weft(given: Input, queries: Sequence[BenchQuery], *, out: Path | None = None) -> WeftRun:
+def run_engine(
+    given: Input,
+    engine: Engine,
+    on_batch: OnBatch,
+    *,
+    durable: bool = True,
+    out: Path | None = None,
+    keep: bool = False,
+) -> float:
+    """Run an engine over all there is, every window closed; return the seconds that took."""
+    with given.folder() if durable else nullcontext() as checkpoint:
+        began = perf_counter()
+        engine.run(out=out, checkpoint=checkpoint, flush=True, on_batch=on_batch, keep=keep)
+        return perf_counter() - began
+
+
+def run_weft(
+    given: Input, queries: Sequence[BenchQuery], *, how: How = DURABLE, out: Path | None = None
+) -> WeftRun:
     """Run all queries through Weft; results go to memory, and to Parquet if there is a folder for them."""
     run = WeftRun()
     began = perf_counter()
-    engine = engine_for(given, queries)
-    registered = perf_counter()
-    engine.run(out=out, on_batch=run.note)
-    run.register_s, run.stream_s = registered - began, perf_counter() - registered
+    engine = engine_for(given, queries, how)
+    run.register_s = perf_counter() - began
+    run.stream_s = run_engine(given, engine, run.note, durable=how.durable, out=out, keep=True)
+    run.results = {query.name: engine.queries[query.name].results for query in queries}
     return run
 
 
 def run_query(given: Input, query: BenchQuery) -> float:
     """Run one query as Structured Streaming's guide teaches it; its results are thrown away at no cost."""
-    began = perf_counter()
+    with given.folder() as checkpoint:
+        began = perf_counter()
+        drain(ordinary(given, query).writeStream.format("noop").outputMode("append"), checkpoint)
+        return perf_counter() - began
+
+
+def ordinary(given: Input, query: BenchQuery) -> DataFrame:
+    """Return a query as ordinary Spark has it: watermark, joins, filter, window, sum."""
     rows = filtered(given.joined(given.frame().withWatermark("time", DELAY)), query)
-    counted = rows.groupBy(spark_window(query.window)).agg(F.sum(F.expr(query.value)).alias("value"))
-    drain(counted.writeStream.format("noop").outputMode("append"))
-    return perf_counter() - began
+    return rows.groupBy(spark_window(query.window)).agg(F.sum(F.expr(query.value)).alias("value"))
 
 
 def filtered(rows: DataFrame, query: BenchQuery) -> DataFrame:
@@ -117,14 +194,15 @@ def filtered(rows: DataFrame, query: BenchQuery) -> DataFrame:
 
 def run_scan(given: Input, columns: Sequence[str]) -> float:
     """Read the columns that queries need, and do nothing with them."""
-    began = perf_counter()
-    drain(given.frame().select(*columns).writeStream.format("noop"))
-    return perf_counter() - began
+    with given.folder() as checkpoint:
+        began = perf_counter()
+        drain(given.frame().select(*columns).writeStream.format("noop"), checkpoint)
+        return perf_counter() - began
 
 
-def drain(writer: DataStreamWriter) -> None:
-    """Run a stream over all there is."""
-    query = writer.trigger(availableNow=True).start()
+def drain(writer: DataStreamWriter, checkpoint: Path) -> None:
+    """Run a stream over all there is, with its checkpoint in a folder."""
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     try:
         query.awaitTermination()
     finally:

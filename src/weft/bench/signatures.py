@@ -21,6 +21,7 @@ from weft.bench.operations import Counted, Run, Strategy, count, ends
 from weft.bench.predicates import Market, Numbers, Quantity
 from weft.bench.workloads import BenchQuery, Predicates
 from weft.optimizer.slice_manager import SliceManager
+from weft.optimizer.slices import Slicing
 
 _Table = np.ndarray[tuple[int, int], np.dtype[Any]]
 _CELLS = 20_000_000
@@ -86,6 +87,11 @@ class Signatures:
     unshared: Counted
     shared: Counted
 
+    @property
+    def times_fewer(self) -> float:
+        """How many times as many operations there are without sharing: the paper's premise."""
+        return self.unshared.total / max(1, self.shared.total)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
@@ -99,11 +105,12 @@ class _Part:
     """By part and query, whether rows with the part satisfy the query."""
 
 
-def count_signatures(queries: Sequence[BenchQuery], market: Market, run: Run) -> Signatures:
+def count_signatures(
+    queries: Sequence[BenchQuery], market: Market, run: Run, slicing: Slicing = Slicing.PAIRED
+) -> Signatures:
     """Return the counts over all rows of a run; final operations are of windows that end in it."""
-    edges = np.array(
-        list(SliceManager([query.window for query in queries], at_ms=run.begin_ms).until(run.end_ms))
-    )
+    manager = SliceManager([query.window for query in queries], at_ms=run.begin_ms, slicing=slicing)
+    edges = np.array(list(manager.until(run.end_ms)))
     slices = np.searchsorted(edges * 1000, market.time_us, side="right")
     parts = [_part(quantity, queries, market) for quantity in Quantity]
     cardinality = sum((part.bits.sum(axis=1)[part.of_row] for part in parts), np.zeros(len(market), np.int64))
@@ -120,7 +127,7 @@ def count_signatures(queries: Sequence[BenchQuery], market: Market, run: Run) ->
         k=float(shards[rows > 0].mean()),
         alpha=_mean(unshared, rows),
         beta=_mean(shared, shards),
-        unshared=_unshared(queries, run, int(unshared.sum()), sliced=several),
+        unshared=_unshared(queries, run, int(unshared.sum()), slicing if several else None),
         shared=Counted(
             queries=len(queries), strategy=Sharing.SHARED, partial=int((cardinality > 0).sum()), final=finals
         ),
@@ -204,9 +211,10 @@ def _shards_before(part: _Part, slices: Numbers, parts: Numbers, count: int) -> 
     return np.cumsum(before, axis=0)
 
 
-def _unshared(queries: Sequence[BenchQuery], run: Run, satisfied: int, *, sliced: bool) -> Counted:
+def _unshared(queries: Sequence[BenchQuery], run: Run, satisfied: int, slicing: Slicing | None) -> Counted:
     """Return what queries cost alone: each row for each query that it satisfies, and their slices."""
-    if not sliced:
+    if slicing is None:
         return Counted(queries=len(queries), strategy=Sharing.UNSHARED, partial=0, final=satisfied)
-    slices = count([query.window for query in queries], Strategy.UNSHARED_PAIRED, run).final
+    alone = Strategy.UNSHARED_PANED if slicing is Slicing.PANED else Strategy.UNSHARED_PAIRED
+    slices = count([query.window for query in queries], alone, run).final
     return Counted(queries=len(queries), strategy=Sharing.UNSHARED, partial=satisfied, final=slices)

@@ -1,18 +1,20 @@
 """The bench of shared slices: the paper's workload (A), in operations and in seconds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
-from rich.console import Console
-
-from weft.bench.against_spark import Figures, against_spark, trades_input
-from weft.bench.dataset import DEFAULT_DATA, Dataset
-from weft.bench.equality import Check
+from weft.bench.against_spark import against_spark, trades_input
+from weft.bench.dataset import Dataset
+from weft.bench.figures import Figures, pooled_figures
+from weft.bench.fixed_cost import FixedCost
 from weft.bench.operations import PAPER, Counted, Run, count_all
+from weft.bench.options import Options
 from weft.bench.report import needs_matplotlib, publish, show_slices
+from weft.bench.runs import Input
+from weft.bench.sets import headlines, measure_sets
 from weft.bench.workloads import PAPER_SIZES, paper_queries
-from weft.spark.session import local_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,7 @@ class SlicesResult:
     workload: str = "A: ranges 600–900 s, slides 300–600 s"
     figures: Figures
     operations: tuple[Counted, ...]
-    """The paper's counts for each strategy and each number of queries."""
+    """The paper's counts for each strategy and each number of queries, with the last seed's queries."""
 
     def as_json(self) -> dict[str, object]:
         """Return all fields by name."""
@@ -34,48 +36,40 @@ class SlicesResult:
         }
 
 
-def run_slices(
-    *,
-    console: Console,
-    queries: Sequence[int] = (256,),
-    rows: int = 4_000_000,
-    batches: int = 8,
-    measured: int = 5,
-    repeats: int = 3,
-    warmups: int = 1,
-    tiny_batches: int = 20,
-    check: Check | str = Check.ALL,
-    data: Path = DEFAULT_DATA,
-    cores: int | None = None,
-    memory: str = "4g",
-    seed: int = 1,
-    json: Path | None = None,
-    plot: Path | None = None,
-) -> tuple[SlicesResult, ...]:
-    """Measure each number of queries, print a table, and write JSON and a plot if asked.
+def run_slices(options: Options) -> tuple[SlicesResult, ...]:
+    """Measure each set of queries, print tables, and write JSON and a plot if asked.
 
     A result whose `rows_equal` is False is a failure of Weft.
     """
-    needs_matplotlib(plot)
-    spark = local_session(cores=cores, memory=memory)
-    given = trades_input(spark, data, rows=rows, batches=batches, seed=seed)
-    results = []
-    for count in queries:
-        figures = against_spark(
-            given, paper_queries(count, seed=seed), data=data, measured=measured, repeats=repeats,
-            warmups=warmups, tiny_batches=tiny_batches, check=Check(check), console=console,
-        )  # fmt: skip
-        operations = counts((*PAPER_SIZES, count), given.dataset, seed)
-        results.append(SlicesResult(figures=figures, operations=operations))
-        show_slices(results[-1], console)
-    publish(results, json=json, plot=plot, draw=_draw, console=console)
-    return tuple(results)
+    needs_matplotlib(options.plot)
+    spark = options.session()
+
+    @cache
+    def trades(rows: int) -> Input:
+        return trades_input(spark, options.data, rows=rows, batches=options.batches)
+
+    fixed: dict[tuple[int, int], FixedCost] = {}
+
+    def measure(rows: int, size: int, seed: int) -> SlicesResult:
+        given, queries = trades(rows), paper_queries(size, seed=seed)
+        figures = against_spark(given, queries, options, seed=seed, fixed=fixed.get((size, seed)))
+        fixed[size, seed] = figures.fixed
+        operations = counts((*PAPER_SIZES, size), given.dataset, seed)
+        return SlicesResult(figures=figures, operations=operations)
+
+    results = measure_sets(options, measure, _pooled, lambda one: show_slices(one, options.console))
+    publish(results, json=options.json, plot=options.plot, draw=_draw, console=options.console)
+    return results
+
+
+def _pooled(several: Sequence[SlicesResult]) -> SlicesResult:
+    return replace(several[-1], figures=pooled_figures([one.figures for one in several]))
 
 
 def _draw(results: Sequence[SlicesResult], path: Path) -> None:
     from weft.bench.plot import plot_slices  # Matplotlib is an extra.
 
-    plot_slices(results[-1], path)
+    plot_slices(headlines(results), path)
 
 
 def counts(sizes: Sequence[int], dataset: Dataset, seed: int) -> tuple[Counted, ...]:

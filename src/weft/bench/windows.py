@@ -1,7 +1,8 @@
 """The bench of many windows: Scotty's workload, tumbling windows of random length over a fast stream.
 
-As in Scotty's benchmark, windows are registered before the clock starts and results stay in memory; the
-clock stops when the last window has been answered.
+The figure is with a checkpoint on disk, from the text of the queries to the last answer. A second one is as
+in Scotty's benchmark: windows are registered before the clock starts, and nothing is durable. Results stay in
+memory in both.
 """
 
 from collections.abc import Sequence
@@ -10,15 +11,13 @@ from functools import partial
 from pathlib import Path
 
 import pyspark
-from rich.console import Console
 
-from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.events import make_events
-from weft.bench.measure import Seconds, alternate
+from weft.bench.measure import Seconds, alternate, pooled
+from weft.bench.options import Options
 from weft.bench.report import needs_matplotlib, publish, show_windows
-from weft.bench.runs import Input, WeftRun, run_weft
-from weft.bench.workloads import SCOTTY_SIZES, scotty_queries
-from weft.spark.session import local_session
+from weft.bench.runs import How, Input, WeftRun, run_weft
+from weft.bench.workloads import scotty_queries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +25,41 @@ class Size:
     """One number of windows."""
 
     queries: int
-    rows_per_s: float
-    seconds: float
-    runs_s: tuple[float, ...]
+    rows: int
+    durable: Seconds
+    """With a checkpoint on disk and the windows' registration."""
+    as_scotty: Seconds
+    """Without either."""
     windows: int
     """Results."""
     slices: int
     """The most that a batch had."""
     register_s: float
     stages_s: dict[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """The median with a checkpoint."""
+        return self.durable.median
+
+    @property
+    def rows_per_s(self) -> float:
+        """Throughput with a checkpoint."""
+        return self.rows / self.seconds
+
+    @property
+    def scotty_rows_per_s(self) -> float:
+        """Throughput as Scotty's benchmark measures it."""
+        return self.rows / self.as_scotty.median
+
+    def as_json(self) -> dict[str, object]:
+        """Return all fields by name."""
+        return {
+            **asdict(self),
+            "seconds": self.seconds,
+            "rows_per_s": self.rows_per_s,
+            "scotty_rows_per_s": self.scotty_rows_per_s,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +72,8 @@ class WindowsResult:
     """Rows per second of event time."""
     batches: int
     repeats: int
+    warmups: int
+    seeds: tuple[int, ...]
     cores: int
     pyspark: str
     sizes: tuple[Size, ...]
@@ -58,66 +85,73 @@ class WindowsResult:
 
     def as_json(self) -> dict[str, object]:
         """Return all fields by name."""
-        return {**asdict(self), "ratio": self.ratio}
+        return {**asdict(self), "sizes": [one.as_json() for one in self.sizes], "ratio": self.ratio}
 
 
-def run_windows(
-    *,
-    console: Console,
-    queries: Sequence[int] = SCOTTY_SIZES,
-    rows: int = 8_000_000,
-    rate: int = 100_000,
-    batches: int = 8,
-    repeats: int = 3,
-    warmups: int = 1,
-    data: Path = DEFAULT_DATA,
-    cores: int | None = None,
-    memory: str = "4g",
-    seed: int = 1,
-    json: Path | None = None,
-    plot: Path | None = None,
-) -> WindowsResult:
+def run_windows(options: Options, *, rate: int = 100_000) -> tuple[WindowsResult, ...]:
     """Measure each number of windows by turns, print a table, and write JSON and a plot if asked."""
-    needs_matplotlib(plot)
-    spark = local_session(cores=cores, memory=memory)
+    needs_matplotlib(options.plot)
+    results = [_measure(options, rows, rate) for rows in options.rows]
+    publish(results, json=options.json, plot=options.plot, draw=_draw, console=options.console)
+    return tuple(results)
+
+
+def _measure(options: Options, rows: int, rate: int) -> WindowsResult:
+    spark = options.session()
     cores = spark.sparkContext.defaultParallelism
-    dataset = make_events(spark, data, rows=rows, rate=rate, files=batches * cores, seed=seed)
+    dataset = make_events(spark, options.data, rows=rows, rate=rate, files=options.batches * cores)
     given = Input(spark=spark, dataset=dataset, files_per_trigger=cores)
+    counts = sorted(options.queries)
     last: dict[int, WeftRun] = {}
-    turns = [(f"{count:,} windows", partial(_run, given, count, seed, last)) for count in sorted(queries)]
-    taken = alternate(turns, repeats=repeats, warmups=warmups, console=console)
-    sizes = zip(sorted(queries), taken.values(), strict=True)
+    taken = [_of_seed(options, given, counts, seed, last) for seed in options.seeds]
     result = WindowsResult(
         rows=rows,
         rate=rate,
-        batches=batches,
-        repeats=repeats,
+        batches=options.batches,
+        repeats=options.repeats,
+        warmups=options.warmups,
+        seeds=options.seeds,
         cores=cores,
         pyspark=pyspark.__version__,
-        sizes=tuple(_size(count, seconds, last[count]) for count, seconds in sizes),
+        sizes=tuple(_size(count, [one[count] for one in taken], last[count]) for count in counts),
     )
-    show_windows(result, console)
-    publish([result], json=json, plot=plot, draw=_draw, console=console)
+    show_windows(result, options.console)
     return result
 
 
 def _draw(results: Sequence[WindowsResult], path: Path) -> None:
     from weft.bench.plot import plot_windows  # Matplotlib is an extra.
 
-    plot_windows(results[-1], path)
+    plot_windows(results[0], path)
 
 
-def _run(given: Input, count: int, seed: int, last: dict[int, WeftRun]) -> float:
-    last[count] = run_weft(given, scotty_queries(count, seed=seed))
-    return last[count].stream_s
+def _of_seed(
+    options: Options, given: Input, counts: Sequence[int], seed: int, last: dict[int, WeftRun]
+) -> dict[int, tuple[Seconds, Seconds]]:
+    """Return for each number of windows all counted runs, with a checkpoint and as Scotty does it."""
+
+    def run(count: int, *, durable: bool) -> float:
+        how = How(durable=durable, slicing=options.slicing)
+        found = run_weft(given, scotty_queries(count, seed=seed), how=how)
+        if not durable:
+            return found.stream_s
+        last[count] = found
+        return found.seconds
+
+    names = {
+        (count, durable): f"{count:,} windows, {durable=}" for count in counts for durable in (True, False)
+    }
+    turns = [(name, partial(run, count, durable=durable)) for (count, durable), name in names.items()]
+    taken = alternate(turns, repeats=options.repeats, warmups=options.warmups, console=options.console)
+    return {count: (taken[names[count, True]], taken[names[count, False]]) for count in counts}
 
 
-def _size(count: int, seconds: Seconds, run: WeftRun) -> Size:
+def _size(count: int, of_seeds: Sequence[tuple[Seconds, Seconds]], run: WeftRun) -> Size:
     return Size(
         queries=count,
-        rows_per_s=run.rows / seconds.median,
-        seconds=seconds.median,
-        runs_s=seconds.runs,
+        rows=run.rows,
+        durable=pooled(durable for durable, _ in of_seeds),
+        as_scotty=pooled(without for _, without in of_seeds),
         windows=run.windows,
         slices=run.slices,
         register_s=run.register_s,

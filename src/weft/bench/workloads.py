@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import islice, product
+from itertools import islice, product, repeat
 from math import isqrt
 from random import Random
 
@@ -14,6 +14,7 @@ from weft.window import Window, duration
 PAPER_SIZES = (16, 32, 64, 128, 256)
 """How many queries the paper measured."""
 SCOTTY_SIZES = (1, 10, 80, 1000)
+_MOST_TUMBLING = 19_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +81,12 @@ class Predicates(StrEnum):
 
 
 def paper_queries(count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
-    """Return workload (A): ranges from [600, 900] s and slides from [300, 600] s, in whole seconds.
+    """Return workload (A): ranges from [600, 900] s and slides from [300, 600] s, no two windows alike.
 
     >>> paper_queries(1)[0].sql
     "SELECT sum(price * vol) AS value FROM trades [RANGE '668 s' SLIDE '591 s']"
     """
-    return _named(list(islice(_windows(seed), count)), stream="trades", value="price * vol")
+    return _named(_different(_windows(seed), count), stream="trades", value="price * vol")
 
 
 def predicate_queries(
@@ -103,15 +104,22 @@ def predicate_queries(
     return _filtered(list(pairs))
 
 
-def turnover(size: int, count: int, market: Market, *, seed: int = 1) -> Iterator[tuple[str, BenchQuery]]:
+def turnover(
+    size: int, count: int, market: Market, *, seed: int = 1, run: int = 0
+) -> Iterator[tuple[str, BenchQuery]]:
     """Yield so many changes of a regular workload that it stays one: who leaves, and who joins in its place.
 
-    In turn, a predicate and a window make way for new ones, in all of their queries, the oldest first.
+    In turn, a predicate and a window make way for new ones, in all of their queries, the oldest first. Each
+    run has predicates and windows that no other run of the seed has, those there at the beginning aside.
     """
     Predicates.REGULAR.check(size)
     few = isqrt(size)
-    several = few + -(-count // (2 * few))
-    tests, windows = predicates(several, market, seed=seed), _different(_windows(seed), several)
+    joining = -(-count // (2 * few))
+    several = few + joining
+    drawn = several + run * joining
+    kept = [*range(few), *range(drawn - joining, drawn)]
+    all_tests, all_windows = predicates(drawn, market, seed=seed), _different(_windows(seed), drawn)
+    tests, windows = ([some[place] for place in kept] for some in (all_tests, all_windows))
     names = {place: f"q{number:04d}" for number, place in enumerate(product(range(few), repeat=2))}
     for number, (turn, place) in enumerate(islice(product(range(2 * several), range(few)), count)):
         # The predicates in use are `few` from the first on, and so are the windows.
@@ -124,33 +132,49 @@ def turnover(size: int, count: int, market: Market, *, seed: int = 1) -> Iterato
         yield names.pop(old), replace(_filtered([(test, window)])[0], name=names[new])
 
 
+_RANGES_S, _SLIDES_S = range(600, 901), range(300, 601)
+"""From which windows are drawn (STS, Table 8)."""
+
+
 def _windows(seed: int) -> Iterator[Window]:
     chance = Random(seed)
     while True:
-        yield Window(range_ms=chance.randint(600, 900) * 1000, slide_ms=chance.randint(300, 600) * 1000)
+        yield Window(
+            range_ms=chance.randint(_RANGES_S[0], _RANGES_S[-1]) * 1000,
+            slide_ms=chance.randint(_SLIDES_S[0], _SLIDES_S[-1]) * 1000,
+        )
 
 
 def _different(windows: Iterator[Window], count: int) -> Sequence[Window]:
     """Return the first windows that are not alike."""
-    found: dict[Window, None] = {}
-    while len(found) < count:
-        found[next(windows)] = None
-    return tuple(found)
+    most = len(_RANGES_S) * len(_SLIDES_S)
+    if count > most:
+        raise UserError(f"there are {most:,} different windows in whole seconds, got {count:,} queries")
+    return _first(windows, count)
+
+
+def _first(windows: Iterator[Window], count: int) -> Sequence[Window]:
+    distinct: dict[Window, None] = {}
+    while len(distinct) < count:
+        distinct[next(windows)] = None
+    return tuple(distinct)
 
 
 def scotty_queries(count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
-    """Return Scotty's workload: tumbling windows of 1 to 20 s, in whole milliseconds.
+    """Return Scotty's workload: tumbling windows of 1 to 20 s, in whole milliseconds, no two alike.
 
     >>> scotty_queries(1)[0].window.range_ms
     3552
     """
+    if count > _MOST_TUMBLING:
+        raise UserError(f"there are {_MOST_TUMBLING:,} different tumbling windows, got {count:,} queries")
     chance = Random(seed)
-    lengths = [int((1 + 19 * chance.random()) * 1000) for _ in range(count)]
-    windows = [Window(range_ms=length, slide_ms=length) for length in lengths]
-    return _named(windows, stream="events", value="value")
+    lengths = (int((1 + 19 * chance.random()) * 1000) for _ in repeat(None))
+    windows = (Window(range_ms=length, slide_ms=length) for length in lengths)
+    return _named(_first(windows, count), stream="events", value="value")
 
 
-def _named(windows: list[Window], *, stream: str, value: str) -> tuple[BenchQuery, ...]:
+def _named(windows: Sequence[Window], *, stream: str, value: str) -> tuple[BenchQuery, ...]:
     return tuple(
         BenchQuery(name=f"q{number:04d}", window=window, stream=stream, value=value)
         for number, window in enumerate(windows)

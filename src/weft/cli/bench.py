@@ -1,31 +1,30 @@
-"""`weft bench`: what sharing costs and saves, as ratios taken within one run."""
+"""`weft bench`: what sharing costs and saves, as ratios taken within one run.
+
+Each bench is a command in a block of its own. `@_bench` gives it the options that benches have in common.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 from inspect import Parameter, Signature, getdoc, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from weft.bench.alerts import SIZES as ALERTS
-from weft.bench.alerts import run_alerts
 from weft.bench.churn import run_churn
 from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.equality import Check
-from weft.bench.fragments import FragmentsResult, run_fragments
+from weft.bench.fragments import run_fragments
 from weft.bench.memory import run_memory
-from weft.bench.opaque import run_opaque
-from weft.bench.opaque_queries import SIZES as PREDICATES
-from weft.bench.opaque_queries import Case
-from weft.bench.queries import QUERY_COUNTS, run_queries
-from weft.bench.relations import SIZES, run_relations
-from weft.bench.slices import SlicesResult, run_slices
+from weft.bench.options import Options, row_count
+from weft.bench.slices import run_slices
+from weft.bench.ways import FIGURES, run_ways
 from weft.bench.windows import run_windows
 from weft.bench.workloads import PAPER_SIZES, SCOTTY_SIZES, Predicates
 from weft.cli.bench_dashboards import dashboards
+from weft.cli.bench_parts import alerts, predicates, queries, relations
+from weft.optimizer.slices import Slicing
 
 app = typer.Typer(
     help="Measure Weft against ordinary Spark. Example: weft bench slices --rows 4000000",
@@ -34,267 +33,207 @@ app = typer.Typer(
 
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures there.", show_default=False)]
 NoPlot = Annotated[bool, typer.Option("--no-plot", help="Draw no picture.")]
-Data = Annotated[Path, typer.Option(help="Where generated data is kept.")]
+Data = Annotated[Path, typer.Option(help="Where generated data and, meanwhile, checkpoints are.")]
 Cores = Annotated[int | None, typer.Option(help="Cores of the local Spark.", min=1, show_default="all")]
-Repeats = Annotated[int, typer.Option(help="Rounds, alternating between what is compared.", min=1)]
+Repeats = Annotated[int, typer.Option(help="Rounds that count; all that is compared runs in each.", min=1)]
+Warmups = Annotated[int, typer.Option(help="Rounds before them that do not count.", min=0)]
 Sizes = Annotated[
     list[int], typer.Option("--queries", "-n", help="How many queries; may be repeated.", min=1)
 ]
-Rows = Annotated[int, typer.Option(help="Trades in the hour.", min=1000)]
+Rows = Annotated[
+    list[str], typer.Option(help="How many rows; paper: the paper's 1,138,636. May be repeated.")
+]
+Seeds = Annotated[list[int], typer.Option("--seed", help="Another set of queries each; may be repeated.")]
 Measured = Annotated[int, typer.Option(help="Ordinary Spark queries that are measured.", min=1)]
 Checked = Annotated[Check, typer.Option(help="Which queries' rows are compared with Spark's.")]
-Cases = Annotated[list[Case], typer.Option("--case", help="Which predicates; may be repeated.")]
-_PLOT = "Write a picture there (PNG)."
+Sliced = Annotated[Slicing, typer.Option(help="How time is cut; operations are counted alike.")]
+_COMMON: dict[str, tuple[object, object]] = {
+    "queries": (Sizes, [PAPER_SIZES[-1]]),
+    "rows": (Rows, ["4000000", "paper"]),
+    "seed": (Seeds, [1]),
+    "measured": (Measured, 3),
+    "repeats": (Repeats, 5),
+    "warmups": (Warmups, 1),
+    "slicing": (Sliced, Slicing.PAIRED),
+    "check": (Checked, Check.ALL),
+    "json": (Json, None),
+    "plot": (Path | None, None),
+    "no_plot": (NoPlot, False),
+    "data": (Data, DEFAULT_DATA),
+    "cores": (Cores, None),
+}
+"""The options that benches have in common, with what each is unless given."""
 
 
 def _picture(name: str) -> Path:
     return Path("bench-results") / f"{name}.png"
 
 
-@dataclass(frozen=True, slots=True)
-class _Bench:
-    """What a command measures, and the name of its picture."""
+def _bench(
+    *pictures: str, without: Sequence[str] = (), **defaults: object
+) -> Callable[[Callable[..., None]], None]:
+    """Make a command of a bench: a function of `Options`, and of options of its own if it has any.
 
-    name: str
-    run: Callable[..., Sequence[SlicesResult | FragmentsResult]]
-
-
-def _against_spark(*pictures: str) -> Callable[[Callable[..., _Bench]], None]:
-    """Make a command of a bench against Spark, with the options that they all have besides its own."""
+    It has the common options but those that it is `without`, and other `defaults` where they are given. Its
+    picture is called by the first of the names, unless it chooses another one.
+    """
     shown = " or ".join(str(_picture(name)) for name in pictures)
+    plot = Annotated[Path | None, typer.Option(help="Write a picture there (PNG).", show_default=shown)]
+    options = {**_COMMON, "plot": (plot, None)}
 
-    def command(bench: Callable[..., _Bench]) -> None:
-        def measure(
-            queries: Sizes = [PAPER_SIZES[-1]],  # noqa: B006
-            rows: Rows = 4_000_000,
-            measured: Measured = 5,
-            repeats: Repeats = 3,
-            check: Checked = Check.ALL,
-            json: Json = None,
-            plot: Annotated[Path | None, typer.Option(help=_PLOT, show_default=shown)] = None,
-            no_plot: NoPlot = False,
-            data: Data = DEFAULT_DATA,
-            cores: Cores = None,
-            **own: object,
-        ) -> None:
-            chosen = bench(**own)
-            results = chosen.run(
-                console=Console(), queries=queries, rows=rows, measured=measured, repeats=repeats,
-                check=check, json=json, plot=None if no_plot else plot or _picture(chosen.name), data=data,
-                cores=cores,
-            )  # fmt: skip
-            if any(result.figures.rows_equal is False for result in results):
-                raise typer.Exit(1)
+    def command(bench: Callable[..., None]) -> None:
+        own = list(signature(bench).parameters.values())[1:]
 
-        common = [one for one in signature(measure).parameters.values() if one.kind != Parameter.VAR_KEYWORD]
-        own = signature(bench).parameters.values()
+        def measure(**given: object) -> None:
+            chosen = {one.name: given.pop(one.name) for one in own}
+            bench(_asked(_picture(pictures[0]) if pictures else None, given), **chosen)
+
+        common = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=defaults.get(name, default), annotation=kind)
+            for name, (kind, default) in options.items()
+            if name not in without
+        ]
         # Typer asks for the signature to learn what the options are.
-        vars(measure)["__signature__"] = Signature([*own, *common])
+        vars(measure)["__signature__"] = Signature(
+            [*(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own), *common]
+        )
         app.command(bench.__name__, help=getdoc(bench))(measure)
 
     return command
 
 
-@_against_spark("slices")
-def slices() -> _Bench:
+def _asked(picture: Path | None, given: dict[str, Any]) -> Options:
+    """Return what the common options ask for."""
+    no_plot, plot = given.pop("no_plot", False), given.pop("plot", None)
+    return Options(
+        console=Console(),
+        queries=tuple(given.pop("queries")),
+        rows=tuple(map(row_count, given.pop("rows"))),
+        seeds=tuple(given.pop("seed")),
+        plot=None if no_plot else plot or picture,
+        **given,
+    )
+
+
+def _fail_unless(right: bool) -> None:
+    if not right:
+        raise typer.Exit(1)
+
+
+# Against ordinary Spark.
+
+
+@_bench("slices")
+def slices(options: Options) -> None:
     """Many windows over one hour of trades (the paper's workload A), against ordinary Spark.
 
     Example: weft bench slices -n 16 -n 256 --json slices.json
     """
-    return _Bench("slices", run_slices)
+    _fail_unless(all(one.figures.rows_equal is not False for one in run_slices(options)))
 
 
-@_against_spark("fragments")
-def fragments() -> _Bench:
+@_bench("fragments")
+def fragments(options: Options) -> None:
     """Many predicates in the same windows (the paper's workload B), against ordinary Spark.
 
-    Example: weft bench fragments -n 16 -n 256
+    Example: weft bench fragments -n 16 -n 256 --seed 1 --seed 2
     """
-    return _Bench("fragments", run_fragments)
+    _fail_unless(all(one.figures.rows_equal is not False for one in run_fragments(options)))
 
 
-@_against_spark("shards-regular", "shards-low")
+@_bench("shards-regular", "shards-low")
 def shards(
+    options: Options,
     low: Annotated[
         bool,
         typer.Option("--low/--regular", help="No predicate and no window twice, or √n of each."),
     ] = False,
-) -> _Bench:
+) -> None:
     """Many predicates and many windows (the paper's workload C), against ordinary Spark.
 
     Example: weft bench shards --low -n 256 -n 4096
     """
-    workload = Predicates.LOW if low else Predicates.REGULAR
-    return _Bench(f"shards-{workload}", partial(run_fragments, workload=workload))
+    if low and options.plot == _picture("shards-regular"):
+        options = replace(options, plot=_picture("shards-low"))
+    results = run_fragments(options, Predicates.LOW if low else Predicates.REGULAR)
+    _fail_unless(all(one.figures.rows_equal is not False for one in results))
 
 
-@app.command()
-def windows(
-    queries: Annotated[
-        list[int], typer.Option("--queries", "-n", help="How many windows; may be repeated.")
-    ] = list(SCOTTY_SIZES),  # noqa: B006
-    rows: Annotated[int, typer.Option(help="Rows in all.", min=1000)] = 8_000_000,
-    repeats: Repeats = 3,
-    json: Json = None,
-    plot: Annotated[Path | None, typer.Option(help=_PLOT, show_default=str(_picture("windows")))] = None,
-    no_plot: NoPlot = False,
-    data: Data = DEFAULT_DATA,
-    cores: Cores = None,
+# Ways of sharing.
+
+
+@_bench(
+    "figures", without=("slicing",), queries=[16, 64, 256], rows=["200000"], repeats=3,
+    check=Check.SAMPLE,
+)  # fmt: skip
+def figures(
+    options: Options,
+    figure: Annotated[
+        list[int],
+        typer.Option(help="Which of the paper's figures, 13 to 16; may be repeated.", min=13, max=16),
+    ] = list(FIGURES),  # noqa: B006
+    patience: Annotated[
+        float,
+        typer.Option(
+            help="Seconds after which a way is not run again; one that would take more is not run.", min=0
+        ),
+    ] = 30.0,
 ) -> None:
+    """Each way to share or not, side by side: the paper's Figures 13 to 16, timed.
+
+    Example: weft bench figures --figure 16 -n 64
+    """
+    _fail_unless(all(one.passed for one in run_ways(options, figures=figure, patience_s=patience)))
+
+
+# Many windows.
+
+
+@_bench("windows", without=("measured", "check"), queries=list(SCOTTY_SIZES), rows=["8000000"], repeats=3)
+def windows(options: Options) -> None:
     """Tumbling windows of random length (Scotty's workload): throughput from 1 to 1,000 windows.
 
     Example: weft bench windows -n 1 -n 1000
     """
-    run_windows(
-        console=Console(),
-        queries=queries,
-        rows=rows,
-        repeats=repeats,
-        json=json,
-        plot=None if no_plot else plot or _picture("windows"),
-        data=data,
-        cores=cores,
-    )
+    run_windows(options)
 
 
-@app.command()
-def relations(
-    relations: Annotated[
-        list[int],
-        typer.Option(
-            "--relations", "-r", help="In how many ways queries group; may be repeated.", min=1, max=16
-        ),
-    ] = list(SIZES),  # noqa: B006
-    queries: Annotated[int, typer.Option("--queries", "-n", help="How many queries.", min=1)] = 60,
-    rows: Annotated[int, typer.Option(help="Rows of the batch.", min=1)] = 50_000,
-    repeats: Repeats = 7,
-    check: Checked = Check.SAMPLE,
-    json: Json = None,
-    data: Data = DEFAULT_DATA,
-    cores: Cores = None,
-) -> None:
-    """Queries with 1 to 16 GROUP BYs over one batch: its Spark stage against one ordinary grouped query.
-
-    Example: weft bench relations -r 7 -r 16 --rows 50000
-    """
-    result = run_relations(
-        console=Console(), relations=relations, queries=queries, rows=rows, repeats=repeats,
-        check=check, json=json, data=data, cores=cores,
-    )  # fmt: skip
-    if not result.rows_equal:
-        raise typer.Exit(1)
+# Memory.
 
 
-@app.command()
-def alerts(
-    alerts: Annotated[
-        list[int], typer.Option("--alerts", "-n", help="How many alerts; may be repeated, 1 first.", min=1)
-    ] = list(ALERTS),  # noqa: B006
-    rows: Annotated[int, typer.Option(help="Rows of a batch.", min=100)] = 10_000,
-    batches: Annotated[int, typer.Option(help="Micro-batches in a run.", min=3)] = 20,
-    repeats: Repeats = 3,
-    seed: Annotated[int, typer.Option(help="What the rows are drawn from.")] = 1,
-    json: Json = None,
-    data: Data = DEFAULT_DATA,
-    cores: Cores = None,
-) -> None:
-    """Alerts that differ in one constant of HAVING: their finals against those of one such alert.
-
-    Example: weft bench alerts -n 1 -n 300
-    """
-    result = run_alerts(
-        console=Console(), alerts=alerts, rows_per_batch=rows, batches=batches, repeats=repeats, seed=seed,
-        json=json, data=data, cores=cores,
-    )  # fmt: skip
-    if result.differences:
-        raise typer.Exit(1)
-
-
-@app.command()
-def predicates(
-    cases: Cases = list(Case),  # noqa: B006
-    predicates: Annotated[
-        list[int], typer.Option("--predicates", "-n", help="How many; may be repeated.", min=1)
-    ] = list(PREDICATES),  # noqa: B006
-    rows: Annotated[int, typer.Option(help="Rows in the hour.", min=1000)] = 1_000_000,
-    repeats: Repeats = 3,
-    check: Checked = Check.SAMPLE,
-    seed: Annotated[int, typer.Option(help="What rows and predicates are drawn from.")] = 1,
-    json: Json = None,
-    data: Data = DEFAULT_DATA,
-    cores: Cores = None,
-) -> None:
-    """Predicates that are no thresholds (LIKE, comparisons of columns, many columns), against ordinary Spark.
-
-    Example: weft bench predicates --case like -n 16 -n 256
-    """
-    results = run_opaque(
-        console=Console(), cases=cases, predicates=predicates, rows=rows, repeats=repeats, check=check,
-        seed=seed, json=json, data=data, cores=cores,
-    )  # fmt: skip
-    if not all(result.equal for result in results):
-        raise typer.Exit(1)
-
-
-@app.command()
-def memory(
-    rows: Annotated[int, typer.Option(help="Rows of the large run.", min=1000)] = 10_000_000,
-    json: Json = None,
-    data: Data = DEFAULT_DATA,
-    cores: Cores = None,
-) -> None:
+@_bench(
+    without=("measured", "repeats", "warmups", "check", "plot", "no_plot"), rows=["10000000"]
+)  # fmt: skip
+def memory(options: Options) -> None:
     """Ten million rows in 2 GB of heap, and state that does not grow with the input.
 
     Example: weft bench memory --rows 10000000
     """
-    run_memory(console=Console(), rows=rows, json=json, data=data, cores=cores)
+    run_memory(options)
 
 
-@app.command()
-def queries(
-    queries: Sizes = list(QUERY_COUNTS),  # noqa: B006
-    seed: Annotated[int, typer.Option(help="What windows and thresholds are drawn with.")] = 1,
-    json: Json = None,
-    data: Data = DEFAULT_DATA,
-    cores: Cores = None,
-) -> None:
-    """Thousands of queries: what reading and planning them costs, and a change among them.
-
-    Example: weft bench queries -n 1000 -n 10000 --seed 7
-    """
-    run_queries(console=Console(), queries=queries, seed=seed, json=json, data=data, cores=cores)
+# Queries that come and go.
 
 
-@app.command()
+@_bench("churn", without=("measured",), rows=["4000000"], repeats=3, check=Check.SAMPLE)
 def churn(
-    queries: Annotated[
-        int, typer.Option("--queries", "-n", help="How many queries there are: a square number.", min=1)
-    ] = 256,
-    operations: Annotated[int, typer.Option(help="How many queries join or leave in a run.", min=2)] = 1000,
-    rows: Rows = 10_000_000,
-    batches: Annotated[int, typer.Option(help="Micro-batches in a run.", min=2)] = 8,
+    options: Options,
+    operations: Annotated[int, typer.Option(help="How many queries join or leave in a run.", min=2)] = 400,
+    batches: Annotated[int, typer.Option(help="Micro-batches in a run.", min=2)] = 40,
     memory_batches: Annotated[
         int, typer.Option(help="Small batches over which memory is watched; 0: none.", min=0)
-    ] = 500,
-    repeats: Repeats = 3,
-    check: Checked = Check.SAMPLE,
-    json: Json = None,
-    plot: Annotated[Path | None, typer.Option(help=_PLOT, show_default=str(_picture("churn")))] = None,
-    no_plot: NoPlot = False,
-    data: Data = DEFAULT_DATA,
-    cores: Cores = None,
+    ] = 0,
 ) -> None:
     """Queries that come and go while the stream runs (workload C regular): throughput, rows and memory.
 
     Example: weft bench churn --operations 1000
     """
-    result = run_churn(
-        console=Console(), queries=queries, operations=operations, rows=rows, batches=batches,
-        repeats=repeats, memory_batches=memory_batches, check=check, json=json,
-        plot=None if no_plot else plot or _picture("churn"), data=data, cores=cores,
-    )  # fmt: skip
-    if not result.passed:
-        raise typer.Exit(1)
+    options = replace(options, batches=batches)
+    results = run_churn(options, operations=operations, memory_batches=memory_batches)
+    _fail_unless(all(one.passed for one in results))
 
 
-app.command()(dashboards)
+# Benches with options of their own.
+
+for _other in (relations, predicates, alerts, queries, dashboards):
+    app.command()(_other)

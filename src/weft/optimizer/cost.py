@@ -10,7 +10,7 @@ from math import ceil, gcd, lcm
 
 import numpy as np
 
-from weft.optimizer.slices import Slicing, edge_classes, paired
+from weft.optimizer.slices import SLICINGS, Slicing, edge_classes
 from weft.window import Window
 
 _SAMPLED_EDGES = 200_000
@@ -50,9 +50,12 @@ def paired_final(window: Window) -> int:
     return ceil(2 * window.range_ms / window.slide_ms)
 
 
-def unshared(windows: Sequence[Window], *, rows: float, period_ms: float) -> Operations:
+def unshared(
+    windows: Sequence[Window], *, rows: float, period_ms: float, slicing: Slicing = Slicing.PAIRED
+) -> Operations:
     """Return the cost of slicing for each window on its own, over a period that holds `rows` (Table 3)."""
-    final = sum(period_ms / window.slide_ms * paired_final(window) for window in windows)
+    finals = paned_final if slicing is Slicing.PANED else paired_final
+    final = sum(period_ms / window.slide_ms * finals(window) for window in windows)
     return Operations(partial=len(windows) * rows, final=final)
 
 
@@ -84,7 +87,9 @@ def edge_rate(windows: Sequence[Window], slicing: Slicing = Slicing.PAIRED) -> f
     return (min(1, len(edges)) + np.count_nonzero(edges[1:] != edges[:-1])) / span
 
 
-def break_even_rate(windows: Sequence[Window], *, edges_per_ms: float) -> float:
+def break_even_rate(
+    windows: Sequence[Window], *, edges_per_ms: float, slicing: Slicing = Slicing.PAIRED
+) -> float:
     """Return the rows per millisecond above which sharing costs less than not sharing (inequality 1).
 
     The paper's 2 is the slices in a period of a window; there is one where range is a multiple of slide.
@@ -92,7 +97,7 @@ def break_even_rate(windows: Sequence[Window], *, edges_per_ms: float) -> float:
     if len(windows) < 2:
         return 0.0
     shared_final = edges_per_ms * overlap(windows)
-    unshared_final = sum(len(paired(one)) * one.range_ms / one.slide_ms**2 for one in windows)
+    unshared_final = sum(len(SLICINGS[slicing](one)) * one.range_ms / one.slide_ms**2 for one in windows)
     return max(0.0, (shared_final - unshared_final) / (len(windows) - 1))
 
 

@@ -86,7 +86,9 @@ def _relation(number: int, plan: SharedPlan, answers: Sequence[Answer], known: K
     yield from _labelled("keeps", [", ".join(map(str, relation.primitives)) or "rows"])
     others = apart(number, known)
     if len(answers) > 1:
-        yield from _labelled("slices", _slices(relation, answers, edges_per_ms, known.rows_per_second))
+        yield from _labelled(
+            "slices", _slices(relation, answers, plan.slicing, edges_per_ms, known.rows_per_second)
+        )
     elif not others:
         yield from _labelled("cost", ["one query: nothing to share yet"])
     if len(relation.predicates) > 1:
@@ -129,11 +131,11 @@ def _edges(relation: Relation, slicing: Slicing, edges_per_ms: float) -> str:
 
 
 def _slices(
-    relation: Relation, answers: Sequence[Answer], edges_per_ms: float, rate: float | None
+    relation: Relation, answers: Sequence[Answer], slicing: Slicing, edges_per_ms: float, rate: float | None
 ) -> list[str]:
     """Tell the two costs of Table 3, and inequality 1."""
     windows = [answer.query.window for answer in answers]
-    even = break_even_rate(windows, edges_per_ms=edges_per_ms) * 1000
+    even = break_even_rate(windows, edges_per_ms=edges_per_ms, slicing=slicing) * 1000
     # Table 3 knows no predicates.
     alike = "as if every row satisfied every predicate" if len(relation.predicates) > 1 else ""
     # Where slices of different windows coincide, what is left is the dust of rounding.
@@ -142,7 +144,7 @@ def _slices(
         return [f"sharing pays {pays}{alike and f', {alike}'}"]
     rows = rate * 3600
     together = shared(windows, rows=rows, edges=edges_per_ms * _HOUR_MS)
-    separate = unshared(windows, rows=rows, period_ms=_HOUR_MS)
+    separate = unshared(windows, rows=rows, period_ms=_HOUR_MS, slicing=slicing)
     verdict = f"sharing pays: it does {pays}"
     if rate <= even and even > _DUST:
         verdict = f"by operations sharing pays {pays} only; slices are shared at any rate"

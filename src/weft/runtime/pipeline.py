@@ -46,7 +46,6 @@ from weft.spark.changes import SchemaWatch
 from weft.spark.columns import Udf
 from weft.spark.damaged import SPARK_ERRORS, UnreadFile, file_notices, readable
 from weft.spark.declarations import Tables
-from weft.spark.files import in_one_task
 from weft.spark.job import BatchJob, Bounds
 from weft.spark.missing import FileAccount, count_missing
 from weft.spark.quarantine import set_aside
@@ -222,7 +221,7 @@ class Pipeline:
             groups, begin = self.planner.groups_per_slice(self.plan), self.planner.begin
             per_row = self.planner.groups_per_row(self.plan)
             expected = replace(bounds, groups=groups, begin=begin, groups_per_row=per_row)
-            result = running.job.run(in_one_task(batch), expected)
+            result = running.job.run(batch, expected)
         except BaseException:
             # What has failed must not be tried again as it is, should the query at fault have left.
             self._stale = True

@@ -23,6 +23,7 @@ from weft.spark.asked_values import KnownValues, asked_values
 from weft.spark.columns import Udf, named
 from weft.spark.constants import Constants
 from weft.spark.failures import Failures
+from weft.spark.files import in_one_task
 from weft.spark.folding import Names
 from weft.spark.forms import Forms, batch_bytes
 from weft.spark.fragments import NOBODYS, UNWANTED, FragmentCoder
@@ -165,7 +166,7 @@ class BatchJob:
         self._values.prepare(batch)
         self._prepare(bounds)
         steps = self._steps()
-        rows = self._rows(batch, steps.inputs)
+        rows = self._rows(in_one_task(batch), steps.inputs)
         for step in (steps.searches, steps.positions, steps.words, steps.fragments):
             rows = rows.select("*", *step) if step else rows
         rows = rows.withColumn(FRAGMENT, steps.fragment)
