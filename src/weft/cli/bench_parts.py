@@ -21,6 +21,7 @@ Json = Annotated[Path | None, typer.Option("--json", help="Write the figures the
 Data = Annotated[Path, typer.Option(help="Where generated data is kept.")]
 Cores = Annotated[int | None, typer.Option(help="Cores of the local Spark.", min=1, show_default="all")]
 Repeats = Annotated[int, typer.Option(help="Rounds that count; all that is compared runs in each.", min=1)]
+Cases = Annotated[list[Case], typer.Option("--case", help="Which predicates; may be repeated.")]
 Seed = Annotated[int, typer.Option(help="What rows or queries are drawn from.")]
 
 
@@ -52,9 +53,7 @@ def relations(
 
 
 def predicates(
-    cases: Annotated[list[Case], typer.Option("--case", help="Which predicates; may be repeated.")] = list(
-        Case
-    ),  # noqa: B006
+    cases: Cases = list(Case),  # noqa: B006
     predicates: Annotated[
         list[int], typer.Option("--predicates", "-n", help="How many; may be repeated.", min=1)
     ] = list(PREDICATES),  # noqa: B006
