@@ -18,7 +18,6 @@ from weft.evaluation import Evaluator, can_evaluate
 from weft.expression import Call, Expression, Literal, Slot, walk
 from weft.query.functions import FUNCTIONS
 from weft.spark.columns import Translator
-from weft.spark.outputs import slot_column
 from weft.types import STRING
 
 _TOGETHER = 250
@@ -43,13 +42,13 @@ def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
 
 def compare(spark: SparkSession, given: Mapping[Slot, pa.Array], expressions: Sequence[Expression]) -> None:
     """Assert that values and failures of expressions are Spark's."""
-    arrow = pa.table({slot_column(one): column for one, column in given.items()})
+    arrow = pa.table({str(one): column for one, column in given.items()})
     table = spark.createDataFrame(arrow).cache()
     rows = len(next(iter(given.values())))
     wrong = []
     for first in range(0, len(expressions), _TOGETHER):
         some = expressions[first : first + _TOGETHER]
-        translate = Translator(slot=lambda one: F.col(slot_column(one)))
+        translate = Translator(slot=lambda one: F.col(str(one)))
         values = [translate(one).cast(str(one.type)).alias(f"v{at}") for at, one in enumerate(some)]
         failures = [(at, translate.failure(one)) for at, one in enumerate(some)]
         failed = [column.alias(f"f{at}") for at, column in failures if column is not None]

@@ -50,8 +50,8 @@ def test_the_windows_that_hold_a_slice_are_those_published(case: Case) -> None:
     window = window_of(case)
     wanted = [(start, end) for start, end in case["windows_ms"]]
     for slicing in Slicing:
-        ends = due_ends(window, EVERYTHING, np.unique(starts_of(case, slicing))) // 1000
-        found = [(end - window.range_ms, end) for end in ends.tolist()]
+        ends = due_ends(window, EVERYTHING, np.unique(starts_of(case, slicing)))
+        found = [(end // 1000 - window.range_ms, end // 1000) for end in ends]
         assert set(wanted) <= set(found)
         if case["complete"]:
             assert found == sorted(set(wanted))

@@ -84,7 +84,7 @@ def edge_rate(windows: Sequence[Window], slicing: Slicing = Slicing.PAIRED) -> f
     edges = np.concatenate([np.arange(one.residue, span, one.modulus) for one in classes])
     # Hardly any two are alike, and for such numbers sorting is several times as fast as np.unique.
     edges.sort()
-    return (min(1, len(edges)) + np.count_nonzero(edges[1:] != edges[:-1])) / span
+    return (min(1, len(edges)) + int(np.count_nonzero(edges[1:] != edges[:-1]))) / span
 
 
 def break_even_rate(

@@ -216,8 +216,10 @@ class Planner:
         """Return how many groups a slice of each relation is expected to have."""
         return self._per_slice if len(self._per_slice) == len(plan.relations) else ()
 
-    def groups_per_row(self, plan: SharedPlan) -> float:
-        """Return how many groups of all relations a row is expected to make; 0 if nothing is known."""
+    def groups_per_row(self, plan: SharedPlan) -> float | None:
+        """Return how many groups of all relations a row is expected to make; None before the first batch."""
+        if self._rows is None:
+            return None
         if self._expected is None:
             return 0.0
         expected = (self._expected_groups.get(measured_key(one), 0.0) for one in plan.relations)

@@ -32,6 +32,8 @@ Rows = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
 _PAIRS = 1 << 20
 """Maximum number of (ask, shard) pairs looked at together; one key of one ask is never divided."""
+_LOOKED_AT = 64
+"""Pairs that are looked at for each that counts, before they make pieces smaller."""
 _RESULTS = 1 << 20
 """Maximum number of results made together, but for those that first hold one part."""
 _BEFORE_ALL = -(1 << 62)
@@ -106,7 +108,8 @@ def repeated(
     of_fragment = np.bincount(shards.fragment, minlength=len(fragments))
     satisfied = fragments.bits(predicates, np.arange(len(fragments)))
     pairs = (satisfied @ of_fragment)[due.predicate]
-    for asks in _together(pairs, _PAIRS):
+    # Which shards count for which asks is told by a table: where few do, it is what must be bounded.
+    for asks in _together(np.maximum(pairs, len(shards) // _LOOKED_AT), _PAIRS):
         for rows in _spans(shards, int(pairs[asks].sum())):
             ask, row = _counting(satisfied[due.predicate[asks]], shards.fragment[rows])
             parts = _pane_partials(shards, due, ask + asks.start, row + rows.start, primitives)

@@ -18,6 +18,9 @@ _ROWS_PER_GROUP = 2.0
 """…and so many for each group that is expected…"""
 MOST_ROWS: Final = 1_000_000
 """…but no more than these: they must fit into its memory."""
+_UNKNOWN_GROUPS_ROWS = 250_000
+"""The driver groups so many rows of a first batch, whose groups nobody knows: it takes a second at most,
+while Spark may meet a group for each row and relation."""
 _LIKELY_BYTES = 16.0
 """How large a row of a file is taken to be while no batch has told: compressed columns are small."""
 _UNKNOWN_BYTES = 1 << 50
@@ -31,17 +34,20 @@ class Forms:
     _bytes_per_row: float | None = None
     _groups_per_row: float | None = None
 
-    def driver_groups(self, size: int | None, groups_per_row: float) -> bool:
+    def driver_groups(self, size: int | None, groups_per_row: float | None) -> bool:
         """Say whether the driver should group a batch of so many bytes; None if nobody knows how many.
 
-        `groups_per_row` is what the planner expects, for as long as no batch has told.
+        `groups_per_row` is what the planner expects, for as long as no batch of this job has told; None if no
+        batch at all has been seen.
         """
         if not size:
             # A batch without rows is how queries are tried: Spark should look at all that it may compute.
             return False
         rows = size / (self._bytes_per_row or _LIKELY_BYTES)
-        groups = rows * (groups_per_row if self._groups_per_row is None else self._groups_per_row)
-        return rows <= min(MOST_ROWS, FEW_ROWS + _ROWS_PER_GROUP * groups)
+        per_row = groups_per_row if self._groups_per_row is None else self._groups_per_row
+        if per_row is None:
+            return rows <= _UNKNOWN_GROUPS_ROWS
+        return rows <= min(MOST_ROWS, FEW_ROWS + _ROWS_PER_GROUP * rows * per_row)
 
     def note(self, size: int | None, rows: int, groups: int) -> None:
         """Take in what a batch was."""

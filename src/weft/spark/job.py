@@ -70,7 +70,7 @@ class Bounds:
     """How far past that rows are expected to reach; affects speed only."""
     groups: tuple[float, ...] = ()
     """How many groups a slice of each relation is expected to have; affects speed only."""
-    groups_per_row: float = 0.0
+    groups_per_row: float | None = 0.0
     """How many groups of all relations a row is expected to make; affects speed only."""
 
     @property
