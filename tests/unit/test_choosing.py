@@ -213,6 +213,16 @@ def test_a_predicate_too_wide_for_any_grid_shares_words() -> None:
     assert sorted(len(relation.predicates) for relation in unshared.relations) == [1, 2]
 
 
+def test_words_that_spare_few_relations_are_not_worth_it() -> None:
+    wide = " AND ".join(f"price + {number} BETWEEN 1 AND 5" for number in range(12))
+    ungrouped = [wide, "vol > 5", "vol > 6"]
+    others = [f"vol > 5 GROUP BY {key}" for key in ("symbol", "price", "vol")]
+    # 4 relations with words, 5 without: then the driver can group the rows of all.
+    plan = optimize(queries(ungrouped + others))
+    assert [len(relation.predicates) for relation in plan.relations if not relation.keys] == [1, 2]
+    assert len(plan.relations) == 5
+
+
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), sharing=st.sampled_from(Sharing), seed=st.integers(0, 99))
 def test_every_query_is_answered_from_one_relation_that_has_its_predicate(
