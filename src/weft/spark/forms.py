@@ -46,7 +46,7 @@ class Forms:
         rows = size / (self._bytes_per_row or _LIKELY_BYTES)
         per_row = groups_per_row if self._groups_per_row is None else self._groups_per_row
         if per_row is None:
-            return rows <= _UNKNOWN_GROUPS_ROWS
+            return rows <= min(MOST_ROWS, _UNKNOWN_GROUPS_ROWS)
         return rows <= min(MOST_ROWS, FEW_ROWS + _ROWS_PER_GROUP * rows * per_row)
 
     def note(self, size: int | None, rows: int, groups: int) -> None:
