@@ -151,7 +151,9 @@ class PlainJob:
 
     made = 0
 
-    def __init__(self, plan: SharedPlan, stream: object, tables: object, functions: object) -> None:
+    def __init__(
+        self, plan: SharedPlan, stream: object, tables: object, functions: object, known: object = None
+    ) -> None:
         PlainJob.made += 1
         self.relations = plan.relations
         self.edges = [relation.edges(plan.slicing) for relation in plan.relations]

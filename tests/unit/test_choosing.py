@@ -196,16 +196,31 @@ def test_k_alpha_and_beta_are_those_of_the_rows() -> None:
 def test_a_grid_is_never_larger_than_its_table() -> None:
     boxes = [f"vol > {step} AND price > {step}.5" for step in range(1000)]
     several = queries(boxes)
-    plan = optimize(several, statistics=statistics(several, spread()), sharing=Sharing.JOINT)
+    # Joint roots have words where they have no grid; copies of rows are looked up in grids.
+    joint = optimize(several, statistics=statistics(several, spread()), sharing=Sharing.JOINT)
+    assert len(joint.relations) == 1
+    plan = optimize(several, statistics=statistics(several, spread()), sharing=Sharing.UNSHARED)
     assert len(plan.relations) > 1
     for relation in plan.relations:
         assert len(codebook(relation.predicates).fragments) <= MOST_CELLS
 
 
-def test_a_predicate_too_wide_for_any_grid_is_alone() -> None:
+def test_a_predicate_too_wide_for_any_grid_shares_words() -> None:
     wide = " AND ".join(f"price + {number} BETWEEN 1 AND 5" for number in range(12))
     plan = optimize(queries([wide, "vol > 5", "vol > 6"]))
-    assert sorted(len(relation.predicates) for relation in plan.relations) == [1, 2]
+    assert [len(relation.predicates) for relation in plan.relations] == [3]
+    unshared = optimize(queries([wide, "vol > 5", "vol > 6"]), sharing=Sharing.UNSHARED)
+    assert sorted(len(relation.predicates) for relation in unshared.relations) == [1, 2]
+
+
+def test_words_that_spare_few_relations_are_not_worth_it() -> None:
+    wide = " AND ".join(f"price + {number} BETWEEN 1 AND 5" for number in range(12))
+    ungrouped = [wide, "vol > 5", "vol > 6"]
+    others = [f"vol > 5 GROUP BY {key}" for key in ("symbol", "price", "vol")]
+    # 4 relations with words, 5 without: then the driver can group the rows of all.
+    plan = optimize(queries(ungrouped + others))
+    assert [len(relation.predicates) for relation in plan.relations if not relation.keys] == [1, 2]
+    assert len(plan.relations) == 5
 
 
 @settings(max_examples=40, deadline=None)

@@ -5,6 +5,7 @@ Each `tests/goldens/NAME.sql` is a workload and `NAME.txt` what explain says of 
     python -m pytest tests/unit/test_explain.py --update-goldens
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,7 @@ def test_separate_relations_are_apart_as_asked() -> None:
     assert "times are for" not in separate
 
 
-def test_a_grid_too_large_is_told() -> None:
+def test_predicates_that_no_grid_holds_are_one_relation() -> None:
     boxes = "; ".join(
         f"CREATE QUERY q{n} AS SELECT count(*) AS c FROM s [RANGE '1 s'] WHERE a > {n} AND b > {n}"
         for n in range(300)
@@ -111,10 +112,18 @@ def test_a_grid_too_large_is_told() -> None:
         f"CREATE STREAM s (time TIMESTAMP, a INT, b INT) USING rate EVENT TIME time; {boxes}"
     )
     plan = optimize(queries, sharing=Sharing.JOINT)
-    assert len(plan.relations) == 2
-    for sharing in Sharing.JOINT, Sharing.AUTO:
-        found = explain(stream, plan, sharing=sharing)
-        assert "from relation 2: together they would tell more than 65,536 combinations apart" in found
+    assert len(plan.relations) == 1
+    assert "relation 1: rows split by 300 predicates" in explain(stream, plan, sharing=Sharing.JOINT)
+
+
+def test_predicates_that_are_evaluated_by_value_are_told_with_their_jobs() -> None:
+    stream, queries = read(
+        "CREATE STREAM s (time TIMESTAMP, name STRING) USING rate EVENT TIME time; "
+        "CREATE QUERY q AS SELECT count(*) AS c FROM s [RANGE '1 s'] WHERE name LIKE 'a%'"
+    )
+    plan = replace(optimize(queries), by_value=("name",))
+    assert "predicates on name are evaluated once a value: another Spark job" in explain(stream, plan)
+    assert "another Spark job" not in explain(stream, optimize(queries))
 
 
 def test_a_plan_that_no_longer_pays_is_said_to_be_kept() -> None:

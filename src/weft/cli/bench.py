@@ -23,7 +23,7 @@ from weft.bench.ways import FIGURES, run_ways
 from weft.bench.windows import run_windows
 from weft.bench.workloads import PAPER_SIZES, SCOTTY_SIZES, Predicates
 from weft.cli.bench_dashboards import dashboards
-from weft.cli.bench_parts import alerts, queries, relations
+from weft.cli.bench_parts import alerts, predicates, queries, relations
 from weft.optimizer.slices import Slicing
 
 app = typer.Typer(
@@ -235,5 +235,5 @@ def churn(
 
 # Benches with options of their own.
 
-for _other in (relations, alerts, queries, dashboards):
+for _other in (relations, predicates, alerts, queries, dashboards):
     app.command()(_other)

@@ -1,4 +1,4 @@
-"""The benches of one part of the way of a batch: its Spark stage, finals of alerts, reading and planning."""
+"""The benches of one part of Weft: the Spark stage, predicates, finals of alerts, reading and planning."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +10,9 @@ from weft.bench.alerts import SIZES as ALERTS
 from weft.bench.alerts import run_alerts
 from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.equality import Check
+from weft.bench.opaque import run_opaque
+from weft.bench.opaque_queries import SIZES as PREDICATES
+from weft.bench.opaque_queries import Case
 from weft.bench.queries import QUERY_COUNTS, run_queries
 from weft.bench.relations import SIZES as RELATIONS
 from weft.bench.relations import run_relations
@@ -18,6 +21,7 @@ Json = Annotated[Path | None, typer.Option("--json", help="Write the figures the
 Data = Annotated[Path, typer.Option(help="Where generated data is kept.")]
 Cores = Annotated[int | None, typer.Option(help="Cores of the local Spark.", min=1, show_default="all")]
 Repeats = Annotated[int, typer.Option(help="Rounds that count; all that is compared runs in each.", min=1)]
+Cases = Annotated[list[Case], typer.Option("--case", help="Which predicates; may be repeated.")]
 Seed = Annotated[int, typer.Option(help="What rows or queries are drawn from.")]
 
 
@@ -45,6 +49,31 @@ def relations(
         check=check, json=json, data=data, cores=cores,
     )  # fmt: skip
     if not result.rows_equal:
+        raise typer.Exit(1)
+
+
+def predicates(
+    cases: Cases = list(Case),  # noqa: B006
+    predicates: Annotated[
+        list[int], typer.Option("--predicates", "-n", help="How many; may be repeated.", min=1)
+    ] = list(PREDICATES),  # noqa: B006
+    rows: Annotated[int, typer.Option(help="Rows in the hour.", min=1000)] = 1_000_000,
+    repeats: Repeats = 3,
+    check: Annotated[Check, typer.Option(help="Whose rows are compared with Spark's.")] = Check.SAMPLE,
+    seed: Seed = 1,
+    json: Json = None,
+    data: Data = DEFAULT_DATA,
+    cores: Cores = None,
+) -> None:
+    """Predicates that are no thresholds (LIKE, comparisons of columns, many columns), against ordinary Spark.
+
+    Example: weft bench predicates --case like -n 16 -n 256
+    """
+    results = run_opaque(
+        console=Console(), cases=cases, predicates=predicates, rows=rows, repeats=repeats, check=check,
+        seed=seed, json=json, data=data, cores=cores,
+    )  # fmt: skip
+    if not all(result.equal for result in results):
         raise typer.Exit(1)
 
 

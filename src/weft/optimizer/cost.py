@@ -115,11 +115,21 @@ class Weights:
     """Looking at a group's total for a result whose predicate it does not satisfy."""
     root: float = 3_000.0
     """Another root in the job, whatever its size."""
+    coded: float = 0.002
+    """Looking up a part of a row's words, where no grid of codes would do."""
+    looked_up: float = 0.06
+    """Looking a row's value up among those known of a column."""
+    operator: float = 0.003
+    """Evaluating an operator for a row."""
+    pattern: float = 0.04
+    """Matching a row's string with the pattern of a LIKE."""
+    function: float = 2.0
+    """Calling a registered function for a row."""
 
 
 WEIGHTS = Weights()
 """Measured on two cores; see ARCHITECTURE.md."""
-PAPER_WEIGHTS = Weights(row=1.0, group=0.0, final=1.0, masked=0.0, root=0.0)
+PAPER_WEIGHTS = Weights(row=1.0, group=0.0, final=1.0, masked=0.0, root=0.0, coded=0.0)
 """The paper's: every aggregate operation costs the same, and nothing else costs anything."""
 
 

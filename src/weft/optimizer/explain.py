@@ -46,6 +46,7 @@ def _headline(stream: StreamDef, plan: SharedPlan) -> str:
         f"stream {stream.name}: event time {stream.time}, delay {duration(stream.delay_ms)}\n"
         f"{_count(len(plan.answers), 'query', 'queries')} over "
         f"{_count(len(plan.relations), 'relation', 'relations')}, read once, {_jobs(plan)}"
+        f"{_by_value(plan)}"
     )
 
 
@@ -66,6 +67,14 @@ def _is_evaluated_here(query: LogicalQuery) -> bool:
     """Say whether SELECT and HAVING need no Spark: whether they call no registered function, above all."""
     having = () if query.having is None else (query.having,)
     return all(map(can_evaluate, (*(output.expression for output in query.outputs), *having)))
+
+
+def _by_value(plan: SharedPlan) -> str:
+    """Tell why there may be another job."""
+    if not plan.by_value:
+        return ""
+    jobs = "another Spark job where a batch shows new values, or queries ask for more"
+    return f"\npredicates on {', '.join(plan.by_value)} are evaluated once a value: {jobs}"
 
 
 def _relation(number: int, plan: SharedPlan, answers: Sequence[Answer], known: Known) -> Iterable[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.optimizer.cost import Fragmentation
-from weft.optimizer.fragments import MOST_CELLS, Root, roots_of, together
+from weft.optimizer.fragments import Root, roots_of, together
 from weft.optimizer.plan import Relation, SharedPlan
 from weft.optimizer.rules import Sharing
 from weft.optimizer.statistics import Statistics, assumed
@@ -140,8 +140,6 @@ def _relations(numbers: Sequence[int]) -> str:
 def _reason(number: int, other: int, known: Known) -> str:
     one, two = known.roots[number], known.roots[other]
     both = together(one, two)
-    if both is None:
-        return f"together they would tell more than {MOST_CELLS:,} combinations apart"
     now = one.expected.microseconds + two.expected.microseconds
     times = f"together about {_milliseconds(both.microseconds)} a batch, apart {_milliseconds(now)}"
     return times if both.microseconds > now else f"{times}; apart as first chosen"

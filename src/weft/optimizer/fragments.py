@@ -16,17 +16,18 @@ from math import exp, gcd, prod
 import numpy as np
 import numpy.typing as npt
 
-from weft.expression import Expression
+from weft.expression import Expression, columns
 from weft.optimizer.cost import WEIGHTS, Fragmentation, Weights
 from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan, union
 from weft.optimizer.slices import paired
-from weft.optimizer.statistics import Measured, Statistics
+from weft.optimizer.statistics import Measured, Statistics, distinct
 from weft.predicates import Cut, Formula, tests
+from weft.types import Kind
 from weft.window import Window
 
 Numbers = npt.NDArray[np.int64]
 MOST_CELLS = 1 << 16
-"""The largest grid of codes that a root may have: it is looked up in one table."""
+"""The largest grid of codes that is looked up in one table; with more, rows have words instead."""
 _NO_FRAGMENT = 0
 _MOST_COMBINATIONS = 1 << 62
 """Numbers of combinations stay below it."""
@@ -89,7 +90,7 @@ class Root:
         sizes = self._sizes
         return Fragmentation(
             rows=len(self.signature) if rows is None else rows,
-            fragments=len(sizes) if rows is None else _distinct(self.signature, rows),
+            fragments=len(sizes) if rows is None else distinct(self.signature, rows),
             alpha=float(self.cardinality.mean()),
             beta=float(sizes.mean()) if len(sizes) else 0.0,
         )
@@ -108,10 +109,10 @@ class Root:
         taken = rows * float((self.signature != _NO_FRAGMENT).mean())
         groups = self._measured(shared=True)
         if groups is None:
-            groups = min(taken, self.slices * _distinct(self.groups, rows / self.slices))
+            groups = min(taken, self.slices * distinct(self.groups, rows / self.slices))
         # No window shows more than its slices hold together.
         in_window = min(
-            _distinct(self.groups, rows * self.range_ms / span), groups * max(1.0, self.range_ms / span)
+            distinct(self.groups, rows * self.range_ms / span), groups * max(1.0, self.range_ms / span)
         )
         looked_at = self.due_per_ms * span * in_window
         masked = 0.0
@@ -128,7 +129,7 @@ class Root:
         if groups is None:
             in_slice = float((1 - (1 - self.shares) ** (rows / self.slices)).sum())
             if self.relation.keys:
-                in_slice *= _distinct(self.groups, rows / self.slices)
+                in_slice *= distinct(self.groups, rows / self.slices)
             groups = min(copies, self.slices * in_slice)
         in_window = min(self.slices * self.range_ms / span, rows * self.range_ms / span)
         return self._expected(copies, groups, self.due_per_ms * span * in_window)
@@ -141,9 +142,27 @@ class Root:
     def _measured(self, *, shared: bool) -> float | None:
         return self.statistics.groups.get(measured_key(replace(self.relation, shared=shared)))
 
+    @property
+    def has_words(self) -> bool:
+        """Whether rows have words, because a grid of codes would be too large."""
+        return self.cells > MOST_CELLS
+
+    @property
+    def least(self) -> float:
+        """What a batch costs in the cheaper of the two ways, in microseconds."""
+        return min(self.shared.microseconds, self.unshared.microseconds)
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether groups cost less than another copy of the rows would."""
+        expected = self.shared
+        return self.weights.group * expected.groups <= self.weights.row * expected.rows
+
     def _expected(self, rows: float, groups: float, final: float, masked: float = 0.0) -> Expected:
         weights = self.weights
         cost = weights.root + weights.row * rows + weights.group * groups
+        if self.has_words:
+            cost += weights.coded * self.statistics.rows * len(self.cuts)
         cost += weights.final * (final - masked) + weights.masked * masked
         return Expected(rows=rows, groups=groups, final=final, microseconds=cost)
 
@@ -152,15 +171,27 @@ class Root:
         return _merged((self, other))
 
 
+def cells(predicates: Iterable[Formula]) -> int:
+    """Return how large the grid of some predicates would be, at most."""
+    cuts: dict[Expression, set[Cut]] = {}
+    for predicate in predicates:
+        for one in tests(predicate):
+            cuts.setdefault(one.expression, set()).update(one.values.cuts)
+    return prod(len(some) + 2 for some in cuts.values())
+
+
 def measured_key(relation: Relation) -> Measured:
     """Return what a root's group count is measured under."""
     return relation.grouping, frozenset(relation.predicates), relation.shared
 
 
-def share_fragments(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -> SharedPlan:
+def share_fragments(
+    plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS, most_cells: int | None = None
+) -> SharedPlan:
     """Merge relations of one grouping into roots with joint fragments, wherever that is expected to pay.
 
     Each relation has one predicate, and no two of a grouping have the same: as `share_slices` leaves them.
+    Roots have grids of at most so many cells, if there is a limit.
     """
     groupings: dict[Grouping, list[Root]] = {}
     for relation, asking in zip(plan.relations, plan.answers_by_relation(), strict=True):
@@ -169,7 +200,7 @@ def share_fragments(plan: SharedPlan, statistics: Statistics, weights: Weights =
     relations: list[Relation] = []
     place: dict[tuple[Grouping, Formula], int] = {}
     for grouping, leaves in groupings.items():
-        for root in _roots(leaves):
+        for root in _roots(leaves, most_cells):
             place |= {(grouping, predicate): len(relations) for predicate in root.relation.predicates}
             relations.append(replace(root.relation, shared=_pays(root)))
     # Rows are counted in the first relation's copy, which every row must have: see weft.spark.job.
@@ -194,10 +225,9 @@ def cost(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -
     return sum(root.expected.microseconds for root in roots_of(plan, statistics, weights))
 
 
-def together(one: Root, two: Root) -> Expected | None:
-    """Return what a batch is expected to cost if two roots are one; None if their grid would be too large."""
-    both = one.with_other(two)
-    return None if both.cells > MOST_CELLS else both.expected
+def together(one: Root, two: Root) -> Expected:
+    """Return what a batch is expected to cost if two roots are one."""
+    return one.with_other(two).expected
 
 
 def _pays(root: Root) -> bool:
@@ -239,32 +269,45 @@ def _root(relation: Relation, windows: Sequence[Window], statistics: Statistics,
     )
 
 
-def _roots(leaves: Sequence[Root]) -> list[Root]:
+def _roots(leaves: Sequence[Root], most_cells: int | None) -> list[Root]:
     """Merge leaves: first those that test the same expressions, then whatever gets cheaper by it."""
     families: dict[object, list[Root]] = {}
     for one in leaves:
-        key = frozenset(one.cuts) if one.cells <= MOST_CELLS else one
+        key = frozenset(map(_family, one.cuts)) if one.cells <= MOST_CELLS else one
         families.setdefault(key, []).append(one)
-    found = [root for family in families.values() for root in _fitting(family)]
+    found = [root for family in families.values() for root in _fitting(family, most_cells)]
     if len(found) > _MOST_PAIRED:
         found.sort(key=lambda root: -len(root.relation.predicates))
-        return _inserted(found)
-    gains = {pair: _gain(*pair) for pair in combinations(found, 2)}
+        return _or_as_one(_inserted(found, most_cells), most_cells)
+    gains = {pair: _gain(*pair, most_cells) for pair in combinations(found, 2)}
     while gains and max(gains.values()) >= 0:
         one, two = max(gains, key=gains.__getitem__)
         rest = [root for root in found if root is not one and root is not two]
         both = one.with_other(two)
         gains = {pair: gain for pair, gain in gains.items() if not {one, two} & set(pair)}
-        gains |= {(both, root): _gain(both, root) for root in rest}
+        gains |= {(both, root): _gain(both, root, most_cells) for root in rest}
         found = [both, *rest]
-    return found
+    return _or_as_one(found, most_cells)
 
 
-def _inserted(roots: Sequence[Root]) -> list[Root]:
+def _or_as_one(roots: list[Root], most_cells: int | None) -> list[Root]:
+    """Return roots, or all as one if they cost less with a copy of the row for each predicate."""
+    if len(roots) < 2 or most_cells is not None:
+        return roots
+    whole = _merged(roots)
+    return [whole] if whole.least < sum(one.least for one in roots) else roots
+
+
+def _family(expression: Expression) -> object:
+    """Return what predicates that test an expression have in common: booleans of equal columns are alike."""
+    return columns(expression) if expression.type.kind is Kind.BOOLEAN else expression
+
+
+def _inserted(roots: Sequence[Root], most_cells: int | None) -> list[Root]:
     """Add roots one by one to the one that gains most by it: for when there are too many to try all pairs."""
     found: list[Root] = []
     for root in roots:
-        gains = [_gain(one, root) for one in found]
+        gains = [_gain(one, root, most_cells) for one in found]
         best = int(np.argmax(gains)) if gains else -1
         if best >= 0 and gains[best] >= 0:
             found[best] = found[best].with_other(root)
@@ -273,24 +316,23 @@ def _inserted(roots: Sequence[Root]) -> list[Root]:
     return found
 
 
-def _gain(one: Root, two: Root) -> float:
-    """Return what a batch saves if two roots are one, in microseconds."""
-    both = together(one, two)
-    if both is None:
+def _gain(one: Root, two: Root, most_cells: int | None) -> float:
+    """Return what a batch saves if two roots are one, in microseconds; negative if they cannot be."""
+    if most_cells is not None and one.with_other(two).cells > most_cells:
         return -1.0
-    return one.expected.microseconds + two.expected.microseconds - both.microseconds
+    return one.expected.microseconds + two.expected.microseconds - together(one, two).microseconds
 
 
-def _fitting(family: Sequence[Root]) -> list[Root]:
-    """Return a family as one root, or as several if its grid would be too large."""
-    cuts: dict[Expression, set[Cut]] = {}
-    for one in family:
-        for expression, some in one.cuts.items():
-            cuts.setdefault(expression, set()).update(some)
-    if len(family) > 1 and prod(len(some) + 2 for some in cuts.values()) > MOST_CELLS:
-        half = len(family) // 2
-        return _fitting(family[:half]) + _fitting(family[half:])
-    return [_merged(family)]
+def _fitting(family: Sequence[Root], most_cells: int | None) -> list[Root]:
+    """Return a family as one root; or as several if it needs words and they cost less, or if it must fit."""
+    whole = _merged(family)
+    if len(family) == 1 or not whole.has_words or (most_cells is None and whole.is_cheap):
+        return [whole]
+    half = len(family) // 2
+    parts = _fitting(family[:half], most_cells) + _fitting(family[half:], most_cells)
+    if most_cells is not None:
+        return parts
+    return [whole] if whole.least <= sum(one.least for one in parts) else parts
 
 
 def _merged(family: Sequence[Root]) -> Root:
@@ -342,21 +384,6 @@ def _pairs(one: Numbers, two: Numbers) -> Numbers:
     _, numbers = np.unique(one * (int(keys.max(initial=0)) + 1) + keys.ravel(), return_inverse=True)
     paired: Numbers = numbers.ravel().astype(np.int64)
     return paired
-
-
-def _distinct(groups: Numbers, rows: float) -> float:
-    """Return how many different groups so many rows are expected to show, F0 aside.
-
-    Groups seen have the frequency they have in the sample. Those not seen are as many as Chao's estimate has
-    them; they show up as rows outnumber the sample.
-    """
-    found, counts = np.unique(groups, return_counts=True)
-    counts = counts[found != _NO_FRAGMENT]
-    sampled = len(groups)
-    shown = float((1 - (1 - counts / sampled) ** rows).sum())
-    once, twice = int((counts == 1).sum()), int((counts == 2).sum())
-    unseen = once * once / (2 * twice + 2)
-    return min(rows, shown + unseen * max(0.0, 1 - sampled / max(rows, 1.0)))
 
 
 def _edge_rate(windows: frozenset[Window]) -> float:

@@ -65,6 +65,8 @@ class SharedPlan:
     relations: tuple[Relation, ...]
     answers: tuple[Answer, ...]
     slicing: Slicing = Slicing.PAIRED
+    by_value: tuple[str, ...] = ()
+    """The stream's columns for which predicates are evaluated once a value, not once a row."""
 
     def answers_of(self, relation: int) -> tuple[Answer, ...]:
         """Return the queries answered from one relation."""

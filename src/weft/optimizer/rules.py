@@ -5,11 +5,14 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 
+from weft.expression import columns
 from weft.optimizer.cost import Weights
-from weft.optimizer.fragments import share_fragments
+from weft.optimizer.fragments import MOST_CELLS, cells, share_fragments
 from weft.optimizer.plan import SharedPlan, answer, leaf, union
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Statistics, assumed
+from weft.optimizer.values import evaluable, evaluate_by_value
+from weft.predicates import tests
 from weft.query.logical import LogicalQuery
 
 Rule = Callable[[SharedPlan, Statistics], SharedPlan]
@@ -52,13 +55,44 @@ class Sharing(StrEnum):
     """Rows are aggregated once for each predicate that they satisfy."""
 
 
+def share_fragments_in_one_form(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
+    """Merge relations of one grouping wherever that pays; with words only if they spare half the relations.
+
+    Rows that have words are grouped by Spark, and with them those of all other relations, however few rows or
+    many groups there are: see weft.spark.forms.
+    """
+    merged = share_fragments(plan, statistics)
+    if all(cells(relation.predicates) <= MOST_CELLS for relation in merged.relations):
+        return merged
+    in_grids = share_fragments(plan, statistics, most_cells=MOST_CELLS)
+    return merged if 2 * len(merged.relations) <= len(in_grids.relations) else in_grids
+
+
+def evaluate_most_by_value(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
+    """Have predicates evaluated by value where half the relations gain: Spark groups all of them then."""
+    found = evaluate_by_value(plan, statistics)
+    by_value = set(found.by_value)
+    gaining = [
+        relation
+        for relation in plan.relations
+        if any(
+            evaluable(one.expression) and by_value.issuperset(columns(one.expression))
+            for predicate in relation.predicates
+            for one in tests(predicate)
+        )
+    ]
+    return found if 2 * len(gaining) >= len(plan.relations) else plan
+
+
 _JOINTLY = partial(share_fragments, weights=Weights(row=1e9, root=1e18))
+_GRIDS = partial(share_fragments, weights=Weights(row=1e9, root=1e18), most_cells=MOST_CELLS)
+"""Copies of rows are looked up in grids."""
 RULES: Mapping[Sharing, tuple[Rule, ...]] = {
     # Fragments after slices, so that each predicate is seen once.
-    Sharing.AUTO: (share_slices, share_fragments),
-    Sharing.JOINT: (share_slices, _JOINTLY),
-    Sharing.SEPARATE: (share_slices,),
-    Sharing.UNSHARED: (share_slices, _JOINTLY, copy_rows),
+    Sharing.AUTO: (share_slices, share_fragments_in_one_form, evaluate_most_by_value),
+    Sharing.JOINT: (share_slices, _JOINTLY, evaluate_by_value),
+    Sharing.SEPARATE: (share_slices, evaluate_by_value),
+    Sharing.UNSHARED: (share_slices, _GRIDS, copy_rows),
 }
 
 

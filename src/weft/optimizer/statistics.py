@@ -26,6 +26,8 @@ class Sample:
     positions: Mapping[tuple[Joins, Expression], npt.NDArray[np.integer]]
     keys: Mapping[tuple[Joins, tuple[Expression, ...]], npt.NDArray[np.int64]] = field(default_factory=dict)
     """A hash of each row's GROUP BY keys."""
+    values: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    """A hash of each row's value, for the stream's columns whose values predicates might be evaluated by."""
     begin: int | None = None
     """About when they begin, in microseconds of event time."""
 
@@ -50,6 +52,21 @@ class Statistics:
     sample: Sample
     groups: Mapping[Measured, float] = field(default_factory=dict)
     """How many groups roots had in the last batch."""
+
+
+def distinct(groups: npt.NDArray[np.int64], rows: float, nothing: int = 0) -> float:
+    """Return how many different groups so many rows are expected to show, one that stands for nothing aside.
+
+    Groups seen have the frequency they have in the sample. Those not seen are as many as Chao's estimate has
+    them; they show up as rows outnumber the sample.
+    """
+    found, counts = np.unique(groups, return_counts=True)
+    counts = counts[found != nothing]
+    sampled = len(groups)
+    shown = float((1 - (1 - counts / sampled) ** rows).sum())
+    once, twice = int((counts == 1).sum()), int((counts == 2).sum())
+    unseen = once * once / (2 * twice + 2)
+    return min(rows, shown + unseen * max(0.0, 1 - sampled / max(rows, 1.0)))
 
 
 def assumed_positions(

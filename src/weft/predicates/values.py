@@ -11,6 +11,7 @@ dates, timestamps and booleans, see weft.predicates.domain) or bytes, so that th
 them. NaN, greater than all other doubles and equal to itself, is what lies after infinity.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
@@ -59,6 +60,15 @@ class Values:
     def is_everything(self) -> bool:
         """Whether all is in it, NULL too."""
         return (~self).is_empty
+
+    def has(self, point: Point) -> bool:
+        """Say whether a value is in it.
+
+        >>> values = Values(cuts=(Cut(0, after=True), Cut(1, after=True)))
+        >>> values.has(0), values.has(1)
+        (False, True)
+        """
+        return self.lowest ^ (bisect_right(self.cuts, Cut(point, after=False)) % 2 == 1)
 
     def stretches(self) -> Iterator[tuple[Cut | None, Cut | None]]:
         """Yield where each unbroken stretch begins and ends; None stands for no bound."""

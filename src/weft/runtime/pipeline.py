@@ -41,6 +41,7 @@ from weft.runtime.report import BatchReport
 from weft.runtime.running import RunningPlan, computed
 from weft.runtime.state import Block, RelationState
 from weft.runtime.warm import ALWAYS, Derivation, Derived, History
+from weft.spark.asked_values import KnownValues
 from weft.spark.changes import SchemaWatch
 from weft.spark.columns import Udf
 from weft.spark.damaged import SPARK_ERRORS, UnreadFile, file_notices, readable
@@ -94,6 +95,8 @@ class Pipeline:
         self._waiting: dict[str, None] = {}
         self._reading: tuple[object, Sequence[Reading]] | None = None
         """What queries read, and of what that was made."""
+        self._known = KnownValues()
+        """The values of columns for which predicates have been evaluated."""
         self.watch = SchemaWatch(stream)
 
     @property
@@ -305,7 +308,7 @@ class Pipeline:
 
     def _adopt(self, plan: SharedPlan) -> RunningPlan:
         """Let a plan take effect; what was aggregated under others stays as it is."""
-        job = BatchJob(plan, self.stream, self.tables, self.functions)
+        job = BatchJob(plan, self.stream, self.tables, self.functions, self._known)
         self._running, self._tried, self.fragmentations = RunningPlan(plan, job), frozenset(), ()
         self.states = {relation.grouping: self._state(relation.grouping) for relation in plan.relations}
         after = after_all(self.clock)
@@ -334,8 +337,9 @@ class Pipeline:
         return Bounds(watermark=self.clock.watermark, future=future, span=self._span, groups=groups)
 
     def _blocks(self, running: RunningPlan, result: pa.Table) -> dict[tuple[Grouping, int], Block]:
+        signatures = running.signatures
         added = {
-            (relation.grouping, index): decode.block(running.job, index, result, running.signatures[index])
+            (relation.grouping, index): decode.block(running.job, index, result, signatures[index])
             for index, relation in enumerate(running.plan.relations)
         }
         for (grouping, _), block in added.items():

@@ -6,7 +6,7 @@ from math import prod
 
 from weft.expression import Expression
 from weft.optimizer.cost import WEIGHTS
-from weft.optimizer.fragments import MOST_CELLS, Root, cost, measured_key, roots_of
+from weft.optimizer.fragments import MOST_CELLS, Root, cells, cost, measured_key, roots_of
 from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan, answer, leaf, union
 from weft.optimizer.rules import Sharing, share, share_slices
 from weft.optimizer.slices import Slicing
@@ -127,7 +127,9 @@ class Planner:
         answers = tuple(replace(one.answer, relation=place[one.key]) for one in own)
         self._sample, self._expected, self._costed = None, None, None
         self._per_slice = (1.0,) * len(relations)
-        return SharedPlan(relations=tuple(relations), answers=answers, slicing=self.slicing)
+        return SharedPlan(
+            relations=tuple(relations), answers=answers, slicing=self.slicing, by_value=plan.by_value
+        )
 
     def _chosen(self, plan: SharedPlan, statistics: Statistics | None) -> SharedPlan:
         """Note what a plan is expected to do."""
@@ -277,6 +279,8 @@ class _Place:
     grouping: Grouping
     expressions: frozenset[Expression]
     shared: bool = True
+    worded: bool = False
+    """Whether its grid is too large already, so that rows have words."""
     members: list[Relation] = field(default_factory=list)
     cuts: dict[Expression, set[Cut]] = field(default_factory=dict)
 
@@ -286,9 +290,11 @@ class _Place:
         return self.shared or len({one.predicates for one in self.members}) == 1
 
     def takes(self, one: Relation, cuts: Mapping[Expression, frozenset[Cut]]) -> bool:
-        """Say whether a predicate tests nothing new here, and leaves the grid small enough."""
+        """Say whether a predicate tests nothing new here, and leaves a grid small enough."""
         if self.grouping != one.grouping or not self.expressions.issuperset(cuts):
             return False
+        if self.worded:
+            return True
         sizes = {expression: len(some) for expression, some in self.cuts.items()}
         for expression, some in cuts.items():
             mine = self.cuts.get(expression, set())
@@ -311,7 +317,7 @@ def _placed(plan: SharedPlan, several: Mapping[tuple[Grouping, Formula], Sequenc
     homes: dict[tuple[Grouping, Formula], _Place] = {}
     for one in plan.relations:
         tested = frozenset(test.expression for predicate in one.predicates for test in tests(predicate))
-        roots.append(_Place(one.grouping, tested, one.shared))
+        roots.append(_Place(one.grouping, tested, one.shared, cells(one.predicates) > MOST_CELLS))
         homes |= {(one.grouping, predicate): roots[-1] for predicate in one.predicates}
     for key, own in several.items():
         if key in homes:

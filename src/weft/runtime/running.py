@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from weft.expression import Expression
 from weft.optimizer.plan import Answer, Relation, SharedPlan, answer
 from weft.predicates import Formula, tests
@@ -19,6 +17,7 @@ from weft.runtime.warm import Derived, Found
 from weft.spark.failures import Failures
 from weft.spark.fragments import FragmentCoder, Numbered
 from weft.spark.job import BatchJob
+from weft.spark.words import Follows
 
 _LOOSE_BATCHES, _LOOSE_PART = 16, 0.25
 """For how many batches, and of what part of its predicates, a plan keeps what nobody asks for any more."""
@@ -29,12 +28,18 @@ class RunningPlan:
 
     def __init__(self, plan: SharedPlan, job: BatchJob) -> None:
         self.plan, self.job = plan, job
-        self.signatures = [
-            Signatures(predicates=one.predicates, bits=one.signatures) for one in job.fragments.numbered
-        ]
-        """What the fragments of each relation mean."""
+        self._signatures: dict[int, Signatures] = {}
         self._failing = FailureSites(job.failures, plan.answers)
         self._readers: tuple[SharedPlan, Sequence[Counter[Formula]]] | None = None
+
+    @property
+    def signatures(self) -> list[Signatures]:
+        """What the fragments of each relation mean: of words, those that have occurred so far."""
+        for index, one in enumerate(self.job.fragments.numbered):
+            known = self._signatures.get(index)
+            if known is None or known.bits is not one.signatures:
+                self._signatures[index] = Signatures(predicates=one.predicates, bits=one.signatures)
+        return list(self._signatures.values())
 
     def join(self, query: LogicalQuery, own: Relation, found: Found) -> bool:
         """Answer one more query; False if its failures would not be counted: then another job is needed."""
@@ -45,7 +50,6 @@ class RunningPlan:
             return False
         if found.derived is not None:
             numbered = extend(self.job.fragments, number, found.derived)
-            self.signatures[number] = Signatures(predicates=numbered.predicates, bits=numbered.signatures)
             relations[number] = replace(relations[number], predicates=numbered.predicates)
         self.plan = replace(self.plan, relations=tuple(relations), answers=(*self.plan.answers, joining))
         return True
@@ -77,6 +81,8 @@ class RunningPlan:
 
     def computes_all_of(self, plan: SharedPlan) -> bool:
         """Say whether the plan's relations are these, in this order."""
+        if plan.by_value != self.plan.by_value:
+            return False
         return plan is self.plan or [*map(_unordered, plan.relations)] == [
             *map(_unordered, self.plan.relations)
         ]
@@ -84,14 +90,7 @@ class RunningPlan:
 
 def extend(coder: FragmentCoder, relation: int, derived: Derived) -> Numbered:
     """Have a relation's fragments tell a predicate that follows from others of it."""
-    own = coder.numbered[relation]
-    codes = np.zeros(len(own.signatures), dtype=np.int64)
-    for order, source in enumerate(derived.sources):
-        codes |= own.signatures[:, own.predicates.index(source)].astype(np.int64) << order
-    bits = np.column_stack([own.signatures, np.isin(codes, derived.patterns)])
-    longer = Numbered(own.first, (*own.predicates, derived.predicate), bits)
-    coder.numbered = tuple(longer if one is own else one for one in coder.numbered)
-    return longer
+    return coder.extend(relation, Follows(derived.predicate, derived.sources, derived.patterns))
 
 
 class FailureSites:

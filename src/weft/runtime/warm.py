@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Primitive
+from weft.optimizer.fragments import MOST_CELLS, cells
 from weft.optimizer.plan import Grouping, Relation, SharedPlan
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
 from weft.predicates import Codebook, Formula, codebook, tests
@@ -110,9 +111,30 @@ class Held:
                 found.setdefault(one.expression, set()).update(cut.value for cut in one.values.cuts)
         return found
 
+    def _told_by(self, predicate: Formula) -> tuple[tuple[Formula, ...], Codebook] | None:
+        """Return the predicates that could tell of another, with their fragments.
+
+        These are all of the relation's; or, if their grid would be too large, those that test nothing else
+        than the other. None if even their grid is.
+        """
+        asked = None if self._fits else frozenset(one.expression for one in tests(predicate))
+        if asked not in self._codebooks:
+            mine = [
+                one
+                for one in self.predicates
+                if asked is None or asked.issuperset(test.expression for test in tests(one))
+            ]
+            fits = asked is None or cells(mine) <= MOST_CELLS
+            self._codebooks[asked] = (tuple(mine), codebook(mine)) if fits else None
+        return self._codebooks[asked]
+
     @cached_property
-    def _codebook(self) -> Codebook:
-        return codebook(self.predicates)
+    def _fits(self) -> bool:
+        return cells(self.predicates) <= MOST_CELLS
+
+    @cached_property
+    def _codebooks(self) -> dict[object, tuple[tuple[Formula, ...], Codebook] | None]:
+        return {}
 
     def less(self, predicates: Set[Formula], primitives: Set[Primitive]) -> "Held":
         """Return what is left once only these are asked for."""
@@ -151,13 +173,15 @@ class Held:
         for one in tests(predicate):
             if not cuts.get(one.expression, set()).issuperset(cut.value for cut in one.values.cuts):
                 return None
-        truth = self._codebook.verdict(predicate)
-        places = None if truth is None else _sources(self._codebook.signatures, truth)
-        if truth is None or not places:
+        told = self._told_by(predicate)
+        truth = None if told is None else told[1].verdict(predicate)
+        places = None if told is None or truth is None else _sources(told[1].signatures, truth)
+        if told is None or truth is None or not places:
             return None
+        own, book = told
         weights = 1 << np.arange(len(places), dtype=np.int64)
-        patterns = np.unique(self._codebook.signatures[truth][:, places] @ weights)
-        sources = tuple(self.predicates[place] for place in places)
+        patterns = np.unique(book.signatures[truth][:, places] @ weights)
+        sources = tuple(own[place] for place in places)
         return Derived(predicate=predicate, sources=sources, patterns=tuple(patterns.tolist()))
 
 

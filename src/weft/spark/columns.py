@@ -64,7 +64,7 @@ class Translator:
     def failure_at(self, site: Expression) -> SparkColumn:
         """Return a boolean column, true where the operation itself fails: see `sites`."""
         assert isinstance(site, Call)
-        if site.function in self._functions:
+        if site.function in self._functions or site in self._failed:
             return self._failed.get(site, F.lit(False))
         if site.function == "case":
             found = self._failure_of_case(site)

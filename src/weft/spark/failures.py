@@ -38,6 +38,8 @@ class Failures:
         """The operations that may fail; predicates in canonical form may do without some of them."""
         self._tests = {f"failed{number}": _failed(key, good) for number, key in enumerate(in_predicates)}
         self._values = {f"spoilt{number}": _failed(key, good) for number, key in enumerate(in_values)}
+        self.tested = dict(zip(self._tests, (several for _, several in in_predicates), strict=True))
+        """For each column that counts failed predicates, the operations that may fail."""
         self.queries = dict(zip(self._tests, map(tuple, in_predicates.values()), strict=True))
         """For each column that counts failed predicates, the queries that it concerns."""
         self.answers = dict(zip(self._values, map(tuple, in_values.values()), strict=True))

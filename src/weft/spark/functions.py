@@ -4,7 +4,7 @@ A function written in Python that raises for a row gives NULL there, as other ex
 harms no other query. (One that takes many rows at a time, as a pandas UDF does, cannot be asked row by row.)
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -25,28 +25,21 @@ class FunctionCalls:
     """The calls of registered functions in a plan, as columns of their own; inner calls come first."""
 
     def __init__(
-        self, plan: SharedPlan, translator: Callable[[Relation], Translator], functions: Mapping[str, Udf]
+        self,
+        plan: SharedPlan,
+        translator: Callable[[Relation], Translator],
+        functions: Mapping[str, Udf],
+        elsewhere: Container[Expression] = (),
     ) -> None:
-        self._steps: list[dict[str, Column]] = []
-        guarded = {name: _guarded(function) for name, function in functions.items()}
-        calls: dict[tuple[Translator, Call], int] = {}
+        """Gather the calls; what tests of the expressions `elsewhere` need is computed there."""
+        reads: list[tuple[Translator, Sequence[Expression]]] = []
         for number, relation in enumerate(plan.relations):
             judged = [sites(one.query.predicate) for one in plan.answers_of(number) if one.query.predicate]
-            read = (*_expressions(relation), *(site for several in judged for site in several))
-            for call in _calls(read, functions):
-                calls[translator(relation), call] = _depth(call, functions)
-        for depth in sorted(set(calls.values())):
-            step: dict[str, Column] = {}
-            for number, ((translate, call), own) in enumerate(calls.items()):
-                if own == depth:
-                    step[f"__weft_call{number}"] = guarded[call.function](*map(translate, call.args))
-            self._steps.append(step)
-            for number, ((translate, call), own) in enumerate(calls.items()):
-                result = F.col(f"__weft_call{number}")
-                if own == depth and guarded[call.function] is not functions[call.function]:
-                    translate.given(call, result[_VALUE], result[_FAILED])
-                elif own == depth:
-                    translate.given(call, result)
+            read = [*relation_values(relation)]
+            read += [one for one in _tested(relation) if one not in elsewhere]
+            read += [site for several in judged for site in several if site not in elsewhere]
+            reads.append((translator(relation), read))
+        self._steps = registered_calls(reads, functions)
 
     def apply(self, rows: DataFrame) -> DataFrame:
         """Return the rows with the results of all calls."""
@@ -79,13 +72,43 @@ class _Guard:
             return None, True
 
 
-def _expressions(relation: Relation) -> Iterator[Expression]:
+def registered_calls(
+    reads: Iterable[tuple[Translator, Sequence[Expression]]], functions: Mapping[str, Udf]
+) -> list[dict[str, Column]]:
+    """Return the calls in some expressions as columns, step by step, and have translators read those."""
+    guarded = {name: _guarded(function) for name, function in functions.items()}
+    calls: dict[tuple[Translator, Call], int] = {}
+    for translate, several in reads:
+        for call in calls_in(several, functions):
+            calls[translate, call] = _depth(call, functions)
+    steps: list[dict[str, Column]] = []
+    for depth in sorted(set(calls.values())):
+        step: dict[str, Column] = {}
+        for number, ((translate, call), own) in enumerate(calls.items()):
+            if own == depth:
+                step[f"__weft_call{number}"] = guarded[call.function](*map(translate, call.args))
+        steps.append(step)
+        for number, ((translate, call), own) in enumerate(calls.items()):
+            result = F.col(f"__weft_call{number}")
+            if own == depth and guarded[call.function] is not functions[call.function]:
+                translate.given(call, result[_VALUE], result[_FAILED])
+            elif own == depth:
+                translate.given(call, result)
+    return steps
+
+
+def relation_values(relation: Relation) -> Iterator[Expression]:
+    """Yield what a relation groups by and aggregates."""
     yield from relation.keys
     yield from (one.argument for one in relation.primitives if one.argument is not None)
+
+
+def _tested(relation: Relation) -> Iterator[Expression]:
     yield from (one.expression for predicate in relation.predicates for one in tests(predicate))
 
 
-def _calls(expressions: Iterable[Expression], functions: Mapping[str, Udf]) -> Iterator[Call]:
+def calls_in(expressions: Iterable[Expression], functions: Mapping[str, Udf]) -> Iterator[Call]:
+    """Yield the calls of registered functions in some expressions."""
     for expression in expressions:
         for node in walk(expression):
             if isinstance(node, Call) and node.function in functions:
@@ -94,5 +117,5 @@ def _calls(expressions: Iterable[Expression], functions: Mapping[str, Udf]) -> I
 
 def _depth(call: Call, functions: Mapping[str, Udf]) -> int:
     """Return how many calls are nested in a call, itself included."""
-    inner = [_depth(one, functions) for one in _calls(call.args, functions)]
+    inner = [_depth(one, functions) for one in calls_in(call.args, functions)]
     return 1 + max(inner, default=0)

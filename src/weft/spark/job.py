@@ -19,6 +19,7 @@ from weft.expression import columns
 from weft.optimizer.plan import Relation, SharedPlan
 from weft.predicates import tests
 from weft.query.logical import StreamDef
+from weft.spark.asked_values import KnownValues, asked_values
 from weft.spark.columns import Udf, named
 from weft.spark.constants import Constants
 from weft.spark.failures import Failures
@@ -35,6 +36,8 @@ from weft.spark.row_folder import FolderParts, RowFolder
 from weft.spark.slicing import SliceCoder
 from weft.spark.tables import StaticTable
 from weft.spark.times import event_time
+from weft.spark.unknown_values import count_failures, missed_values
+from weft.spark.word_coder import answer_name
 
 TIME = "__weft_time"
 BAD = "__weft_bad"
@@ -44,6 +47,8 @@ FRAGMENT = "__weft_fragment"
 SLICE = "__weft_slice"
 _MOST_IN_ONE_STAGE = 8
 """Up to so many relations, the code that repeats and groups rows is small enough."""
+WORD = "__weft_word"
+"""How the names of words begin that rows are grouped by."""
 OLDEST, NEWEST = "oldest", "newest"
 READ = "read"
 NO_TIME, LATE, FUTURE, CORRUPT = -1, -2, -3, -4
@@ -90,7 +95,9 @@ class _Steps:
     """The columns of a job's steps."""
 
     inputs: list[Column]
+    searches: list[Column]
     positions: list[Column]
+    words: list[Column]
     fragments: list[Column]
     """Those of each relation, if they are columns of their own."""
     fragment: Column
@@ -117,7 +124,9 @@ class BatchJob:
         stream: StreamDef,
         tables: Mapping[str, StaticTable],
         functions: Mapping[str, Udf],
+        known: KnownValues | None = None,
     ) -> None:
+        """Lay the job out; `known` are the values of columns that jobs before it have learnt."""
         remember_functions()
         self.relations = plan.relations
         self.layout: Layout = lay_out(self.relations)
@@ -128,9 +137,12 @@ class BatchJob:
         self._stream = stream
         self._corrupt = corrupt_column(stream)
         self._joins = Joins(self.relations, tables, functions)
-        self._calls = FunctionCalls(plan, self._joins.translator, functions)
-        self.fragments = FragmentCoder(self.relations, self._joins)
+        self._values = asked_values(plan, stream, functions, known or KnownValues())
+        elsewhere = {*self._values.expressions, *self._values.failing}
+        self._calls = FunctionCalls(plan, self._joins.translator, functions, elsewhere)
+        self.fragments = FragmentCoder(self.relations, self._joins, self._values)
         self._constants = Constants(TIME)
+        self._give_failures()
         self._judge_by(Bounds(watermark=None, future=None))
         self._built: tuple[object, _Steps] | None = None
         self._folder: tuple[bool, _FolderSteps] | None = None
@@ -143,22 +155,47 @@ class BatchJob:
     def run(self, batch: DataFrame, bounds: Bounds) -> pa.Table:
         """Return the batch's groups, and the counts of rows that are in none."""
         size = batch_bytes(batch)
-        by_driver = self.forms.driver_groups(size, bounds.groups_per_row)
+        # Only groups that Spark makes have words and values that are not known yet.
+        by_driver = not self.fragments.has_words and self.forms.driver_groups(size, bounds.groups_per_row)
         result = self.fold_rows(batch, bounds) if by_driver else self.group_rows(batch, bounds)
         self.forms.note(size, self._rows_read(result), result.num_rows)
         return result
 
     def group_rows(self, batch: DataFrame, bounds: Bounds) -> pa.Table:
         """Have Spark repeat rows for each relation and group them."""
+        self._values.prepare(batch)
         self._prepare(bounds)
         steps = self._steps()
-        rows = self._rows(in_one_task(batch), steps.inputs).select("*", *steps.positions)
-        if steps.fragments:
-            rows = rows.select("*", *steps.fragments)
+        rows = self._rows(in_one_task(batch), steps.inputs)
+        for step in (steps.searches, steps.positions, steps.words, steps.fragments):
+            rows = rows.select("*", *step) if step else rows
         rows = rows.withColumn(FRAGMENT, steps.fragment)
         if self.fragments.repeats_rows:
             rows = rows.where(F.col(FRAGMENT) > UNWANTED)
-        return rows.select(*steps.fields).groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
+        result = rows.select(*steps.fields).groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
+        return self._settled(batch, result, steps) if self.fragments.has_words else result
+
+    def _settled(self, batch: DataFrame, result: pa.Table, steps: _Steps) -> pa.Table:
+        """Return a result whose fragments are numbered by their words; values not known so far are learnt."""
+        books = self.fragments.word_books()
+        missed = missed_values(self._values, result)
+        if missed:
+            self._values.learn(batch, missed)
+            fragment = np.asarray(result[FRAGMENT])
+            counted = (fragment >= NOBODYS) & (fragment < self.fragments.coded_counting_end)
+            result = count_failures(
+                self._values, self.failures.tested, result, counted, READ if self._joins else ROWS
+            )
+        words = [name for name in steps.grouping if name.startswith(WORD)]
+        return self.fragments.settled(result, FRAGMENT, words, books)
+
+    def _give_failures(self) -> None:
+        """Have failures of functions that are not called for each row read from what is known by value."""
+        translators = {self._joins.translator(relation) for relation in self.relations}
+        for number, (site, column) in enumerate(self._values.failing.items()):
+            failed = F.get(self._constants.whole(f"failed{number}"), F.col(answer_name(column))) == 1
+            for translate in translators:
+                translate.given(site, F.lit(None).cast(str(site.type)), failed)
 
     def fold_rows(self, batch: DataFrame, bounds: Bounds) -> pa.Table:
         """Have Spark hand over rows, and group them here."""
@@ -181,13 +218,15 @@ class BatchJob:
     def _steps(self) -> _Steps:
         """Return the columns of each step: built once, and again only if rows are coded in another way."""
         coded = tuple((coder.uses_table, coder.uses_panes, coder.depth) for coder in self.coders)
-        forms = (coded, self._joins.repeats_rows)
+        forms = (coded, self._joins.repeats_rows, self.fragments.version)
         if self._built is None or self._built[0] != forms:
             fragments = self._fragments()
             names = [F.col(f"{FRAGMENT}{index}") for index in range(len(fragments))]
             steps = _Steps(
                 inputs=self._inputs(),
+                searches=self.fragments.searches(),
                 positions=self._positions(),
+                words=self.fragments.words(self._barrier()),
                 fragments=fragments if self._is_wide else [],
                 fragment=self.fragments.column(F.col(BAD), names if self._is_wide else fragments),
                 fields=self._fields(),
@@ -225,6 +264,9 @@ class BatchJob:
         for coder, several in zip(self.coders, groups, strict=True):
             coder.prepare(self._constants, begin_us=begin, span_us=bounds.span, groups=several)
 
+        for number, (site, column) in enumerate(self._values.failing.items()):
+            self._constants.array(f"failed{number}", column.failed(site))
+
     def _judge_by(self, bounds: Bounds) -> None:
         first, last = bounds.limits
         self._constants.number("watermark", first)
@@ -251,6 +293,14 @@ class BatchJob:
         time = F.col(TIME)
         inside = (time >= self._constants.read("watermark")) & (time <= self._constants.read("future"))
         return inside if self._corrupt is None else inside & ~F.col(UNREAD)
+
+    def _barrier(self) -> Column:
+        """Return a NULL that Spark generates no code for: a function with a lambda, of an array that is NULL.
+
+        A row without a time is never good, so that there is no such row; but the optimizer cannot know.
+        """
+        never = F.when(F.col(TIME).isNull() & F.col(BAD).isNull(), F.array(F.col(TIME)))
+        return F.exists(never, lambda time: time > 0)
 
     @property
     def _is_wide(self) -> bool:
@@ -280,6 +330,9 @@ class BatchJob:
         ]
         fields = [F.col(TIME), F.col(FRAGMENT), self._joins.first_copy().alias(READ)]
         fields.append(self._apart(self._of_relation(slices).cast("bigint"), "bigint").alias(SLICE))
+        for place, uses in enumerate(self.fragments.word_uses()):
+            fields.append(self._of_relation(uses).cast("bigint").alias(f"{WORD}{place}"))
+        fields += self.fragments.missed(F.col(FRAGMENT) >= NOBODYS)
         for slot in self.layout.key_slots():
             fields.append(self._of_relation(self._uses(slot)).cast(str(slot.type)).alias(slot.name))
         for slot in self.layout.primitive_slots():
@@ -287,7 +340,7 @@ class BatchJob:
             alike = len({expression for expression, _, _ in uses}) == 1
             value = uses[0][1] if alike else self._of_relation(uses)
             fields.append(value.cast(str(slot.type)).alias(slot.name))
-        first_of_row = (F.col(FRAGMENT) < self.fragments.counting_end) & self._joins.first_copy()
+        first_of_row = (F.col(FRAGMENT) < self.fragments.coded_counting_end) & self._joins.first_copy()
         return [*fields, *self.failures.fields(first_of_row)]
 
     def _apart(self, column: Column, type: str) -> Column:
@@ -295,12 +348,11 @@ class BatchJob:
 
         Java never compiles a method of more than 8,000 bytes, and what a stage does for a row is one method.
         A projection on its own is cut into small ones. Spark takes one out of its stage for an expression
-        that it generates no code for: a function with a lambda, here of an array that is NULL in every row.
+        that it generates no code for.
         """
         if not self._is_wide:
             return column
-        nothing = F.when(F.col(TIME).isNull() & F.col(BAD).isNull(), F.array(F.col(TIME)))
-        return F.coalesce(column, F.when(F.exists(nothing, lambda time: time > 0), F.lit(None).cast(type)))
+        return F.coalesce(column, F.when(self._barrier(), F.lit(None).cast(type)))
 
     def _uses(self, slot: Slot) -> list[tuple[Hashable, Column, int]]:
         """Return the expressions that relations keep in a slot, each with the relation's number."""
@@ -332,11 +384,13 @@ class BatchJob:
         fragment = F.col(FRAGMENT)
         if len(members) == len(self.relations):
             return fragment > NOBODYS
-        numbered = [self.fragments.numbered[index] for index in members]
-        return reduce(Column.__or__, [(fragment >= one.first) & (fragment < one.bound) for one in numbered])
+        coded = [self.fragments.coded[index] for index in members]
+        return reduce(Column.__or__, [(fragment >= one.first) & (fragment < one.bound) for one in coded])
 
     def _grouping(self) -> list[str]:
-        return [FRAGMENT, SLICE, *(slot.name for slot in self.layout.key_slots())]
+        words = [f"{WORD}{place}" for place in range(len(self.fragments.word_uses()))]
+        keys = (slot.name for slot in self.layout.key_slots())
+        return [FRAGMENT, SLICE, *words, *self.fragments.missed_names(), *keys]
 
     def _aggregates(self) -> list[Column]:
         lifted = [

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from py4j.java_gateway import JavaObject
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.internal import InternalFunction
 
 from weft.predicates import All, Formula, Test, Values
 from weft.predicates.values import Cut, Point
@@ -53,11 +54,45 @@ def lookup(values: npt.NDArray[np.integer], place: Column) -> Column:
     The table is one block of memory for Spark. (As an array of objects it would be sent and printed number by
     number: 1.0 s a batch for 262,144 of them, instead of nothing to speak of.)
     """
-    array = _java_array(values.astype(np.int32))
-    block = java_class(f"{_SQL}.catalyst.expressions.UnsafeArrayData").fromPrimitiveArray(array)
-    type = java_class(f"{_SQL}.types.ArrayType")(java_class(f"{_SQL}.types.DataType").fromDDL("int"), False)
+    return F.get(_numbers(values.astype(np.int32), "int"), place)
+
+
+def lookup_long(values: npt.NDArray[np.int64], place: Column) -> Column:
+    """Return the 64-bit number at a place of a table."""
+    return F.get(_numbers(values, "bigint"), place)
+
+
+def searched_longs(values: npt.NDArray[np.int64], value: Column) -> Column:
+    """Return where a 64-bit number stands among others in order, as Java's binary search tells it."""
+    return InternalFunction.array_binary_search(_searched(values), value)
+
+
+def strings_block(texts: Sequence[bytes]) -> Column:
+    """Return an array of strings as one block of memory: Spark's own layout, with the texts at its end."""
+    count, sizes = len(texts), np.array([len(text) for text in texts], dtype=np.int64)
+    header = 8 + 8 * -(-count // 64)
+    padded = -(-sizes // 8) * 8
+    offsets = header + 8 * count + np.cumsum(padded) - padded
+    words = np.zeros(header // 8 + count, dtype="<i8")
+    words[0], words[header // 8 :] = count, (offsets << 32) | sizes
+    texts_end = b"".join(text.ljust(int(size), b"\0") for text, size in zip(texts, padded, strict=True))
+    data = bytearray(words.tobytes() + texts_end)
+    block = java_class(f"{_SQL}.catalyst.expressions.UnsafeArrayData")()
+    block.pointTo(data, java_class("org.apache.spark.unsafe.Platform").BYTE_ARRAY_OFFSET, len(data))
+    return _block(block, "string")
+
+
+def _numbers(values: npt.NDArray[np.integer], element: str) -> Column:
+    block = java_class(f"{_SQL}.catalyst.expressions.UnsafeArrayData")
+    return _block(block.fromPrimitiveArray(_java_array(values)), element)
+
+
+def _block(block: JavaObject, element: str) -> Column:
+    """Return an array that is one block of memory as a constant."""
+    of = java_class(f"{_SQL}.types.DataType").fromDDL(element)
+    type = java_class(f"{_SQL}.types.ArrayType")(of, False)
     constant = java_class(f"{_SQL}.catalyst.expressions.Literal")(block, type)
-    return F.get(Column(java_class(f"{_SQL}.classic.ExpressionUtils").column(constant)), place)
+    return Column(java_class(f"{_SQL}.classic.ExpressionUtils").column(constant))
 
 
 def _searched(values: npt.NDArray[np.generic]) -> Column:

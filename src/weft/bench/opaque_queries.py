@@ -1,0 +1,151 @@
+"""Predicates that no threshold of a column stands for, and the stream that they are asked of."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+from string import ascii_lowercase, digits
+from typing import TypeVar
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from weft.bench.dataset import Dataset, make, moment, uniform
+from weft.bench.trades import NOON_MS
+from weft.window import Window, duration
+
+Made = TypeVar("Made", bound=Hashable)
+SIZES = (1, 16, 64, 256)
+_PAIRS, _WHOLE, _FEW = 4, 8, 4
+"""Planned and actual times, columns of a hundred values, and columns of twenty."""
+_NAMES = 3_000
+COLUMNS = ", ".join(
+    (
+        "time TIMESTAMP, name STRING, value BIGINT",
+        *(f"planned{n} BIGINT, actual{n} BIGINT" for n in range(_PAIRS)),
+        *(f"c{n} BIGINT" for n in range(_WHOLE + _FEW)),
+    )
+)
+
+
+class Case(StrEnum):
+    """What the predicates of a set are like."""
+
+    LIKE = "like"
+    COMPARISONS = "comparisons"
+    DIMENSIONS = "dimensions"
+
+    @property
+    def described(self) -> str:
+        """The case in words."""
+        return {
+            Case.LIKE: f"LIKE on one column with {_NAMES:,} values",
+            Case.COMPARISONS: f"comparisons of {2 * _PAIRS} columns",
+            Case.DIMENSIONS: f"conditions on two or three of {_WHOLE + _FEW} columns",
+        }[self]
+
+    @property
+    def bar(self) -> tuple[int, float]:
+        """How many predicates may cost how many times one ordinary query."""
+        return {Case.LIKE: (256, 2.5), Case.COMPARISONS: (64, 4.0), Case.DIMENSIONS: (256, 4.0)}[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpaqueQuery:
+    """A sum over windows of the rows that satisfy a predicate."""
+
+    name: str
+    window: Window
+    where: str
+
+    @property
+    def sql(self) -> str:
+        """The text that Weft is given."""
+        window = f"[RANGE '{duration(self.window.range_ms)}' SLIDE '{duration(self.window.slide_ms)}']"
+        return f"SELECT sum(value) AS value FROM readings {window} WHERE {self.where}"
+
+
+def opaque_queries(case: Case, count: int, *, seed: int = 1) -> tuple[OpaqueQuery, ...]:
+    """Return queries of which no two have the same predicate or the same window.
+
+    >>> opaque_queries(Case.LIKE, 1)[0].where
+    "name LIKE '5r%'"
+    """
+    chance = Random(seed)
+    write = {Case.LIKE: _like, Case.COMPARISONS: _comparison, Case.DIMENSIONS: _dimensions}[case]
+    wheres = _different(lambda: write(chance), count)
+    windows = _different(lambda: (chance.randint(600, 900), chance.randint(300, 600)), count)
+    return tuple(
+        OpaqueQuery(
+            name=f"q{number:04d}",
+            window=Window(range_ms=range_s * 1000, slide_ms=slide_s * 1000),
+            where=where,
+        )
+        for number, (where, (range_s, slide_s)) in enumerate(zip(wheres, windows, strict=True))
+    )
+
+
+def _different(make: Callable[[], Made], count: int) -> Sequence[Made]:
+    found: dict[Made, None] = {}
+    while len(found) < count:
+        found[make()] = None
+    return list(found)
+
+
+def _like(chance: Random) -> str:
+    text = "".join(chance.choices(ascii_lowercase + digits, k=chance.choice((1, 2))))
+    return f"name LIKE '{chance.choice(('{}%', '%{}', '%{}%')).format(text)}'"
+
+
+def _comparison(chance: Random) -> str:
+    pair = chance.randrange(_PAIRS)
+    return f"actual{pair} {chance.choice('<>')} planned{pair} + {chance.randint(-5, 58)}"
+
+
+def _dimensions(chance: Random) -> str:
+    several = sorted(chance.sample(range(_WHOLE + _FEW), chance.choice((2, 3))))
+    return " AND ".join(_condition(chance, column) for column in several)
+
+
+def _condition(chance: Random, column: int) -> str:
+    if column >= _WHOLE:
+        return f"c{column} = {chance.randrange(20)}"
+    low = chance.randint(0, 80)
+    return f"c{column} BETWEEN {low} AND {low + chance.randint(4, 30)}"
+
+
+def make_readings(spark: SparkSession, data: Path, *, rows: int, files: int, seed: int = 1) -> Dataset:
+    """Write an hour of readings, or return those that an earlier run wrote."""
+    dataset = Dataset(
+        stream="readings",
+        folder=data / f"readings-{rows}-{files}-seed{seed}",
+        columns=COLUMNS,
+        rows=rows,
+        files=files,
+        begin_ms=NOON_MS,
+        span_ms=3_600_000,
+    )
+    return make(spark, dataset, lambda numbered: _readings(numbered, dataset, seed))
+
+
+def _readings(numbered: DataFrame, dataset: Dataset, seed: int) -> DataFrame:
+    """Turn numbered rows into readings: some names come often, and what is planned is mostly kept."""
+
+    def whole(values: float, salt: int) -> Column:
+        return F.floor(uniform(seed, salt) * F.lit(values)).cast("bigint")
+
+    rank = F.floor(F.pow(uniform(seed, 3), F.lit(3.0)) * F.lit(_NAMES))
+    name = F.lower(F.conv(F.hex(F.xxhash64(rank, F.lit(seed))), 16, 36))
+    columns = [
+        moment(dataset, uniform(seed, 2)).alias("time"),
+        name.alias("name"),
+        whole(1000, 4).alias("value"),
+    ]
+    for pair in range(_PAIRS):
+        planned = whole(10_000, 10 + pair)
+        late = F.floor(-F.ln(F.lit(1.0) - uniform(seed, 20 + pair)) * F.lit(15.0)).cast("bigint") - 5
+        columns += [planned.alias(f"planned{pair}"), (planned + late).alias(f"actual{pair}")]
+    columns += [whole(100, 40 + n).alias(f"c{n}") for n in range(_WHOLE)]
+    columns += [whole(20, 40 + n).alias(f"c{n}") for n in range(_WHOLE, _WHOLE + _FEW)]
+    return numbered.select(*columns)
