@@ -185,10 +185,11 @@ def typed_values(type: DataType) -> list[Scalar]:
         half = 1 << BITS[type.kind] - 1
         return [one for one in WHOLES if -half <= one < half]
     if type.kind is Kind.DECIMAL:
-        # Row values have the column's scale; those too large are left out.
-        fitting = [one for one in (*DECIMALS, *map(Decimal, WHOLES))
-                   if one.adjusted() < type.precision - type.scale]  # fmt: skip
-        return [converted(one, type, type) for one in fitting]
+        # Row values have the column's scale; those too large for it, also by rounding, are left out.
+        whole_digits = type.precision - type.scale
+        near = [one for one in (*DECIMALS, *map(Decimal, WHOLES)) if one.adjusted() < whole_digits]
+        values = [converted(one, type, type) for one in near]
+        return [one for one in values if isinstance(one, Decimal) and one.adjusted() < whole_digits]
     if type.kind is Kind.FLOAT:
         return [single(one) for one in DOUBLES if not 1e39 < abs(one) < inf]
     pools: dict[Kind, Sequence[Scalar]] = {
