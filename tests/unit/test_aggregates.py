@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import pairwise
 from math import inf, isnan, nan
 from typing import Any
@@ -158,6 +158,13 @@ def test_decimals_of_38_digits() -> None:
     # The sum has 39 digits; the average, four more behind the point than the type has room for.
     assert answer("avg", type, [[most], [most]]) is None
     assert answer("avg", type, [[Decimal(10**33)], [Decimal(10**33) + 1]]) == Decimal(10**33) + Decimal("0.5")
+
+
+@pytest.mark.parametrize("type", [decimal_type(38, 0), decimal_type(38, 20)])
+def test_an_average_is_null_where_its_sum_does_not_fit(type: DataType) -> None:
+    most = Decimal(10**38 - 1).scaleb(-type.scale, Context(prec=60))
+    assert answer("avg", type, [[most], [most]]) is None
+    assert answer("avg", type, [[most], [most.copy_negate()]]) == 0
 
 
 @pytest.mark.parametrize(

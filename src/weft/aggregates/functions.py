@@ -162,8 +162,10 @@ def _decimal_average(sums: Partials, divisor: Objects, valid: Objects, type: Dat
     total = _total(sums)
     step = Decimal(1).scaleb(-type.scale)
     values = np.empty(len(total), dtype=object)
-    inside = np.array(valid, dtype=bool)
-    for row in np.flatnonzero(valid):
+    # As in Spark, an average whose sum does not fit the type of sums is NULL, though it would fit itself.
+    digits = sums[0].types[0].precision if len(sums) == 1 else MAX_PRECISION
+    inside = valid & (np.abs(total) < 10**digits).astype(bool)
+    for row in np.flatnonzero(inside):
         value = _EXACT.divide(Decimal(int(total[row])).scaleb(-scale, _EXACT), Decimal(int(divisor[row])))
         rounded = value.quantize(step, context=_EXACT)
         values[row] = int(rounded.scaleb(type.scale, _EXACT))
