@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.aggregates import Combine, Partial, Primitive, arrow_type, combine, decode, to_arrow
-from weft.types import BIGINT, DOUBLE, DataType, Kind
+from weft.types import BIGINT, DOUBLE, MAX_PRECISION, DataType, Kind
 
 Rows = npt.NDArray[np.intp]
 Numbers = npt.NDArray[np.int64]
@@ -98,7 +98,9 @@ class Values:
         if self.type.kind is not Kind.DECIMAL:
             type = DOUBLE if self.type.is_fractional else BIGINT
             return to_arrow(groups.added(self.numbers), self.seen(groups), type)
-        wider = DataType(Kind.DECIMAL, self.type.precision + _SUM_DIGITS, self.type.scale)
+        # Limbs of wide decimals have few digits, whatever their precision (`aggregates/functions.py`).
+        digits = min(self.type.precision + _SUM_DIGITS, MAX_PRECISION)
+        wider = DataType(Kind.DECIMAL, digits, self.type.scale)
         values = self._column.combine_chunks().cast(arrow_type(wider)).take(pa.array(groups.order))
         numbers = np.repeat(np.arange(len(groups.begins)), groups.sizes)
         table = pa.table({"group": numbers, "value": values})
