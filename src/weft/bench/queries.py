@@ -15,6 +15,7 @@ from weft.bench.measure import progress
 from weft.bench.queries_workload import many_queries
 from weft.bench.trades import make_trades
 from weft.engine import Engine
+from weft.limits import Limits
 from weft.runtime.pipeline import BatchReport
 from weft.spark.session import local_session
 
@@ -87,7 +88,8 @@ def measure(spark: SparkSession, trades: Dataset, count: int, seed: int) -> Quer
     """Read so many queries, explain them, and run a few small batches while one joins and one leaves."""
     several = many_queries(count + 1, seed=seed)
     name, joining = several.popitem()
-    engine = Engine(spark)
+    # One more than there may be by default joins the largest number.
+    engine = Engine(spark, limits=Limits(queries=count + 1))
     engine.stream("trades", trades.read_stream(spark, 1), time="time", delay=DELAY)
     text = "".join(f"CREATE QUERY {name} AS {sql};\n" for name, sql in several.items())
     read = _taken(lambda: engine.load(text))
