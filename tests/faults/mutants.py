@@ -118,10 +118,11 @@ def _keep_delivered_files() -> list[Undo]:
 
 
 def _end_one_later() -> list[Undo]:
-    def later(combined: Callable[..., Any], state: Any, reading: Any, due: Any, asks: Any) -> Any:
-        return combined(state, reading, replace(due, offset_us=due.offset_us + 1), asks)
+    def later(panes: Callable[..., Any], windows: Any, start: Any) -> Any:
+        # A slice that begins where a window ends is in that window.
+        return panes(windows, start - 1)
 
-    return [wrap("weft.runtime.answering", "combined", later)]
+    return [wrap("weft.runtime.repeating", "_panes", later)]
 
 
 def _watermark_of_the_next_batch() -> list[Undo]:

@@ -17,6 +17,11 @@ from tests.faults.driver import ROOT
 from weft.runtime.info import read_registry
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+_SHUFFLES = """
+import weft.spark.files
+import weft.spark.forms
+weft.spark.files._SMALL_BYTES = weft.spark.forms.MOST_ROWS = 0
+"""
 _PLAIN = "from weft.cli import main; main()"
 _STAND_IN = """
 import {module}
@@ -26,13 +31,17 @@ def full(*given):
 """
 
 
-def weft(*arguments: object, scratch: Path, stand_in: str = "") -> subprocess.CompletedProcess[str]:
+def weft(
+    *arguments: object, scratch: Path, stand_in: str = "", shuffles: bool = False
+) -> subprocess.CompletedProcess[str]:
     """Run a command whose Spark has its scratch files in a folder.
 
-    A function of Weft's may stand in for a disk that cannot be mounted: it finds none of its room.
+    A function of Weft's may stand in for a disk that cannot be mounted: it finds none of its room. Where it
+    `shuffles`, Spark groups all rows: those that the driver groups need no scratch files.
     """
     module, _, name = stand_in.partition(":")
     patch = _STAND_IN.format(module=module, name=name) if stand_in else ""
+    patch += _SHUFFLES if shuffles else ""
     return subprocess.run(
         [sys.executable, "-c", patch + _PLAIN, *map(str, arguments)],
         env={**os.environ, "SPARK_LOCAL_DIRS": str(scratch)},
@@ -67,7 +76,7 @@ def test_no_query_is_blamed_for_a_full_scratch_disk(tmp_path: Path) -> None:
     command = ["run", tmp_path / "workload.sql", "--checkpoint", state, "--out", out]
     with small_disk(scratch, kibibytes=256) as mounted:
         stand_in = "" if mounted else "weft.spark.job:BatchJob.run"
-        error = error_of(weft(*command, scratch=scratch, stand_in=stand_in))
+        error = error_of(weft(*command, scratch=scratch, stand_in=stand_in, shuffles=True))
         assert "error: the stream stopped: a disk is full (" in error
         batch = 1 if mounted else 0
         assert f"No space left on device); nothing of batch {batch} is consumed: free space (Spark's" in error
@@ -92,12 +101,12 @@ def write(folder: Path, number: int, columns: Mapping[str, Any]) -> None:
 FAR = """
 CREATE STREAM trades (time TIMESTAMP, vol BIGINT) USING parquet OPTIONS (path 'trades/') EVENT TIME time;
 CREATE QUERY total AS SELECT sum(vol) AS v FROM trades [RANGE '1 day'];
-CREATE QUERY every AS SELECT count(*) + 1 AS n FROM trades [RANGE '1 s'] EMIT EMPTY;
+CREATE QUERY every AS SELECT cast(count(*) * 1.5e0 AS STRING) AS n FROM trades [RANGE '1 s'] EMIT EMPTY;
 """
 
 
 def test_no_query_is_blamed_for_a_disk_that_is_too_small_for_results(tmp_path: Path) -> None:
-    """A batch of two rows needs no room; two days of seconds between them do, when SELECT computes."""
+    """A batch of two rows needs no room; two days of seconds between them do, when SELECT asks Spark."""
     scratch, state = tmp_path / "scratch", tmp_path / "state"
     scratch.mkdir()
     write(tmp_path, 0, {"time": [START, START + timedelta(days=2)], "vol": [1, 2]})
