@@ -70,7 +70,7 @@ def opaque_queries(case: Case, count: int, *, seed: int = 1) -> tuple[OpaqueQuer
     """Return queries of which no two have the same predicate or the same window.
 
     >>> opaque_queries(Case.LIKE, 1)[0].where
-    "name LIKE '5r%'"
+    "name LIKE 'u%'"
     """
     chance = Random(seed)
     write = {Case.LIKE: _like, Case.COMPARISONS: _comparison, Case.DIMENSIONS: _dimensions}[case]
