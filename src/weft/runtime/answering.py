@@ -19,7 +19,7 @@ from weft.runtime.due import Advance
 from weft.runtime.lives import LiveQuery, kept_since
 from weft.runtime.programs import Program
 from weft.runtime.readings import Ask, Reader, Reading, readings
-from weft.runtime.repeating import Combined, DueWindows
+from weft.runtime.repeating import Combined, DueWindows, spelled_out
 from weft.runtime.selecting import Finals, ReadRows, Selected, select, select_by_spark
 from weft.runtime.state import RelationState
 from weft.runtime.ways import combined
@@ -52,8 +52,6 @@ class Answered:
     final_ops: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     broken: dict[str, str] = field(default_factory=dict)
-    spark_jobs: int = 0
-    """How many jobs SELECT and HAVING took: one if any of them calls a registered function."""
 
 
 def answer_due(
@@ -93,7 +91,6 @@ def _answer(spark: SparkSession, read: Sequence[Reading], advance: Advance, aske
         for some, ask, finals in bare.finals():
             _select(reading, some, ask, finals, selected, for_spark)
     if for_spark:
-        answered.spark_jobs = 1
         select_by_spark(spark, for_spark, asked.functions, selected)
     answered.failures = selected.failures
     for name, tables in selected.tables.items():
@@ -135,7 +132,7 @@ def _rows(begins: Rows, ends: Rows) -> tuple[slice | Rows, Rows]:
     bounds = np.concatenate(([0], np.cumsum(lengths)))
     if np.array_equal(begins[1:], ends[:-1]):
         return slice(int(begins[0]), int(ends[-1])), bounds
-    return np.arange(bounds[-1]) + np.repeat(begins - bounds[:-1], lengths), bounds
+    return spelled_out(begins, lengths), bounds
 
 
 def _due(

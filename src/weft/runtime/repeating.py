@@ -100,6 +100,16 @@ class _PanePartials:
     partials: dict[Primitive, Partial]
 
 
+def spelled_out(begin: Times, count: Times) -> Times:
+    """Return the numbers of all ranges, one after the other.
+
+    >>> spelled_out(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    numbers: Times = np.arange(count.sum()) + np.repeat(begin - (np.cumsum(count) - count), count)
+    return numbers
+
+
 def repeated(
     fragments: Fragments, shards: ShardsByKey, due: DueWindows, predicates: Sequence[Formula],
     primitives: Sequence[Primitive],
@@ -215,8 +225,7 @@ def _answers(due: DueWindows, parts: _PanePartials, primitives: Sequence[Primiti
     for some in _together(count, _RESULTS):
         part = np.repeat(np.arange(some.start, some.stop), count[some])
         if len(part):
-            passed = np.cumsum(count[some]) - count[some]
-            number = np.arange(len(part)) + np.repeat(lowest[some] - passed, count[some])
+            number = spelled_out(lowest[some], count[some])
             yield _combined(due, parts, primitives, part, number, searched)
 
 

@@ -16,6 +16,7 @@ from weft.aggregates import arrow_type
 from weft.evaluation import Evaluator
 from weft.expression import Call, Expression, Literal, Slot, SlotKind, walk
 from weft.runtime.readings import Reader
+from weft.runtime.repeating import spelled_out
 from weft.types import BOOLEAN
 
 Rows = npt.NDArray[np.intp]
@@ -71,13 +72,7 @@ def passing_alike(holds: Bools, bounds: Rows, readers: Readers) -> Passing:
         return Passing(rows=rows, counts=np.diff(cuts), readers=everyone)
     times = [len(several) for several in readers]
     begin, count = np.repeat(cuts[:-1], times), np.repeat(np.diff(cuts), times)
-    return Passing(rows=rows[_spelled_out(begin, count)], counts=count, readers=everyone)
-
-
-def _spelled_out(begin: Rows, count: Rows) -> Rows:
-    """Return the numbers of all ranges, one after the other."""
-    numbers: Rows = np.arange(count.sum()) + np.repeat(begin - (np.cumsum(count) - count), count)
-    return numbers
+    return Passing(rows=rows[spelled_out(begin, count)], counts=count, readers=everyone)
 
 
 def _passing_each(having: Expression, evaluator: Evaluator, bounds: Rows, readers: Readers) -> Passing:
@@ -88,7 +83,7 @@ def _passing_each(having: Expression, evaluator: Evaluator, bounds: Rows, reader
     lengths = np.diff(bounds)
     for turn in range(max(map(len, readers))):
         asks = np.array([ask for ask, several in enumerate(readers) if len(several) > turn], dtype=np.intp)
-        rows = _spelled_out(bounds[asks], lengths[asks])
+        rows = spelled_out(bounds[asks], lengths[asks])
         whole = len(asks) == len(readers)
         columns = {slot: values if whole else values.take(pa.array(rows)) for slot, values in given.items()}
         mine = [readers[ask][turn] for ask in asks.tolist()]

@@ -9,7 +9,7 @@ from weft.aggregates import Primitive
 from weft.predicates import Formula
 from weft.runtime.anchors import Job, jobs
 from weft.runtime.readings import Reading
-from weft.runtime.repeating import Combined, DueWindows, repeated
+from weft.runtime.repeating import Combined, DueWindows, repeated, spelled_out
 from weft.runtime.state import RelationState, ShardsByKey
 from weft.runtime.totals import Windows, has_totals, totals
 
@@ -63,7 +63,7 @@ def _one_way(
 ) -> Iterator[Combined]:  # fmt: skip
     count = int((due.last - due.first + 1).sum())
     if len(due) * len(shards) > _FEW_PAIRS and count <= _MOST_WINDOWS and all(map(has_totals, primitives)):
-        ask, start, end = _spelled_out(due, state.starts())
+        ask, start, end = _one_by_one(due, state.starts())
         together = list(jobs(start, end))
         if _totals_pay(state, shards, due, reading.predicates, together, len(primitives)):
             windows = Windows(ask=ask, end=end, predicate=due.predicate[ask])
@@ -71,11 +71,11 @@ def _one_way(
     return repeated(state.fragments, shards, due, reading.predicates, primitives)
 
 
-def _spelled_out(due: DueWindows, starts: Times) -> tuple[Rows, Times, Times]:
+def _one_by_one(due: DueWindows, starts: Times) -> tuple[Rows, Times, Times]:
     """Return the ask, start and end of each due window that holds a slice."""
     counts = due.last - due.first + 1
     ask = np.repeat(np.arange(len(due)), counts)
-    number = np.arange(len(ask)) + np.repeat(due.first - (np.cumsum(counts) - counts), counts)
+    number = spelled_out(due.first, counts)
     end = number * due.slide_us[ask] + due.offset_us[ask]
     start = end - due.range_us[ask]
     held = np.flatnonzero(np.searchsorted(starts, end) > np.searchsorted(starts, start))
