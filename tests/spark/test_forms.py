@@ -18,6 +18,7 @@ from weft.optimizer.rules import Sharing, optimize
 from weft.runtime import decode
 from weft.runtime.fragments import Signatures
 from weft.runtime.state import RelationState
+from weft.spark.groups import BatchGroups
 from weft.spark.job import BatchJob, Bounds
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -40,7 +41,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 KEYS = (
     "", "symbol", "price", "small, flag", "vol", "huge, symbol", "amount", "wide", "day", "raw", "vol / 0",
-    "symbol, price, day", "vol % 3", "upper(symbol)",
+    "symbol, price, day", "vol % 3", "upper(symbol)", "hour(time), vol div 7", "to_date(time)",
 )  # fmt: skip
 AGGREGATES = (
     "count(*)", "count(price)", "sum(price)", "avg(small)", "stddev(price)", "var_pop(vol)", "sum(vol)",
@@ -48,11 +49,15 @@ AGGREGATES = (
     "min(price)", "max(price)",
     "min(small)", "max(wide)", "min(amount)", "max(flag)", "min(flag)", "min(day)", "max(time)", "min(raw)",
     "max(raw)", "sum(vol * vol)", "max(huge + 1)", "min(vol) FILTER (WHERE flag)",
+    "sum(CASE WHEN vol > 0 THEN huge - vol ELSE 1 END)", "max(cast(symbol AS INT))",
+    "max(concat(symbol, 'x'))",
 )  # fmt: skip
 TESTS = (
     "", "vol > 0", "vol < 40", "price >= 0.1", "price = 0", "symbol IN ('a', 'Ä')", "symbol LIKE '%b%'",
     "vol > 0 AND price < 2", "huge + 1 > 0", "wide IS NULL OR flag", "day < DATE '1970-01-01'",
-    "10 / vol > 1",
+    "10 / vol > 1", "symbol > 'a'", "upper(symbol) BETWEEN 'A' AND 'B'", "small >= 1.5",
+    "amount > 0.5 OR flag", "wide < 0", "huge NOT IN (7, 0)", "vol IS NOT NULL",
+    "time > TIMESTAMP '2026-01-01 00:00:30'",
 )  # fmt: skip
 JOINED = ("sector = 2", "rate > 0.3", "sector > 1 AND vol > 0", "sector IS NULL")
 
@@ -117,7 +122,7 @@ def test_the_driver_groups_rows_as_spark_does(
         assert_alike(groups(job, index, by_driver), groups(job, index, by_spark))
 
 
-def groups(job: BatchJob, index: int, result: pa.Table) -> dict[tuple[Any, ...], list[Any]]:
+def groups(job: BatchJob, index: int, result: BatchGroups) -> dict[tuple[Any, ...], list[Any]]:
     """Return a relation's partials by slice, keys and fragment, as they are kept: Spark may cut slices."""
     relation, numbered = job.relations[index], job.fragments.numbered[index]
     signatures = Signatures(predicates=numbered.predicates, bits=numbered.signatures)

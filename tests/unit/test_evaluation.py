@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from weft.aggregates import arrow_type
 from weft.errors import InternalError
@@ -262,7 +264,8 @@ def test_what_is_left_to_spark() -> None:
     assert not can_evaluate(call("cast", number, type=DataType(Kind.DECIMAL, 38, 0)))
     assert can_evaluate(call("cast", number, type=DataType(Kind.DECIMAL, 12, 2)))
     assert not can_evaluate(call("+", Call("registered", (number,), DOUBLE), number))
-    assert not can_evaluate(Column("price", DOUBLE))
+    assert can_evaluate(Column("price", DOUBLE))
+    assert not can_evaluate(Column("tags", DataType(Kind.OTHER)))
     with pytest.raises(InternalError, match="registered"):
         Evaluator({number: pa.array([1.0])}, 1).values(Call("registered", (number,), DOUBLE))
     with pytest.raises(InternalError, match="no column"):
@@ -276,3 +279,34 @@ def test_columns_of_other_arrow_types_are_taken() -> None:
     assert found.equals(pa.array([2, 3], pa.int64()))
     assert Evaluator({number: chunked}, 2).values(number).equals(pa.array([1, 2], pa.int64()))
     assert Evaluator({number: chunked}, 2).holds(call("=", number, number)).dtype == np.bool_
+
+
+@given(
+    st.lists(st.integers(-4, 4) | st.none(), max_size=12),
+    st.sets(st.integers(-4, 4), max_size=5),
+    st.sampled_from((INT, BIGINT, DOUBLE, STRING, DataType(Kind.DECIMAL, 30, 0))),
+)
+def test_values_stand_between_points_as_they_do_in_order(
+    values: list[int | None], points: set[int], type: DataType
+) -> None:
+    def typed(number: int) -> Any:
+        # Text of its place in the order: with the sign as a letter.
+        return f"{'n' if number < 0 else 'p'}{number % 9}" if type is STRING else number
+
+    array = pa.array([None if one is None else typed(one) for one in values], arrow_type(type))
+    ordered = sorted(points)
+    constants = [typed(one).encode() for one in ordered] if type is STRING else ordered
+    number = slot(0, type)
+    found = Evaluator({number: array}, len(values)).positions(number, constants).tolist()
+    expected = [
+        2 * len(points) + 1 if one is None else sum(one > point for point in points) * 2 + (one in points)
+        for one in values
+    ]
+    assert found == expected
+
+
+def test_nan_stands_after_infinity_and_both_zeros_are_one() -> None:
+    number = slot(0, DOUBLE)
+    evaluator = Evaluator({number: pa.array([NAN, float("inf"), -0.0, 0.0, None])}, 5)
+    assert evaluator.positions(number, (0.0, float("inf"))).tolist() == [4, 3, 1, 1, 5]
+    assert evaluator.positions(number, ()).tolist() == [0, 0, 0, 0, 1]

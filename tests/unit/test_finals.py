@@ -165,7 +165,7 @@ def forced(way: str, patch: pytest.MonkeyPatch, chance: Random) -> None:
     """Have finals go one way, in pieces of any size."""
     patch.setattr(ways_module, "_FEW_PAIRS", chance.choice((-1, 100)) if way == "repeated" else -1)
     patch.setattr(ways_module, "has_totals", lambda primitive: way == "totals")
-    patch.setattr(ways_module, "_totals_pay", lambda *_: True)
+    patch.setattr(ways_module, "_PAIR_COST", 1e9)
     patch.setattr(repeating_module, "_PAIRS", chance.choice((1, 7, 1000)))
     patch.setattr(repeating_module, "_RESULTS", chance.choice((1, 7, 1000)))
     patch.setattr(totals_module, "_CELLS", chance.choice((1, 20, 10_000)))

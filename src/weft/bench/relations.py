@@ -207,7 +207,7 @@ def _size(stage: _Stage, seconds: Seconds, ordinary_s: float, batch: DataFrame) 
     return Size(
         groupings=stage.groupings,
         relations=len(stage.job.relations),
-        groups=stage.job.run(batch, stage.bounds).num_rows,
+        groups=len(stage.job.run(batch, stage.bounds)),
         seconds=seconds.median,
         runs_s=seconds.runs,
         ratio=seconds.median / ordinary_s,

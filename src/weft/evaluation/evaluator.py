@@ -1,6 +1,6 @@
-"""Expressions evaluated over columns of finals."""
+"""Expressions evaluated over given columns: a batch's rows, or the finals of windows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -9,23 +9,26 @@ from weft.aggregates import arrow_type
 from weft.errors import InternalError
 from weft.evaluation.functions import IMPLEMENTATIONS, NULL_TOLERANT
 from weft.evaluation.logic import holding
+from weft.evaluation.search import Numbers, Point, places
 from weft.evaluation.vector import Mask, Vector, constant, from_arrow, null, to_arrow
-from weft.expression import Call, Expression, Literal, Slot
+from weft.expression import Call, Column, Expression, Literal, Slot
 from weft.query.fallible import sites
 from weft.types import Kind
+
+Given = Slot | Column
 
 
 class Evaluator:
     """Evaluate expressions over given columns; equal subexpressions are computed once."""
 
-    def __init__(self, columns: Mapping[Slot, pa.Array], rows: int) -> None:
-        self._columns = columns
+    def __init__(self, columns: Mapping[Slot, pa.Array] | Mapping[Column, pa.Array], rows: int) -> None:
+        self._columns: dict[Given, pa.Array] = dict(columns.items())
         self._rows = rows
         self._known: dict[Expression, Vector] = {}
 
     def values(self, expression: Expression) -> pa.Array:
         """Return the values of an expression, as `arrow_type` of its type."""
-        if isinstance(expression, Slot) and self._is_ready(column := self._column(expression), expression):
+        if isinstance(expression, Given) and self._is_ready(column := self._column(expression), expression):
             return column
         with np.errstate(all="ignore"):
             return to_arrow(self._vector(expression), expression.type, self._rows)
@@ -41,10 +44,22 @@ class Evaluator:
             failed = self._failed(expression)
         return None if failed is None or not failed.any() else self._all_rows(failed)
 
-    def _is_ready(self, column: pa.Array, slot: Slot) -> bool:
+    def failed_at(self, site: Expression) -> Mask | None:
+        """Return the rows in which an operation itself failed; None if there are none: see `sites`."""
+        with np.errstate(all="ignore"):
+            failed = self._failed_site(site)
+        return None if failed is None or not failed.any() else self._all_rows(failed)
+
+    def positions(self, expression: Expression, points: Sequence[Point]) -> Numbers:
+        """Return where an expression's values stand among points in order: see `places`."""
+        with np.errstate(all="ignore"):
+            found = places(self._vector(expression), points)
+        return found if len(found) == self._rows else np.repeat(found, self._rows)
+
+    def _is_ready(self, column: pa.Array, given: Given) -> bool:
         """Say whether a given column is a result as it stands."""
         whole = isinstance(column, pa.Array) and len(column) == self._rows
-        return whole and column.type == arrow_type(slot.type)
+        return whole and column.type == arrow_type(given.type)
 
     def _all_rows(self, mask: Mask) -> Mask:
         return mask if len(mask) == self._rows else np.repeat(mask, self._rows)
@@ -60,14 +75,12 @@ class Evaluator:
             return self._called(expression)
         if isinstance(expression, Literal):
             return constant(expression.value, expression.type)
-        if isinstance(expression, Slot):
-            return from_arrow(self._column(expression), expression.type)
-        raise InternalError(f"column {expression} stands where only results of aggregation are known")
+        return from_arrow(self._column(expression), expression.type)
 
-    def _column(self, slot: Slot) -> pa.Array:
-        column = self._columns.get(slot)
+    def _column(self, given: Given) -> pa.Array:
+        column = self._columns.get(given)
         if column is None:
-            raise InternalError(f"{slot} has no column to be evaluated over")
+            raise InternalError(f"{given} has no column to be evaluated over")
         return column
 
     def _called(self, call: Call) -> Vector:
@@ -81,14 +94,15 @@ class Evaluator:
     def _failed(self, expression: Expression) -> Mask | None:
         found: Mask | None = None
         for site in sites(expression):
-            assert isinstance(site, Call)
-            failed = self._failed_case(site) if site.function == "case" else self._failed_at(site)
+            failed = self._failed_site(site)
             if failed is not None:
                 found = failed if found is None else found | failed
         return found
 
-    def _failed_at(self, site: Call) -> Mask | None:
-        """Return where an operation itself failed."""
+    def _failed_site(self, site: Expression) -> Mask | None:
+        assert isinstance(site, Call)
+        if site.function == "case":
+            return self._failed_case(site)
         valid = self._vector(site).valid
         if valid is None:
             return None

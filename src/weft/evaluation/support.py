@@ -3,7 +3,7 @@
 from weft.evaluation.functions import IMPLEMENTATIONS
 from weft.evaluation.numbers import places_of
 from weft.evaluation.patterns import java_regex
-from weft.expression import Call, Column, Expression, Literal, walk
+from weft.expression import Call, Expression, Literal, walk
 from weft.types import Kind
 
 _CASES = ("upper", "lower")
@@ -14,12 +14,12 @@ _SCALA_DIGITS = 28
 
 
 def can_evaluate(expression: Expression) -> bool:
-    """Say whether an expression over slots is evaluated here with exactly Spark's results."""
+    """Say whether an expression over given columns is evaluated here with exactly Spark's results."""
     return all(_is_known(node) for node in walk(expression))
 
 
 def _is_known(node: Expression) -> bool:
-    if isinstance(node, Column) or node.type.kind is Kind.OTHER:
+    if node.type.kind is Kind.OTHER:
         return False
     if not isinstance(node, Call):
         return True

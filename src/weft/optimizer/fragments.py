@@ -20,7 +20,7 @@ from weft.expression import Expression, columns
 from weft.optimizer.cost import WEIGHTS, Fragmentation, Weights
 from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan, union
 from weft.optimizer.slices import paired
-from weft.optimizer.statistics import Measured, Statistics, distinct
+from weft.optimizer.statistics import Frequencies, Measured, Statistics, numbered
 from weft.predicates import Cut, Formula, tests
 from weft.types import Kind
 from weft.window import Window
@@ -77,20 +77,23 @@ class Root:
         return max(1.0, _edge_rate(self.relation.windows) * self.statistics.span_ms)
 
     @cached_property
-    def groups(self) -> Numbers:
-        """For each row of the sample, its group among all slices: fragment and keys."""
-        keys = self.statistics.sample.keys.get((self.relation.joins, self.relation.keys))
+    def groups(self) -> Frequencies:
+        """The groups of the sample, among all slices: fragment and keys."""
+        keys = self.statistics.sample.numbered_keys(self.relation.joins, self.relation.keys)
         if keys is None or not self.relation.keys:
-            return self.signature
-        fragments = np.where(self.signature == _NO_FRAGMENT, _NO_FRAGMENT, 1 + _pairs(self.signature, keys))
-        return fragments
+            return Frequencies(self.signature, _NO_FRAGMENT)
+        several = int(keys.max(initial=0)) + 1
+        groups = np.where(self.signature == _NO_FRAGMENT, _NO_FRAGMENT, self.signature * several + keys)
+        return Frequencies(groups, _NO_FRAGMENT)
 
     def fragmentation(self, rows: float | None = None) -> Fragmentation:
         """Return the paper's k, α and β of the sample, or of so many rows like it."""
         sizes = self._sizes
         return Fragmentation(
             rows=len(self.signature) if rows is None else rows,
-            fragments=len(sizes) if rows is None else distinct(self.signature, rows),
+            fragments=len(sizes)
+            if rows is None
+            else Frequencies(self.signature, _NO_FRAGMENT).distinct(rows),
             alpha=float(self.cardinality.mean()),
             beta=float(sizes.mean()) if len(sizes) else 0.0,
         )
@@ -109,10 +112,10 @@ class Root:
         taken = rows * float((self.signature != _NO_FRAGMENT).mean())
         groups = self._measured(shared=True)
         if groups is None:
-            groups = min(taken, self.slices * distinct(self.groups, rows / self.slices))
+            groups = min(taken, self.slices * self.groups.distinct(rows / self.slices))
         # No window shows more than its slices hold together.
         in_window = min(
-            distinct(self.groups, rows * self.range_ms / span), groups * max(1.0, self.range_ms / span)
+            self.groups.distinct(rows * self.range_ms / span), groups * max(1.0, self.range_ms / span)
         )
         looked_at = self.due_per_ms * span * in_window
         masked = 0.0
@@ -129,7 +132,7 @@ class Root:
         if groups is None:
             in_slice = float((1 - (1 - self.shares) ** (rows / self.slices)).sum())
             if self.relation.keys:
-                in_slice *= distinct(self.groups, rows / self.slices)
+                in_slice *= self.groups.distinct(rows / self.slices)
             groups = min(copies, self.slices * in_slice)
         in_window = min(self.slices * self.range_ms / span, rows * self.range_ms / span)
         return self._expected(copies, groups, self.due_per_ms * span * in_window)
@@ -318,9 +321,16 @@ def _inserted(roots: Sequence[Root], most_cells: int | None) -> list[Root]:
 
 def _gain(one: Root, two: Root, most_cells: int | None) -> float:
     """Return what a batch saves if two roots are one, in microseconds; negative if they cannot be."""
-    if most_cells is not None and one.with_other(two).cells > most_cells:
+    if most_cells is not None and _joint_cells(one, two) > most_cells:
         return -1.0
     return one.expected.microseconds + two.expected.microseconds - together(one, two).microseconds
+
+
+def _joint_cells(one: Root, two: Root) -> int:
+    """Return how large the grid of two roots as one would be, at most."""
+    nothing = frozenset[Cut]()
+    cuts = (one.cuts.get(each, nothing) | two.cuts.get(each, nothing) for each in {**one.cuts, **two.cuts})
+    return prod(len(some) + 2 for some in cuts)
 
 
 def _fitting(family: Sequence[Root], most_cells: int | None) -> list[Root]:
@@ -373,17 +383,7 @@ def _joint(signatures: Sequence[Numbers]) -> Numbers:
 
 def _numbered(signature: Numbers) -> Numbers:
     """Return the same distinctions in small numbers; 0 stays 0."""
-    distinct, numbers = np.unique(signature, return_inverse=True)
-    first = _NO_FRAGMENT if len(distinct) and distinct[0] == _NO_FRAGMENT else 1
-    numbered: Numbers = numbers.ravel().astype(np.int64) + first
-    return numbered
-
-
-def _pairs(one: Numbers, two: Numbers) -> Numbers:
-    _, keys = np.unique(two, return_inverse=True)
-    _, numbers = np.unique(one * (int(keys.max(initial=0)) + 1) + keys.ravel(), return_inverse=True)
-    paired: Numbers = numbers.ravel().astype(np.int64)
-    return paired
+    return numbered(signature) + int(signature.min(initial=1) != _NO_FRAGMENT)
 
 
 def _edge_rate(windows: frozenset[Window]) -> float:

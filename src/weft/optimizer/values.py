@@ -6,7 +6,7 @@ from dataclasses import replace
 from weft.expression import Call, Column, Expression, columns, walk
 from weft.optimizer.cost import WEIGHTS, Weights
 from weft.optimizer.plan import SharedPlan
-from weft.optimizer.statistics import Statistics, distinct
+from weft.optimizer.statistics import Frequencies, Statistics
 from weft.predicates import tests
 from weft.query.functions import FUNCTIONS
 from weft.types import Kind
@@ -55,5 +55,5 @@ def _pays(name: str, each: float, statistics: Statistics, weights: Weights) -> b
     values, rows = statistics.sample.values.get(name), statistics.rows
     if values is None:
         return False
-    fresh = distinct(values, rows)
+    fresh = Frequencies(values, 0).distinct(rows)
     return weights.looked_up * rows + fresh * (each + 2 * weights.group) < each * rows

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.aggregates import Partial, Primitive, from_arrow
+from weft.aggregates import from_arrow
 from weft.optimizer.cost import Fragmentation
 from weft.optimizer.plan import Relation, SharedPlan
 from weft.predicates import Formula
@@ -16,18 +16,18 @@ from weft.runtime.clock import RowCounts, Seen
 from weft.runtime.fragments import Signatures
 from weft.runtime.state import Block
 from weft.spark.fragments import NOBODYS, Numbered
+from weft.spark.groups import BatchGroups
 from weft.spark.job import CORRUPT, FRAGMENT, FUTURE, LATE, NEWEST, NO_TIME, OLDEST, READ, SLICE, BatchJob
 from weft.spark.layout import ROWS, Slot
 
 Numbers = npt.NDArray[np.int64]
 
 
-def seen(job: BatchJob, result: pa.Table) -> Seen:
+def seen(job: BatchJob, result: BatchGroups) -> Seen:
     """Return what the batch showed of rows and times."""
-    fragment = np.asarray(result[FRAGMENT])
-    counted = result.filter(pa.array(fragment < job.fragments.counting_end))
+    counted = result.counts.filter(pa.array(result.fragment < job.fragments.counting_end))
     fragment = np.asarray(counted[FRAGMENT])
-    read = np.asarray(counted[READ] if READ in result.column_names else counted[ROWS])
+    read = np.asarray(counted[READ] if READ in counted.column_names else counted[ROWS])
     good = counted.filter(pa.array(fragment >= NOBODYS))
     return Seen(
         counts=RowCounts(
@@ -42,19 +42,19 @@ def seen(job: BatchJob, result: pa.Table) -> Seen:
     )
 
 
-def failures(job: BatchJob, result: pa.Table) -> dict[str, int]:
+def failures(job: BatchJob, result: BatchGroups) -> dict[str, int]:
     """Return how many rows failed in each query, where any did."""
     found: dict[str, int] = {}
     for column, queries in job.failures.queries.items():
-        count = pc.sum(result[column]).as_py() or 0
+        count = pc.sum(result.counts[column]).as_py() or 0
         if count:
             found |= {name: found.get(name, 0) + count for name in queries}
     for column, answers in job.failures.answers.items():
-        if not pc.sum(result[column]).as_py():
+        if not pc.sum(result.counts[column]).as_py():
             continue
         counts = np.bincount(
-            np.maximum(np.asarray(result[FRAGMENT]), NOBODYS),
-            weights=np.asarray(result[column]),
+            np.maximum(result.fragment, NOBODYS),
+            weights=np.asarray(result.counts[column]),
             minlength=max(one.end for one in job.fragments.numbered),
         )
         for answer in answers:
@@ -66,25 +66,29 @@ def failures(job: BatchJob, result: pa.Table) -> dict[str, int]:
     return found
 
 
-def block(job: BatchJob, index: int, result: pa.Table, signatures: Signatures) -> Block:
+def block(job: BatchJob, index: int, result: BatchGroups, signatures: Signatures) -> Block:
     """Return the block of the job's relation with that index."""
     relation, numbered = job.relations[index], job.fragments.numbered[index]
-    fragment = np.asarray(result[FRAGMENT])
-    rows = result.filter(pa.array((fragment >= numbered.first) & (fragment < numbered.end)))
     names = [slot.name for slot in job.layout.keys[index]]
-    slots = zip(relation.primitives, job.layout.primitives[index], strict=True)
+    slots = job.layout.primitives[index]
+    fields = dict.fromkeys(field for slot in slots for field in _fields(slot))
+    columns = dict.fromkeys((SLICE, FRAGMENT, ROWS, *names, *fields))
+    rows = result.of_relation(index, numbered.first, numbered.end, list(columns))
     return Block(
         starts=job.coders[index].starts(np.asarray(rows[SLICE])),
         keys=rows.select(names),
         fragments=(np.asarray(rows[FRAGMENT]) - numbered.first).astype(np.int32),
         signatures=signatures,
-        partials={primitive: _partial(primitive, slot, rows) for primitive, slot in slots},
+        partials={
+            primitive: from_arrow(primitive, [rows[field] for field in _fields(slot)])
+            for primitive, slot in zip(relation.primitives, slots, strict=True)
+        },
         rows=pc.sum(rows[ROWS]).as_py() or 0,
     )
 
 
 def fragmentations(
-    plan: SharedPlan, job: BatchJob, result: pa.Table, rows: int
+    plan: SharedPlan, job: BatchJob, result: BatchGroups, rows: int
 ) -> list[tuple[Relation, Fragmentation]]:
     """Return how the predicates of each shared relation split a batch of so many good rows."""
     return [
@@ -94,15 +98,13 @@ def fragmentations(
     ]
 
 
-def fragmentation(numbered: Numbered, result: pa.Table, rows: int) -> Fragmentation:
+def fragmentation(numbered: Numbered, result: BatchGroups, rows: int) -> Fragmentation:
     """Return the paper's k, α and β of a relation in a batch of so many good rows.
 
     The relation is shared: where rows are aggregated once for each predicate, nothing tells what else they
     satisfy, and neither k nor β can be counted.
     """
-    fragment = np.asarray(result[FRAGMENT])
-    mine = (fragment >= numbered.first) & (fragment < numbered.end)
-    counts = np.bincount(fragment[mine] - numbered.first, weights=np.asarray(result[ROWS])[mine])
+    counts = result.rows_in_fragments[numbered.first : numbered.end]
     # Of thousands of fragments a batch has a few.
     present = np.flatnonzero(counts)
     cardinality = np.count_nonzero(numbered.signatures[present], axis=1)
@@ -114,16 +116,14 @@ def fragmentation(numbered: Numbered, result: pa.Table, rows: int) -> Fragmentat
     )
 
 
-def unshared_operations(job: BatchJob, readers: Sequence[Counter[Formula]], result: pa.Table) -> int:
+def unshared_operations(job: BatchJob, readers: Sequence[Counter[Formula]], result: BatchGroups) -> int:
     """Return how many rows the queries would aggregate if each ran alone.
 
     `readers` tells, for each relation, how many queries ask for each predicate.
     """
-    fragment, counts = np.asarray(result[FRAGMENT]), np.asarray(result[ROWS])
-    rows = np.bincount(np.maximum(fragment, NOBODYS), weights=counts, minlength=1)
     total = 0.0
     for numbered, reading in zip(job.fragments.numbered, readers, strict=True):
-        mine = rows[numbered.first : numbered.end]
+        mine = result.rows_in_fragments[numbered.first : numbered.end]
         present = np.flatnonzero(mine)
         asked = np.array([reading[one] for one in numbered.predicates])
         signatures = numbered.signatures[present]
@@ -134,6 +134,5 @@ def unshared_operations(job: BatchJob, readers: Sequence[Counter[Formula]], resu
     return round(total)
 
 
-def _partial(primitive: Primitive, slot: Slot | None, rows: pa.Table) -> Partial:
-    fields = (ROWS,) if slot is None else slot.fields()
-    return from_arrow(primitive, [rows[field] for field in fields])
+def _fields(slot: Slot | None) -> tuple[str, ...]:
+    return (ROWS,) if slot is None else slot.fields()

@@ -10,7 +10,6 @@ from functools import partial
 from time import perf_counter, time
 from types import EllipsisType
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.aggregates import arrow_type
@@ -46,6 +45,7 @@ from weft.spark.changes import SchemaWatch
 from weft.spark.columns import Udf
 from weft.spark.damaged import SPARK_ERRORS, UnreadFile, file_notices, readable
 from weft.spark.declarations import Tables
+from weft.spark.groups import BatchGroups
 from weft.spark.job import BatchJob, Bounds
 from weft.spark.missing import FileAccount, count_missing
 from weft.spark.quarantine import set_aside
@@ -213,7 +213,7 @@ class Pipeline:
             notices=(*file_notices(files, self.stream), *self.watch.look(batch)),
         )
 
-    def _aggregate(self, batch: DataFrame, bounds: Bounds) -> tuple[RunningPlan, float, pa.Table]:
+    def _aggregate(self, batch: DataFrame, bounds: Bounds) -> tuple[RunningPlan, float, BatchGroups]:
         """Plan, if need be, and run the job; return the plan, when it was ready, and the job's result."""
         running = self._compiled(batch)
         planned = perf_counter()
@@ -233,7 +233,7 @@ class Pipeline:
             self._loose_for += 1
         return running, planned, result
 
-    def _note(self, job: BatchJob, result: pa.Table, seen: Seen, blocks: Sequence[Block]) -> None:
+    def _note(self, job: BatchJob, result: BatchGroups, seen: Seen, blocks: Sequence[Block]) -> None:
         """Remember what the batch tells of the plan."""
         rows = seen.counts.good
         self.fragmentations = decode.fragmentations(self.plan, job, result, rows)
@@ -336,7 +336,7 @@ class Pipeline:
         groups = self.planner.groups_per_slice(self.plan)
         return Bounds(watermark=self.clock.watermark, future=future, span=self._span, groups=groups)
 
-    def _blocks(self, running: RunningPlan, result: pa.Table) -> dict[tuple[Grouping, int], Block]:
+    def _blocks(self, running: RunningPlan, result: BatchGroups) -> dict[tuple[Grouping, int], Block]:
         signatures = running.signatures
         added = {
             (relation.grouping, index): decode.block(running.job, index, result, signatures[index])

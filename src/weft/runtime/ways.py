@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Primitive
-from weft.predicates import Formula
 from weft.runtime.anchors import Job, jobs
 from weft.runtime.readings import Reading
 from weft.runtime.repeating import Combined, DueWindows, repeated, spelled_out
@@ -17,8 +16,6 @@ Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 _FEW_PAIRS = 200_000
 """Up to this number of (ask, shard) pairs, repeating shards is quick whatever the alternative."""
-_MOST_WINDOWS = 100_000
-"""Beyond this number of windows, anchors are not worth looking for."""
 _PAIR_COST, _TOTAL_COST, _JOB_COST = 40e-9, 2e-9, 1e-3
 """Seconds, measured: a pair and a primitive, a total and a primitive, windows with an anchor."""
 
@@ -61,14 +58,45 @@ def _one_way(
     state: RelationState, shards: ShardsByKey, reading: Reading, due: DueWindows,
     primitives: Sequence[Primitive],
 ) -> Iterator[Combined]:  # fmt: skip
-    count = int((due.last - due.first + 1).sum())
-    if len(due) * len(shards) > _FEW_PAIRS and count <= _MOST_WINDOWS and all(map(has_totals, primitives)):
-        ask, start, end = _one_by_one(due, state.starts())
-        together = list(jobs(start, end))
-        if _totals_pay(state, shards, due, reading.predicates, together, len(primitives)):
-            windows = Windows(ask=ask, end=end, predicate=due.predicate[ask])
-            return totals(state, primitives, together, windows, reading.predicates)
-    return repeated(state.fragments, shards, due, reading.predicates, primitives)
+    windows = _totals_pay(state, shards, reading, due, primitives)
+    if windows is None:
+        return repeated(state.fragments, shards, due, reading.predicates, primitives)
+    ask, end, together = windows
+    chosen = Windows(ask=ask, end=end, predicate=due.predicate[ask])
+    return totals(state, primitives, together, chosen, reading.predicates)
+
+
+def _totals_pay(
+    state: RelationState, shards: ShardsByKey, reading: Reading, due: DueWindows,
+    primitives: Sequence[Primitive],
+) -> tuple[Rows, Times, Sequence[Job]] | None:  # fmt: skip
+    """Return the ask and end of each window, and windows with anchors, if totals cost less than repeating."""
+    if len(due) * len(shards) <= _FEW_PAIRS or not all(map(has_totals, primitives)):
+        return None
+    size, each = len(state.fragments), len(primitives) + 1
+    bits = state.fragments.bits(reading.predicates, np.arange(size))
+    of_fragment = np.bincount(shards.fragment, minlength=size)
+    by_repeating = int((bits @ of_fragment)[due.predicate].sum()) * each * _PAIR_COST
+    starts = state.starts()
+    if by_repeating <= _least_jobs(due, starts) * _JOB_COST:
+        return None
+    ask, start, end = _one_by_one(due, starts)
+    together = list(jobs(start, end))
+    # A column is a key and a fragment; many are absent where there are many keys.
+    columns = min(len(shards), len(state.groups) * int((of_fragment > 0).sum()))
+    cells = sum(2 * len(job.edges) + len(job.window) for job in together)
+    by_totals = columns * cells * each * _TOTAL_COST + len(together) * _JOB_COST
+    return (ask, end, together) if by_totals < by_repeating else None
+
+
+def _least_jobs(due: DueWindows, starts: Times) -> int:
+    """Return how many anchors windows need at least: those of an ask that do not overlap have none in common.
+
+    What costs more than this many is not worth looking for: thousands of short windows have as many anchors.
+    """
+    counts = due.last - due.first + 1
+    apart = -(-counts * due.slide_us // np.maximum(due.range_us, due.slide_us))
+    return min(int(apart.max(initial=0)), len(starts))
 
 
 def _one_by_one(due: DueWindows, starts: Times) -> tuple[Rows, Times, Times]:
@@ -80,19 +108,3 @@ def _one_by_one(due: DueWindows, starts: Times) -> tuple[Rows, Times, Times]:
     start = end - due.range_us[ask]
     held = np.flatnonzero(np.searchsorted(starts, end) > np.searchsorted(starts, start))
     return ask[held], start[held], end[held]
-
-
-def _totals_pay(
-    state: RelationState, shards: ShardsByKey, due: DueWindows, predicates: Sequence[Formula],
-    together: Sequence[Job], primitives: int,
-) -> bool:  # fmt: skip
-    """Say whether running totals cost less than repeating shards."""
-    size = len(state.fragments)
-    bits = state.fragments.bits(predicates, np.arange(size))
-    of_fragment = np.bincount(shards.fragment, minlength=size)
-    pairs = int((bits @ of_fragment)[due.predicate].sum())
-    # A column is a key and a fragment; many are absent where there are many keys.
-    columns = min(len(shards), len(state.groups) * int((of_fragment > 0).sum()))
-    cells = sum(2 * len(job.edges) + len(job.window) for job in together)
-    by_totals = columns * cells * (primitives + 1) * _TOTAL_COST + len(together) * _JOB_COST
-    return by_totals < pairs * (primitives + 1) * _PAIR_COST

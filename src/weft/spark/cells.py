@@ -1,43 +1,73 @@
-"""From positions to fragments, in the driver: what Spark's look-ups do when it groups rows itself."""
+"""From rows to the fragments of a relation, in the driver.
 
-from collections.abc import Callable
+What Spark does by look-ups when it groups rows itself (weft.spark.fragments):
+
+    row ─search→ positions ─look up, add→ cell ─look up→ fragment, or none
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from weft.predicates.codebook import Codes
+from weft.expression import Expression
+from weft.predicates import TRUE, All, Attribute, Codebook, Formula, Test
+from weft.predicates.codebook import Bits
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CellPart:
-    """What a column of rows adds to the number of a cell."""
-
-    column: str
-    table: Codes | None = None
-    """Where the column's numbers are looked up; None where they are added as they are."""
-    otherwise: npt.NDArray[np.int64] | None = None
-    """What NULL stands for."""
+Rows = npt.NDArray[np.intp]
+Numbers = npt.NDArray[np.int64]
+Positions = Callable[[Attribute], Numbers]
+"""Where the values of each row stand in an attribute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cells:
-    """From columns of rows to the fragments of one relation, in the driver."""
+    """The fragments of a relation with several predicates."""
 
-    parts: tuple[CellPart, ...]
-    fragments: npt.NDArray[np.int64]
-    """For each cell, its fragment; less than the relation's first for none."""
+    first: int
+    """The number of the first fragment."""
+    book: Codebook
+    attributes: tuple[Attribute, ...]
+    """Those of the book, over the rows' own columns."""
+    shared: bool
+    """Whether a row is in one fragment; otherwise it is in one for each predicate that it satisfies."""
 
-    def look_up(self, column: Callable[[str], pa.ChunkedArray]) -> npt.NDArray[np.int64]:
-        """Return the fragment of each row."""
-        cell: npt.NDArray[np.integer] | int = 0
-        for part in self.parts:
-            values = column(part.column)
-            if part.otherwise is not None:
-                values = pc.fill_null(values, int(part.otherwise[0]))
-            found = values.to_numpy()
-            cell = cell + (found if part.table is None else part.table[found])
-        numbers: npt.NDArray[np.int64] = self.fragments[cell]
-        return numbers
+    def find(self, rows: int, positions: Positions) -> tuple[Rows, Numbers]:
+        """Return the rows that are in a fragment, each once for every fragment, and these."""
+        cell = np.zeros(rows, dtype=np.intp)
+        for attribute, share in zip(self.attributes, self.book.shares, strict=True):
+            cell += share[positions(attribute)]
+        fragments = self.book.fragments[cell]
+        taken = np.flatnonzero(fragments >= 0)
+        if self.shared:
+            return taken, fragments[taken].astype(np.int64) + self.first
+        place, predicate = np.nonzero(self.book.signatures[fragments[taken]])
+        return taken[place], predicate + self.first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lone:
+    """The fragment of a relation with one predicate."""
+
+    first: int
+    predicate: Formula
+    attributes: Mapping[Expression, Attribute]
+    """By the expressions that the predicate tests: the same over the rows' own columns."""
+
+    def find(self, rows: int, positions: Positions) -> tuple[Rows, Numbers]:
+        """Return the rows that satisfy the predicate, and their fragment."""
+        if self.predicate == TRUE:
+            taken: Rows = np.arange(rows)
+        else:
+            taken = np.flatnonzero(np.broadcast_to(self._holds(self.predicate, positions), rows))
+        return taken, np.full(len(taken), self.first, dtype=np.int64)
+
+    def _holds(self, formula: Formula, positions: Positions) -> Bits:
+        if isinstance(formula, Test):
+            attribute = self.attributes[formula.expression]
+            return attribute.satisfy(formula.values, positions(attribute))
+        join = np.logical_and if isinstance(formula, All) else np.logical_or
+        parts = [self._holds(part, positions) for part in formula.parts]
+        return reduce(join, parts, np.full(1, isinstance(formula, All)))

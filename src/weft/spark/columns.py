@@ -23,6 +23,10 @@ def named(name: str) -> SparkColumn:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
+def _same(name: str) -> str:
+    return name
+
+
 Builder = Callable[..., SparkColumn]
 Udf = Callable[..., SparkColumn]
 
@@ -34,11 +38,12 @@ class Translator:
         self,
         functions: Mapping[str, Udf] | None = None,
         *,
-        column: Callable[[str], SparkColumn] | None = None,
+        name: Callable[[str], str] | None = None,
         slot: Callable[[Slot], SparkColumn] | None = None,
     ) -> None:
         self._functions = functions or {}
-        self._column = column or named
+        self.name = name or _same
+        """What a column of an expression is called in the rows that it is evaluated over."""
         self._slot = slot
         self._built: dict[Expression, SparkColumn] = {}
         self._failed: dict[Expression, SparkColumn] = {}
@@ -89,7 +94,7 @@ class Translator:
 
     def _build(self, expression: Expression) -> SparkColumn:
         if isinstance(expression, Column):
-            return self._column(expression.name)
+            return named(self.name(expression.name))
         if isinstance(expression, Literal):
             return literal(expression)
         if isinstance(expression, Slot):

@@ -38,6 +38,8 @@ class Failures:
         """The operations that may fail; predicates in canonical form may do without some of them."""
         self._tests = {f"failed{number}": _failed(key, good) for number, key in enumerate(in_predicates)}
         self._values = {f"spoilt{number}": _failed(key, good) for number, key in enumerate(in_values)}
+        self.failing = dict(zip((*self._tests, *self._values), (*in_predicates, *in_values), strict=True))
+        """For each column, the operations that may fail, and what makes columns of them."""
         self.tested = dict(zip(self._tests, (several for _, several in in_predicates), strict=True))
         """For each column that counts failed predicates, the operations that may fail."""
         self.queries = dict(zip(self._tests, map(tuple, in_predicates.values()), strict=True))
@@ -48,6 +50,10 @@ class Failures:
     def counts(self) -> list[Column]:
         """Return the aggregates that count failures."""
         return [F.count(F.col(name)).alias(name) for name in (*self._tests, *self._values)]
+
+    def failed(self, name: str) -> Column:
+        """Return one of the columns, not NULL where a good row failed, in every copy of it."""
+        return self._tests[name] if name in self._tests else self._values[name]
 
     def fields(self, counted: Column) -> list[Column]:
         """Return the columns; predicates fail once for a row, however many copies of it there are."""

@@ -2,26 +2,35 @@
 
 Where a batch has few rows, or nearly as many groups as copies of rows, it does not pay that Spark repeats
 each row for every relation, sends the copies through a shuffle and hands over groups that are more than the
-rows were. Then rows come to the driver once, with their positions in every attribute, and are grouped here:
-sorted by one number a row, and aggregated over stretches of equal numbers.
+rows were. Then rows come to the driver once, with the columns that queries read, and are grouped here: what
+queries compute of them is evaluated (weft.evaluation), they are sorted by one number a row, and aggregated
+over stretches of equal numbers.
 
-    row        time, verdict, positions, keys, values                      one Spark stage, no shuffle
+    row        time, verdict, columns                                      one Spark stage, no shuffle
+               ─evaluate→ positions, keys, values                          each once, whoever uses it
     relation   its rows ─(slice, keys, fragment) as one number, sorted→ stretches ─aggregate→ groups
 
 The result is the table that Spark's own grouping would give (weft.spark.job), but for the order in which
 doubles are added up; and slices start at their edges.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.spark.cells import Cells
+from weft.aggregates import arrow_type
+from weft.evaluation import Evaluator
+from weft.expression import Column, Expression
+from weft.predicates import Attribute
+from weft.spark.cells import Cells, Lone
+from weft.spark.groups import BatchGroups
 from weft.spark.layout import Slot
 from weft.spark.lifting import Groups, Numbers, Rows, Values, lifted
+from weft.types import Kind
 
 _MOST_CODES = 1 << 62
 _MICROSECONDS = 1000
@@ -45,91 +54,130 @@ class Names:
     oldest: str
     newest: str
     failed_tests: tuple[str, ...]
-    """Of both: where a predicate failed, and how often; a row counts once."""
+    """Of groups: where a predicate failed, and how often; a row counts once."""
     failed_values: tuple[str, ...]
-    """Of both: where a key or an aggregate's argument failed, and how often; each copy of a row counts."""
+    """Of groups: where a key or an aggregate's argument failed, and how often; each copy of a row counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldedRelation:
-    """What is grouped and aggregated for one relation, by the names of columns."""
+    """What is grouped and aggregated for one relation, over the columns of rows."""
 
-    fragments: str | Cells
-    """The column of each row's fragment, or of the list of its fragments; or how the driver finds it."""
-    taken: str | None
-    """The column that says whether the relation takes a row, unless the fragments say so."""
-    first: int
-    """The number of the relation's first fragment; what is less stands for none."""
+    fragments: Cells | Lone
+    """How the fragments of rows are found."""
+    taken: Expression | None
+    """Whether the relation takes a row at all; None where it takes all."""
     starts: Callable[[Numbers], Numbers]
     """From times to the starts of their slices."""
-    keys: tuple[tuple[str, str], ...]
-    """Columns of groups, and the columns of rows that they are made of."""
-    values: tuple[tuple[Slot, str], ...]
-    """Where aggregates are kept, and the columns of rows that they are made of."""
+    keys: tuple[tuple[Slot, Expression], ...]
+    """Columns of groups, and what they are made of."""
+    values: tuple[tuple[Slot, Expression], ...]
+    """Where aggregates are kept, and what they are made of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowColumns:
+    """What the columns of rows hold."""
+
+    names: Names
+    given: tuple[Column, ...]
+    """The columns that expressions read, by their names."""
+    failures: Mapping[str, tuple[Expression, ...]]
+    """By the names of counted failures: the operations that may fail, or one column that says so."""
 
 
 class RowTable:
     """A batch's rows, and what relations ask of them, found out once."""
 
-    def __init__(self, rows: pa.Table, names: Names) -> None:
-        self._rows, self.names = rows, names
-        self._codes: dict[str, tuple[Numbers, int]] = {}
-        self._keys: dict[str, pa.Array] = {}
-        self._values: dict[str, Values] = {}
-        self.times: Numbers = np.asarray(pc.fill_null(rows[names.time], 0))
-        self.verdicts: Numbers = np.asarray(pc.fill_null(rows[names.verdict], 0)).astype(np.int64)
+    def __init__(self, rows: pa.Table, columns: RowColumns) -> None:
+        self._columns, self.names = columns, columns.names
+        self._given = {one: rows[one.name].combine_chunks() for one in columns.given}
+        self._evaluator = Evaluator(self._given, len(rows))
+        self._codes: dict[Expression, tuple[Numbers, int]] = {}
+        self._keys: dict[Expression, pa.Array] = {}
+        self._values: dict[Expression, Values] = {}
+        self._positions: dict[Attribute, Numbers] = {}
+        self._failures: dict[str, Numbers | None] = {}
+        self.times: Numbers = np.asarray(pc.fill_null(rows[self.names.time], 0))
+        self.verdicts: Numbers = np.asarray(pc.fill_null(rows[self.names.verdict], 0)).astype(np.int64)
         """0 for good rows."""
         self._is_good = self.verdicts == 0
+        first = self.names.first_copy
+        self.first_copies = None if first is None else np.asarray(rows[first]).astype(np.int64)
+        """1 for the first copy of each row of the stream; None where there is one copy."""
 
     def __len__(self) -> int:
         return len(self.times)
 
-    def __getitem__(self, name: str) -> pa.ChunkedArray:
-        return self._rows[name]
-
-    def key(self, name: str) -> pa.Array:
+    def key(self, expression: Expression) -> pa.Array:
         """Return a key's values as Spark groups them: there is one zero."""
-        if name not in self._keys:
-            column = self[name].combine_chunks()
+        if expression not in self._keys:
+            column = self._evaluated(expression)
             floats = pa.types.is_floating(column.type)
-            self._keys[name] = pc.add(column, pa.scalar(0.0, column.type)) if floats else column
-        return self._keys[name]
+            self._keys[expression] = pc.add(column, pa.scalar(0.0, column.type)) if floats else column
+        return self._keys[expression]
 
-    def codes(self, key: str) -> tuple[Numbers, int]:
+    def codes(self, key: Expression) -> tuple[Numbers, int]:
         """Return a small number for each row's value of a key, and how many there are."""
         if key not in self._codes:
             encoded = self.key(key).dictionary_encode(null_encoding="encode")
             self._codes[key] = np.asarray(encoded.indices).astype(np.int64), len(encoded.dictionary)
         return self._codes[key]
 
-    def values(self, slot: Slot, name: str) -> Values:
-        """Return a column that is aggregated."""
-        if name not in self._values:
-            self._values[name] = Values(self[name], slot.type)
-        return self._values[name]
+    def values(self, expression: Expression) -> Values:
+        """Return what is aggregated."""
+        if expression not in self._values:
+            self._values[expression] = Values(self._evaluated(expression), expression.type)
+        return self._values[expression]
+
+    def _evaluated(self, expression: Expression) -> pa.Array:
+        if not isinstance(expression, Column):
+            return self._evaluator.values(expression)
+        column = self._given[expression]
+        if expression.type.kind is Kind.OTHER or column.type == arrow_type(expression.type):
+            return column
+        return column.cast(arrow_type(expression.type))
+
+    def positions(self, attribute: Attribute) -> Numbers:
+        """Return where the values of each row stand in an attribute."""
+        if attribute not in self._positions:
+            found = self._evaluator.positions(attribute.expression, attribute.points)
+            self._positions[attribute] = found
+        return self._positions[attribute]
 
     def in_fragments(self, relation: FoldedRelation) -> tuple[Rows, Numbers]:
         """Return the good rows that a relation takes, once for each of their fragments, and these."""
-        rows, numbers = self._fragments(relation)
-        taken = numbers >= relation.first
-        taken &= self._is_good[rows]
-        if relation.taken is not None:
-            taken &= np.asarray(pc.fill_null(self[relation.taken], False))[rows]
-        return rows[taken], numbers[taken]
+        rows, numbers = relation.fragments.find(len(self), self.positions)
+        taken = self._is_good if relation.taken is None else self._taken(relation.taken)
+        if taken.all():
+            return rows, numbers
+        kept = taken[rows]
+        return rows[kept], numbers[kept]
 
-    def _fragments(self, relation: FoldedRelation) -> tuple[Rows, Numbers]:
-        rows = np.arange(len(self))
-        if isinstance(relation.fragments, Cells):
-            return rows, np.broadcast_to(relation.fragments.look_up(self.__getitem__), len(self))
-        column = self[relation.fragments].combine_chunks()
-        if not pa.types.is_list(column.type):
-            return rows, np.asarray(pc.fill_null(column, relation.first - 1)).astype(np.int64)
-        parents = np.asarray(pc.list_parent_indices(column)).astype(np.intp)
-        return parents, np.asarray(pc.list_flatten(column)).astype(np.int64)
+    def _taken(self, condition: Expression) -> npt.NDArray[np.bool_]:
+        taken: npt.NDArray[np.bool_] = self._evaluator.holds(condition) & self._is_good
+        return taken
+
+    def failures(self, name: str) -> Numbers | None:
+        """Return 1 for each good row in which something failed, 0 for others; None where nothing did."""
+        if name not in self._failures:
+            self._failures[name] = self._failed(self._columns.failures[name])
+        return self._failures[name]
+
+    def _failed(self, sites: Sequence[Expression]) -> Numbers | None:
+        found = [
+            self._evaluator.holds(site) if isinstance(site, Column) else self._evaluator.failed_at(site)
+            for site in sites
+        ]
+        failed = [one for one in found if one is not None]
+        if not failed:
+            return None
+        any_failed = np.logical_or.reduce(failed) & self._is_good
+        return any_failed.astype(np.int64) if any_failed.any() else None
 
 
-def fold(rows: RowTable, relations: Sequence[FoldedRelation], *, first_counts: bool) -> pa.Table:
-    """Return the groups of all relations, one after the other.
+def fold(rows: RowTable, relations: Sequence[FoldedRelation], *, first_counts: bool) -> BatchGroups:
+    """Return the groups of all relations.
 
     Every row is counted once: in the groups of the first relation, if that is what `first_counts` says and it
     takes the row, and otherwise by its verdict alone.
@@ -138,11 +186,17 @@ def fold(rows: RowTable, relations: Sequence[FoldedRelation], *, first_counts: b
     uncounted = np.ones(len(rows), dtype=bool)
     for index, relation in enumerate(relations):
         taken, fragments = rows.in_fragments(relation)
-        counts = index == 0 and first_counts
-        if counts:
+        is_counted = index == 0 and first_counts
+        if is_counted:
             uncounted[taken] = False
-        tables.append(_groups(rows, relation, taken, fragments, counts=counts))
-    return pa.concat_tables([*tables, _rest(rows, np.flatnonzero(uncounted))], promote_options="default")
+        tables.append(_groups(rows, relation, taken, fragments, counts=is_counted))
+    names = rows.names
+    counting = {names.fragment, names.rows, names.oldest, names.newest, names.read}
+    counting |= {*names.failed_tests, *names.failed_values}
+    counts = [one.select([name for name in one.column_names if name in counting]) for one in tables]
+    counts.append(_rest(rows, np.flatnonzero(uncounted)))
+    whole = pa.concat_tables(counts, promote_options="default")
+    return BatchGroups(whole, names.fragment, names.rows, tables)
 
 
 def _groups(
@@ -150,17 +204,17 @@ def _groups(
 ) -> pa.Table:
     """Return the groups of one relation."""
     starts = relation.starts(rows.times[taken])
-    own = _sorted(_codes(rows, relation, taken, starts, fragments - relation.first))
+    own = _sorted(_codes(rows, relation, taken, starts, fragments - relation.fragments.first))
     groups = Groups(taken[own.order], own.begins)
     columns: dict[str, pa.Array] = {
         rows.names.fragment: pa.array(fragments[own.firsts].astype(np.int32)),
         rows.names.slice: pa.array(starts[own.firsts]),
         rows.names.rows: pa.array(groups.sizes),
     }
-    for own_name, name in relation.keys:
-        columns[own_name] = rows.key(name).take(pa.array(groups.firsts))
-    for slot, name in relation.values:
-        found = lifted(slot.lifts, rows.values(slot, name), groups)
+    for slot, key in relation.keys:
+        columns[slot.name] = rows.key(key).take(pa.array(groups.firsts))
+    for slot, value in relation.values:
+        found = lifted(slot.lifts, rows.values(value), groups)
         columns |= dict(zip(slot.fields(), found, strict=True))
     if counts:
         columns |= _counted(rows, groups)
@@ -188,17 +242,18 @@ def _counted(rows: RowTable, groups: Groups) -> dict[str, pa.Array]:
         names.oldest: pa.array(np.minimum.reduceat(times, groups.begins)),
         names.newest: pa.array(np.maximum.reduceat(times, groups.begins)),
     }
-    first = None if names.first_copy is None else np.asarray(rows[names.first_copy]).astype(np.int64)
+    first = rows.first_copies
     columns[names.read] = pa.array(groups.sizes if first is None else groups.added(first))
     for name in names.failed_tests:
-        columns[name] = _failures(rows, name, groups)
+        columns[name] = _failures(rows, name, groups, first)
     return columns
 
 
-def _failures(rows: RowTable, name: str, groups: Groups) -> pa.Array:
-    if rows[name].null_count == len(rows):
+def _failures(rows: RowTable, name: str, groups: Groups, counted: Numbers | None = None) -> pa.Array:
+    failed = rows.failures(name)
+    if failed is None:
         return pa.array(np.zeros(len(groups.begins), dtype=np.int64))
-    return pa.array(groups.added(np.asarray(pc.is_valid(rows[name])).astype(np.int64)))
+    return pa.array(groups.added(failed if counted is None else failed * counted))
 
 
 def _codes(
@@ -208,8 +263,8 @@ def _codes(
     # Edges are whole milliseconds.
     places = (starts - starts.min(initial=_LATEST)) // _MICROSECONDS
     parts = [(places, int(places.max(initial=0)) + 1), (fragments, int(fragments.max(initial=0)) + 1)]
-    for _, name in relation.keys:
-        codes, distinct = rows.codes(name)
+    for _, key in relation.keys:
+        codes, distinct = rows.codes(key)
         parts.append((codes[taken], distinct))
     whole, size = np.zeros(len(taken), dtype=np.int64), 1
     for codes, distinct in parts:

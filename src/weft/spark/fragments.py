@@ -43,7 +43,6 @@ from weft.predicates.values import Point
 from weft.predicates.words import WordBook, byte_signatures
 from weft.query.logical import Join
 from weft.spark.asked_values import AskedValues, KnownValues
-from weft.spark.cells import CellPart, Cells
 from weft.spark.columns import named
 from weft.spark.joins import Joins
 from weft.spark.known_values import UNKNOWN, KnownColumn
@@ -99,10 +98,11 @@ class FragmentCoder:
             for index, relation in enumerate(relations)
             if worded[index]
         }
-        self._codebooks = tuple(
+        self.codebooks = tuple(
             None if words else self._codebook(relation)
             for relation, words in zip(relations, worded, strict=True)
         )
+        """From positions to fragments; None for relations with one predicate, or with words."""
         self.coded = self._number()
         """The fragments as Spark numbers them: one for each relation that has words."""
         self.numbered = self.coded
@@ -251,7 +251,7 @@ class FragmentCoder:
     def _number(self) -> tuple[Numbered, ...]:
         found: list[Numbered] = []
         first = NOBODYS + 1
-        for index, (relation, book) in enumerate(zip(self._relations, self._codebooks, strict=True)):
+        for index, (relation, book) in enumerate(zip(self._relations, self.codebooks, strict=True)):
             several = len(relation.predicates)
             signatures = (
                 book.signatures if book is not None and relation.shared else np.eye(several, dtype=bool)
@@ -268,7 +268,7 @@ class FragmentCoder:
 
         NULL, UNWANTED and, in the first relation, NOBODYS stand for none.
         """
-        relation, book, own = self._relations[index], self._codebooks[index], self.coded[index]
+        relation, book, own = self._relations[index], self.codebooks[index], self.coded[index]
         if index in self._words and self._words[index].is_bitwise:
             copies = self._words[index].copies(own.first)
             return copies if taken is None else F.when(taken, copies)
@@ -289,14 +289,6 @@ class FragmentCoder:
         else:
             looked_up = F.get(_members(book, own.first), cell)
         return looked_up if taken is None else F.when(taken, looked_up)
-
-    def cells(self, index: int) -> Cells | None:
-        """Return how the driver finds a relation's fragments; None where it cannot."""
-        book = self._codebooks[index]
-        if book is None or not self._relations[index].shared:
-            return None
-        known = np.where(book.fragments >= 0, book.fragments + self.coded[index].first, NOBODYS)
-        return Cells(parts=tuple(self._parts(index, book)), fragments=known)
 
     def missed_names(self) -> list[str]:
         """Return the names of those columns."""
@@ -357,35 +349,23 @@ class FragmentCoder:
 
     def _cell(self, index: int, book: Codebook) -> Column:
         """Return the cell of a row; what a table's columns add to it is found in the table."""
-        added = [_added(part) for part in self._parts(index, book)]
-        return reduce(Column.__add__, added) if added else F.lit(0)
-
-    def _parts(self, index: int, book: Codebook) -> list[CellPart]:
-        """Return what adds up to the cell of a row."""
         relation = self._relations[index]
-        parts = []
+        added: list[Column] = []
         by_table: dict[int, list[tuple[str, Attribute, Codes]]] = {}
         for attribute, share in zip(book.attributes, book.shares, strict=True):
             held = self._joins.table_of(relation, attribute.expression)
             if held is not None:
                 by_table.setdefault(held[0], []).append((held[1], attribute, share))
             else:
-                name = self._names[relation.joins, attribute.expression]
-                parts.append(CellPart(column=name, table=_in_search_order(share)))
+                position = F.col(self._names[relation.joins, attribute.expression])
+                added.append(lookup(_in_search_order(share), position))
         for table, columns in by_table.items():
             name = f"__weft_cell{index}_{table}"
             self._joins.derive(table, name, partial(_table_part, columns))
             without_partner = np.array([sum(int(share[-1]) for _, _, share in columns)])
-            parts.append(CellPart(column=name, otherwise=without_partner))
-        return parts
-
-
-def _added(part: CellPart) -> Column:
-    if part.table is not None:
-        return lookup(part.table, F.col(part.column))
-    assert part.otherwise is not None
-    found = F.col(part.column)
-    return F.nvl(found, lookup(part.otherwise, F.when(found.isNull(), F.lit(0))))
+            found = F.col(name)
+            added.append(F.nvl(found, lookup(without_partner, F.when(found.isNull(), F.lit(0)))))
+        return reduce(Column.__add__, added) if added else F.lit(0)
 
 
 def attributes_of(relations: Sequence[Relation]) -> dict[Place, Attribute]:

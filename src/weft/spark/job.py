@@ -29,6 +29,7 @@ from weft.spark.forms import Forms, batch_bytes
 from weft.spark.fragments import NOBODYS, UNWANTED, FragmentCoder
 from weft.spark.functions import FunctionCalls
 from weft.spark.gateway import remember_functions
+from weft.spark.groups import BatchGroups
 from weft.spark.joins import Joins
 from weft.spark.layout import ROWS, Layout, Slot, lay_out
 from weft.spark.records import corrupt_column, is_corrupt
@@ -111,7 +112,7 @@ class _FolderSteps:
     """The same where the driver groups rows."""
 
     inputs: list[Column]
-    positions: list[Column]
+    bad: Column
     folder: RowFolder
 
 
@@ -152,16 +153,16 @@ class BatchJob:
             self._good(),
         )
 
-    def run(self, batch: DataFrame, bounds: Bounds) -> pa.Table:
+    def run(self, batch: DataFrame, bounds: Bounds) -> BatchGroups:
         """Return the batch's groups, and the counts of rows that are in none."""
         size = batch_bytes(batch)
         # Only groups that Spark makes have words and values that are not known yet.
         by_driver = not self.fragments.has_words and self.forms.driver_groups(size, bounds.groups_per_row)
         result = self.fold_rows(batch, bounds) if by_driver else self.group_rows(batch, bounds)
-        self.forms.note(size, self._rows_read(result), result.num_rows)
+        self.forms.note(size, self._rows_read(result), len(result))
         return result
 
-    def group_rows(self, batch: DataFrame, bounds: Bounds) -> pa.Table:
+    def group_rows(self, batch: DataFrame, bounds: Bounds) -> BatchGroups:
         """Have Spark repeat rows for each relation and group them."""
         self._values.prepare(batch)
         self._prepare(bounds)
@@ -173,7 +174,9 @@ class BatchJob:
         if self.fragments.repeats_rows:
             rows = rows.where(F.col(FRAGMENT) > UNWANTED)
         result = rows.select(*steps.fields).groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
-        return self._settled(batch, result, steps) if self.fragments.has_words else result
+        if self.fragments.has_words:
+            result = self._settled(batch, result, steps)
+        return BatchGroups(result, FRAGMENT, ROWS)
 
     def _settled(self, batch: DataFrame, result: pa.Table, steps: _Steps) -> pa.Table:
         """Return a result whose fragments are numbered by their words; values not known so far are learnt."""
@@ -197,17 +200,17 @@ class BatchJob:
             for translate in translators:
                 translate.given(site, F.lit(None).cast(str(site.type)), failed)
 
-    def fold_rows(self, batch: DataFrame, bounds: Bounds) -> pa.Table:
+    def fold_rows(self, batch: DataFrame, bounds: Bounds) -> BatchGroups:
         """Have Spark hand over rows, and group them here."""
         self._judge_by(bounds)
         steps = self._folder_steps()
-        rows = self._rows(batch, steps.inputs).select("*", *steps.positions)
+        rows = self._rows(batch, steps.inputs).withColumn(BAD, steps.bad)
         return steps.folder.fold(rows.select(*steps.folder.columns).toArrow())
 
-    def _rows_read(self, result: pa.Table) -> int:
+    def _rows_read(self, result: BatchGroups) -> int:
         """Return how many rows a result counts."""
-        counted = np.asarray(result[FRAGMENT]) < self.fragments.counting_end
-        return int(np.asarray(result[ROWS])[counted].sum())
+        counted = result.fragment < self.fragments.counting_end
+        return int(np.asarray(result.counts[ROWS])[counted].sum())
 
     def _rows(self, batch: DataFrame, inputs: Sequence[Column]) -> DataFrame:
         """Return the batch's rows with all that expressions read: tables' columns, calls of functions."""
@@ -253,7 +256,7 @@ class BatchJob:
                 relations=self.relations, layout=self.layout, coders=self.coders, joins=self._joins,
                 fragments=self.fragments, failures=self.failures,
             )  # fmt: skip
-            steps = _FolderSteps(self._inputs(), self._positions(), parts.folder(names))
+            steps = _FolderSteps(self._inputs(), self._bad(), parts.folder(names))
             self._folder = repeats, steps
         return self._folder[1]
 

@@ -96,6 +96,7 @@ class Joins:
     def derive(self, number: int, name: str, make: Derive) -> None:
         """Have a column of that name in the joined rows, made of a table's own; NULL without a partner."""
         self._derived.setdefault(number, {})[name] = make
+        self._merged.clear()
 
     def apply(self, rows: DataFrame) -> DataFrame:
         """Return a batch's rows with the columns of the tables as they are now; called once per batch."""
@@ -198,11 +199,11 @@ class Joins:
         )
 
     def _translator(self, places: Mapping[str, int]) -> Translator:
-        def column(name: str) -> Column:
+        def joined(name: str) -> str:
             alias, dot, rest = name.partition(".")
-            return named(_column(places[alias], rest) if dot and alias in places else name)
+            return _column(places[alias], rest) if dot and alias in places else name
 
-        return Translator(self._functions, column=column)
+        return Translator(self._functions, name=joined)
 
 
 def _merged_column(place: int, name: str) -> Column:

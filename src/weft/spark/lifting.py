@@ -60,7 +60,7 @@ class Groups:
 class Values:
     """A column of values to aggregate, in whatever forms are asked for, each made once."""
 
-    def __init__(self, column: pa.ChunkedArray, type: DataType) -> None:
+    def __init__(self, column: pa.Array, type: DataType) -> None:
         self._column, self.type = column, type
 
     @cached_property
@@ -81,7 +81,7 @@ class Values:
     def _ordered(self) -> tuple[pa.DictionaryArray, Rows]:
         """The distinct values, and their order."""
         kind = pa.binary() if self.type.kind is Kind.STRING else self._column.type
-        encoded = self._column.cast(kind).combine_chunks().dictionary_encode(null_encoding="encode")
+        encoded = self._column.cast(kind).dictionary_encode(null_encoding="encode")
         return encoded, np.asarray(pc.array_sort_indices(encoded.dictionary)).astype(np.intp)
 
     def restored(self, numbers: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> pa.Array:
@@ -101,7 +101,7 @@ class Values:
         # Limbs of wide decimals have few digits, whatever their precision (`aggregates/functions.py`).
         digits = min(self.type.precision + _SUM_DIGITS, MAX_PRECISION)
         wider = DataType(Kind.DECIMAL, digits, self.type.scale)
-        values = self._column.combine_chunks().cast(arrow_type(wider)).take(pa.array(groups.order))
+        values = self._column.cast(arrow_type(wider)).take(pa.array(groups.order))
         numbers = np.repeat(np.arange(len(groups.begins)), groups.sizes)
         table = pa.table({"group": numbers, "value": values})
         added = table.group_by("group", use_threads=False).aggregate([("value", "sum")])

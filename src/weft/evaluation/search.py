@@ -1,0 +1,55 @@
+"""Where values stand among constants: one binary search, however many predicates compare with them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from weft.evaluation.vector import Array, Vector
+
+Numbers = npt.NDArray[np.int64]
+Point = int | float | bytes
+
+
+def places(vector: Vector, points: Sequence[Point]) -> Numbers:
+    """Return where values stand among points in order.
+
+    Points and the stretches between them are numbered from below: 0 is less than all points, 1 is the first
+    itself, 2 lies between that and the next, and so on. NULL comes last. NaN is greater than all numbers.
+
+    >>> places(Vector(np.array([4, 5, 7, 9, 10]), None), (5, 9)).tolist()
+    [0, 1, 2, 3, 4]
+    """
+    values = vector.values
+    if isinstance(values, pa.Array):
+        encoded = values.dictionary_encode()
+        distinct = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)[:-1]
+        numbers = np.asarray(encoded.indices.fill_null(0)).astype(np.intp)
+        found = _among(distinct, _objects(points))[numbers] if len(distinct) else np.zeros(len(values), int)
+    else:
+        found = _among(values, _array(points, values))
+    if vector.valid is not None:
+        found = np.where(vector.valid, found, 2 * len(points) + 1)
+    return found
+
+
+def _among(values: Array, points: Array) -> Numbers:
+    if len(points) == 0:
+        return np.zeros(len(values), dtype=np.int64)
+    place = np.searchsorted(points, values)
+    equal = points[np.minimum(place, len(points) - 1)] == values
+    found: Numbers = 2 * place + equal.astype(np.int64)
+    return found
+
+
+def _array(points: Sequence[Point], values: Array) -> Array:
+    """Return points as values compare with them: floats with doubles, all others as whole numbers."""
+    if values.dtype == object:
+        return _objects(points)
+    return np.array(points, dtype=np.float64 if values.dtype.kind == "f" else np.int64)
+
+
+def _objects(points: Sequence[Point]) -> Array:
+    # Beside None, which keeps NumPy from making bytes of one length of them.
+    return np.array([*points, None], dtype=object)[:-1]
