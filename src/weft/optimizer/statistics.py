@@ -28,9 +28,9 @@ class Sample:
     attributes: Mapping[tuple[Joins, Expression], Attribute]
     positions: Mapping[tuple[Joins, Expression], npt.NDArray[np.integer]]
     keys: Mapping[tuple[Joins, tuple[Expression, ...]], npt.NDArray[np.int64]] = field(default_factory=dict)
-    """A hash of each row's GROUP BY keys."""
+    """A number for each row's GROUP BY keys."""
     values: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
-    """A hash of each row's value, for the stream's columns whose values predicates might be evaluated by."""
+    """A number for each row's value, for columns whose values predicates might be evaluated by."""
     begin: int | None = None
     """About when they begin, in microseconds of event time."""
     _numbered: dict[tuple[Joins, tuple[Expression, ...]], Numbers] = field(

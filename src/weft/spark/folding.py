@@ -22,15 +22,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.aggregates import arrow_type
 from weft.evaluation import Evaluator
 from weft.expression import Column, Expression
 from weft.predicates import Attribute
 from weft.spark.cells import Cells, Lone
 from weft.spark.groups import BatchGroups
+from weft.spark.handover import taken_over
 from weft.spark.layout import Slot
 from weft.spark.lifting import Groups, Numbers, Rows, Values, lifted
-from weft.types import Kind
 
 _MOST_CODES = 1 << 62
 _MICROSECONDS = 1000
@@ -91,8 +90,7 @@ class RowTable:
 
     def __init__(self, rows: pa.Table, columns: RowColumns) -> None:
         self._columns, self.names = columns, columns.names
-        self._given = {one: rows[one.name].combine_chunks() for one in columns.given}
-        self._evaluator = Evaluator(self._given, len(rows))
+        self._evaluator = Evaluator(taken_over(rows, columns.given), len(rows))
         self._codes: dict[Expression, tuple[Numbers, int]] = {}
         self._keys: dict[Expression, pa.Array] = {}
         self._values: dict[Expression, Values] = {}
@@ -112,7 +110,7 @@ class RowTable:
     def key(self, expression: Expression) -> pa.Array:
         """Return a key's values as Spark groups them: there is one zero."""
         if expression not in self._keys:
-            column = self._evaluated(expression)
+            column = self._evaluator.values(expression)
             floats = pa.types.is_floating(column.type)
             self._keys[expression] = pc.add(column, pa.scalar(0.0, column.type)) if floats else column
         return self._keys[expression]
@@ -127,16 +125,8 @@ class RowTable:
     def values(self, expression: Expression) -> Values:
         """Return what is aggregated."""
         if expression not in self._values:
-            self._values[expression] = Values(self._evaluated(expression), expression.type)
+            self._values[expression] = Values(self._evaluator.values(expression), expression.type)
         return self._values[expression]
-
-    def _evaluated(self, expression: Expression) -> pa.Array:
-        if not isinstance(expression, Column):
-            return self._evaluator.values(expression)
-        column = self._given[expression]
-        if expression.type.kind is Kind.OTHER or column.type == arrow_type(expression.type):
-            return column
-        return column.cast(arrow_type(expression.type))
 
     def positions(self, attribute: Attribute) -> Numbers:
         """Return where the values of each row stand in an attribute."""
