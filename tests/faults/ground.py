@@ -98,8 +98,8 @@ class Ground:
             engine.await_quiet(2.0)
             return ended_as_asked(engine)
 
-    def keep_copy(self) -> Copy:
-        """Copy the checkpoint, while no engine runs."""
+    def keep_copy(self, *, beside: Copy | None = None) -> Copy:
+        """Copy the checkpoint, while no engine runs; the oldest copies go, but for one that is in use."""
         folder = self.site.root / "copies" / f"{self._made:03d}"
         shutil.copytree(self.site.checkpoint, folder, ignore=shutil.ignore_patterns(".ballast"))
         self._made += 1
@@ -111,7 +111,8 @@ class Ground:
         )
         self.copies.append(copy)
         for old in self.copies[:-_COPIES]:
-            shutil.rmtree(old.folder)
+            if old is not beside:
+                shutil.rmtree(old.folder)
         del self.copies[:-_COPIES]
         return copy
 

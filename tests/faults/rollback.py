@@ -29,7 +29,7 @@ def rollback(*, rewind: bool, input_gone: bool) -> Befall:
         older, problem = _older(ground, chance)
         if problem:
             return bad(kind, problem)
-        newest, before = ground.keep_copy(), contents(ground.site)
+        newest, before = ground.keep_copy(beside=older), contents(ground.site)
         put_in_place(ground.site.checkpoint, older.folder)
         with _without_later(ground, older, gone=input_gone):
             code, said = finish(ground.site, flush=False)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +25,12 @@ from weft.runtime.selecting import Finals, ReadRows, Selected, select, select_by
 from weft.runtime.state import RelationState
 from weft.runtime.ways import combined
 from weft.spark.columns import Udf
+from weft.threads import side_by_side
 
 Rows = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
+_WORTH_THREADS = 20_000
+"""From so many shards on, groupings are answered side by side."""
 _EMPTY_WINDOWS = 1 << 20
 """Maximum number of windows without a row that are answered together."""
 
@@ -77,19 +81,14 @@ def answer_due(
 
 
 def _answer(spark: SparkSession, read: Sequence[Reading], advance: Advance, asked: Asked) -> Answered:
-    answered, selected, for_spark = Answered(), Selected(), list[ReadRows]()
-    for reading in read:
-        state = asked.states[reading.grouping]
-        due, asks = _due(reading, state, advance, asked, answered.broken)
-        bare = EmptyWindows(reading, due, asks, state)
-        for asks_together, piece in combined(state, reading, due, asks):
-            answered.final_ops += piece.operations
-            bare.fill(asks_together, piece)
-            start = piece.end - due.range_us[asks_together][piece.ask]
-            finals = Finals(state.groups, piece.key, start, piece.end, piece.partials)
-            _select(reading, asks_together, piece.ask, finals, selected, for_spark)
-        for some, ask, finals in bare.finals():
-            _select(reading, some, ask, finals, selected, for_spark)
+    many = sum(len(asked.states[one.grouping]) for one in read) > _WORTH_THREADS
+    parts = side_by_side(partial(_finals, advance, asked), read, worth=many)
+    answered, selected = Answered(), Selected()
+    for part in parts:
+        answered.final_ops += part.operations
+        answered.broken |= part.broken
+        selected.take(part.selected)
+    for_spark = [one for part in parts for one in part.for_spark]
     if for_spark:
         select_by_spark(spark, for_spark, asked.functions, selected)
     answered.failures = selected.failures
@@ -102,9 +101,34 @@ def _answer(spark: SparkSession, read: Sequence[Reading], advance: Advance, aske
     return answered
 
 
-def _select(
-    reading: Reading, asks: Rows, of: Rows, finals: Finals, selected: Selected, for_spark: list[ReadRows]
-) -> None:
+@dataclass(slots=True)
+class _Part:
+    """What the finals of one grouping give."""
+
+    selected: Selected = field(default_factory=Selected)
+    for_spark: list[ReadRows] = field(default_factory=list)
+    """What only Spark can evaluate."""
+    operations: int = 0
+    broken: dict[str, str] = field(default_factory=dict)
+
+
+def _finals(advance: Advance, asked: Asked, reading: Reading) -> _Part:
+    """Make the finals of one grouping and have all programs read them; groupings have nothing in common."""
+    part, state = _Part(), asked.states[reading.grouping]
+    due, asks = _due(reading, state, advance, asked, part.broken)
+    bare = EmptyWindows(reading, due, asks, state)
+    for asks_together, piece in combined(state, reading, due, asks):
+        part.operations += piece.operations
+        bare.fill(asks_together, piece)
+        start = piece.end - due.range_us[asks_together][piece.ask]
+        finals = Finals(state.groups, piece.key, start, piece.end, piece.partials)
+        _select(reading, asks_together, piece.ask, finals, part)
+    for some, ask, finals in bare.finals():
+        _select(reading, some, ask, finals, part)
+    return part
+
+
+def _select(reading: Reading, asks: Rows, of: Rows, finals: Finals, part: _Part) -> None:
     """Have every program read its part of some finals; `of` is each row's ask among those given."""
     begins = np.flatnonzero(np.diff(of, prepend=-1))
     ends = np.append(begins[1:], len(of))
@@ -121,9 +145,9 @@ def _select(
         rows, bounds = _rows(begins[numbers], ends[numbers])
         read = ReadRows(program=program, finals=finals, rows=rows, bounds=bounds, readers=readers)
         if program.needs_spark:
-            for_spark.append(read)
+            part.for_spark.append(read)
         else:
-            select(read, selected)
+            select(read, part.selected)
 
 
 def _rows(begins: Rows, ends: Rows) -> tuple[slice | Rows, Rows]:

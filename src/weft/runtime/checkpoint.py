@@ -46,6 +46,7 @@ from weft.runtime.state import Block
 from weft.runtime.warm import Derivation
 from weft.storage import Folder
 from weft.storage.container import pack, unpack
+from weft.threads import side_by_side
 
 _QUERY = "__weft_query"
 _COMMIT, _BLOCK, _CODEBOOK, _RESULTS = "commit", "block/", "codebook/", "results/"
@@ -53,6 +54,8 @@ _SNAPSHOT_COMMITS = 100
 """A snapshot is taken after so many commits…"""
 _SNAPSHOT_BYTES = 32 << 20
 """…or once they are larger than this and than the snapshot before."""
+_WORTH_THREADS = 20_000
+"""From so many rows on, parts of a commit are made side by side."""
 _log = logging.getLogger("weft.checkpoint")
 
 Placed = tuple[Grouping, int]
@@ -214,8 +217,10 @@ class Checkpoint:
     ) -> None:
         """Make a commit visible, whole or not at all."""
         sections = {_COMMIT: commit_bytes(commit, changes), **self._block_sections(blocks)}
-        for number, table in enumerate(_by_schema(results)):
-            sections[f"{_RESULTS}{number}"] = arrow_bytes(table)
+        tables = _by_schema(results)
+        many = sum(table.num_rows for table in tables) > _WORTH_THREADS
+        for number, stored in enumerate(side_by_side(arrow_bytes, tables, worth=many)):
+            sections[f"{_RESULTS}{number}"] = stored
         data = pack(sections)
         reach("commit.written")
         self._refuse_if_lost(commit.number)
@@ -261,13 +266,17 @@ class Checkpoint:
 
     def _block_sections(self, blocks: Mapping[Placed, Block]) -> dict[str, bytes]:
         sections: dict[str, bytes] = {}
-        for (grouping, number), block in blocks.items():
-            if not len(block):
-                continue
-            name = self._codebook_name(block.signatures)
+        held = {placed: block for placed, block in blocks.items() if len(block)}
+        names = [self._codebook_name(block.signatures) for block in held.values()]
+        for name, block in zip(names, held.values(), strict=True):
             if name not in self._stored:
                 sections.setdefault(f"{_CODEBOOK}{name}", codebook_bytes(block.signatures))
-            sections[f"{_BLOCK}{fingerprint(grouping)}/{number}"] = block_bytes(block, name)
+        many = sum(map(len, held.values())) > _WORTH_THREADS
+        stored = side_by_side(
+            lambda pair: block_bytes(*pair), zip(held.values(), names, strict=True), worth=many
+        )
+        for (grouping, number), data in zip(held, stored, strict=True):
+            sections[f"{_BLOCK}{fingerprint(grouping)}/{number}"] = data
         return sections
 
     def _codebook_name(self, signatures: Signatures) -> str:
@@ -372,8 +381,8 @@ def _by_schema(results: Mapping[str, pa.Table]) -> list[pa.Table]:
     """Return results in as few tables as there are different columns, each row with its query's name."""
     grouped: dict[tuple[pa.Schema, str], list[pa.Table]] = {}
     for name, table in results.items():
-        names = pa.DictionaryArray.from_arrays(pa.array([0] * table.num_rows, pa.int32()), pa.array([name]))
+        names = pa.repeat(pa.scalar(name), table.num_rows)
         # What a schema notes beside the columns is no part of its equality.
         shape = table.schema, str(table.schema.metadata)
-        grouped.setdefault(shape, []).append(table.append_column(_QUERY, names.cast(pa.string())))
+        grouped.setdefault(shape, []).append(table.append_column(_QUERY, names))
     return [pa.concat_tables(tables) for tables in grouped.values()]

@@ -127,6 +127,11 @@ class Selected:
                     table = pa.Table.from_arrays(parts, schema=result_schema(query))
                     self.tables.setdefault(query.name, []).append(table)
 
+    def take(self, other: "Selected") -> None:
+        """Take in the results of other queries."""
+        self.tables |= other.tables
+        self.failures.update(other.failures)
+
     def add_passing(self, columns: Sequence[pa.Array], passed: Passing) -> None:
         """Take in the results that pass HAVING."""
         rows, bounds = pa.array(passed.rows), np.concatenate(([0], np.cumsum(passed.counts)))

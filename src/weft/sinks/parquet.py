@@ -24,6 +24,7 @@ from weft.sinks.fence import Claim, Lineage, Surplus, Target, judge, read_claim
 from weft.sinks.sink import Results
 from weft.storage import Folder
 from weft.storage.names import file_name
+from weft.threads import side_by_side
 
 _BUFFERED_BYTES = 64 << 20
 """How much waits in memory before files are written: many batches, few files."""
@@ -218,9 +219,7 @@ class ParquetSink:
             empty = [query for query in self._queries if self._dataset(query).is_empty]
             if self._buffer or empty:
                 self._claim()
-            for query, parts in self._buffer.items():
-                self._write(query, parts)
-                reach("deliver.partly")
+            side_by_side(lambda parts: self._write(*parts), self._buffer.items(), waits=True)
             for query in empty:
                 if self._dataset(query).is_empty:
                     rows = self._queries[query].empty_table()
@@ -245,6 +244,7 @@ class ParquetSink:
             last = self._last if number == len(alike) - 1 else some[-1][0]
             dataset.write(first, last, pa.concat_tables([table for _, table in some]))
             first = last + 1
+        reach("deliver.partly")
 
     def _dataset(self, query: str) -> Dataset:
         """Return a query's files, after those of commits that are delivered again were removed."""

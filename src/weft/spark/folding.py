@@ -30,10 +30,13 @@ from weft.spark.groups import BatchGroups
 from weft.spark.handover import taken_over
 from weft.spark.layout import Slot
 from weft.spark.lifting import Groups, Numbers, Rows, Values, lifted
+from weft.threads import side_by_side
 
 _MOST_CODES = 1 << 62
 _MICROSECONDS = 1000
 _LATEST = np.iinfo(np.int64).max
+_WORTH_THREADS = 100_000
+"""From so many rows of all relations on, relations are grouped side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,14 +175,18 @@ def fold(rows: RowTable, relations: Sequence[FoldedRelation], *, first_counts: b
     Every row is counted once: in the groups of the first relation, if that is what `first_counts` says and it
     takes the row, and otherwise by its verdict alone.
     """
-    tables = []
+
+    def grouped(index: int) -> tuple[Rows, pa.Table]:
+        taken, fragments = rows.in_fragments(relations[index])
+        counts = index == 0 and first_counts
+        return taken, _groups(rows, relations[index], taken, fragments, counts=counts)
+
+    many = len(rows) * len(relations) > _WORTH_THREADS
+    found = side_by_side(grouped, range(len(relations)), worth=many)
+    tables = [table for _, table in found]
     uncounted = np.ones(len(rows), dtype=bool)
-    for index, relation in enumerate(relations):
-        taken, fragments = rows.in_fragments(relation)
-        is_counted = index == 0 and first_counts
-        if is_counted:
-            uncounted[taken] = False
-        tables.append(_groups(rows, relation, taken, fragments, counts=is_counted))
+    if first_counts:
+        uncounted[found[0][0]] = False
     names = rows.names
     counting = {names.fragment, names.rows, names.oldest, names.newest, names.read}
     counting |= {*names.failed_tests, *names.failed_values}
