@@ -22,14 +22,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.evaluation import Evaluator
 from weft.expression import Column, Expression
 from weft.predicates import Attribute
 from weft.spark.cells import Cells, Lone
 from weft.spark.groups import BatchGroups
-from weft.spark.handover import taken_over
+from weft.spark.handover import Handover
 from weft.spark.layout import Slot
 from weft.spark.lifting import Groups, Numbers, Rows, Values, lifted
+from weft.spark.lookups import LocalTable
 from weft.threads import side_by_side
 
 _MOST_CODES = 1 << 62
@@ -82,8 +82,8 @@ class RowColumns:
     """What the columns of rows hold."""
 
     names: Names
-    given: tuple[Column, ...]
-    """The columns that expressions read, by their names."""
+    handover: Handover
+    """The columns that expressions read."""
     failures: Mapping[str, tuple[Expression, ...]]
     """By the names of counted failures: the operations that may fail, or one column that says so."""
 
@@ -91,9 +91,9 @@ class RowColumns:
 class RowTable:
     """A batch's rows, and what relations ask of them, found out once."""
 
-    def __init__(self, rows: pa.Table, columns: RowColumns) -> None:
+    def __init__(self, rows: pa.Table, columns: RowColumns, tables: Mapping[int, LocalTable]) -> None:
         self._columns, self.names = columns, columns.names
-        self._evaluator = Evaluator(taken_over(rows, columns.given), len(rows))
+        self._evaluator = columns.handover.evaluator(rows, tables)
         self._codes: dict[Expression, tuple[Numbers, int]] = {}
         self._keys: dict[Expression, pa.Array] = {}
         self._values: dict[Expression, Values] = {}

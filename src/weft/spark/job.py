@@ -146,7 +146,7 @@ class BatchJob:
         self._give_failures()
         self._judge_by(Bounds(watermark=None, future=None))
         self._built: tuple[object, _Steps] | None = None
-        self._folder: tuple[bool, _FolderSteps] | None = None
+        self._folders: dict[tuple[bool, bool], _FolderSteps] = {}
         self.forms = Forms()
         self.failures = Failures(
             [(answer, self._joins.translator(plan.relations[answer.relation])) for answer in plan.answers],
@@ -203,20 +203,23 @@ class BatchJob:
     def fold_rows(self, batch: DataFrame, bounds: Bounds) -> BatchGroups:
         """Have Spark hand over rows, and group them here."""
         self._judge_by(bounds)
-        steps = self._folder_steps()
-        rows = self._rows(batch, steps.inputs).withColumn(BAD, steps.bad)
-        return steps.folder.fold(rows.select(*steps.folder.columns).toArrow())
+        tables = self._joins.local_tables()
+        steps = self._folder_steps(looks_up=tables is not None)
+        if steps.folder.needs_joins:
+            tables, steps = None, self._folder_steps(looks_up=False)
+        rows = self._rows(batch, steps.inputs, joined=tables is None).withColumn(BAD, steps.bad)
+        return steps.folder.fold(rows.select(*steps.folder.columns).toArrow(), tables or {})
 
     def _rows_read(self, result: BatchGroups) -> int:
         """Return how many rows a result counts."""
         counted = result.fragment < self.fragments.counting_end
         return int(np.asarray(result.counts[ROWS])[counted].sum())
 
-    def _rows(self, batch: DataFrame, inputs: Sequence[Column]) -> DataFrame:
+    def _rows(self, batch: DataFrame, inputs: Sequence[Column], *, joined: bool = True) -> DataFrame:
         """Return the batch's rows with all that expressions read: tables' columns, calls of functions."""
         unread = [] if self._corrupt is None else [self._unread(batch, self._corrupt)]
         rows = batch.select(*inputs, *unread, *self._constants.literals())
-        return self._calls.apply(self._joins.apply(rows))
+        return self._calls.apply(self._joins.apply(rows) if joined else rows)
 
     def _steps(self) -> _Steps:
         """Return the columns of each step: built once, and again only if rows are coded in another way."""
@@ -243,10 +246,10 @@ class BatchJob:
         """Return the verdict on each row, and where its values stand."""
         return [self._bad().alias(BAD), *self.fragments.positions()]
 
-    def _folder_steps(self) -> _FolderSteps:
-        """Return the columns of rows that the driver groups: built once, and again if tables repeat rows."""
+    def _folder_steps(self, *, looks_up: bool) -> _FolderSteps:
+        """Return the columns of rows that the driver groups, once for each way in which tables are joined."""
         repeats = self._joins.repeats_rows
-        if self._folder is None or self._folder[0] != repeats:
+        if (repeats, looks_up) not in self._folders:
             names = Names(
                 time=TIME, verdict=BAD, first_copy=READ if repeats else None, read=READ, fragment=FRAGMENT,
                 slice=SLICE, rows=ROWS, oldest=OLDEST, newest=NEWEST,
@@ -256,9 +259,9 @@ class BatchJob:
                 relations=self.relations, layout=self.layout, coders=self.coders, joins=self._joins,
                 fragments=self.fragments, failures=self.failures,
             )  # fmt: skip
-            steps = _FolderSteps(self._inputs(), self._bad(), parts.folder(names))
-            self._folder = repeats, steps
-        return self._folder[1]
+            folder = parts.folder(names, looks_up=looks_up)
+            self._folders[repeats, looks_up] = _FolderSteps(self._inputs(), self._bad(), folder)
+        return self._folders[repeats, looks_up]
 
     def _prepare(self, bounds: Bounds) -> None:
         self._judge_by(bounds)

@@ -23,6 +23,7 @@ from weft.optimizer.plan import Relation
 from weft.query.coercion import common_type
 from weft.query.logical import Join, JoinKind
 from weft.spark.columns import Translator, Udf, named
+from weft.spark.lookups import LocalTable
 from weft.spark.tables import COPY, Prepared, StaticTable, merged, merged_column, merged_key
 
 
@@ -67,6 +68,8 @@ class Joins:
         self, relations: Sequence[Relation], tables: Mapping[str, StaticTable], functions: Mapping[str, Udf]
     ) -> None:
         self._functions = functions
+        self.stream = Translator(functions)
+        """What turns expressions over the stream alone into columns."""
         self._numbers: dict[_Joined, int] = {}
         self._tables: list[_Partner] = []
         self._places: dict[tuple[Join, ...], dict[str, int]] = {(): {}}
@@ -74,6 +77,9 @@ class Joins:
         for relation in relations:
             if relation.joins not in self._places:
                 self._places[relation.joins] = self._add(relation.joins, tables)
+        self._table_columns = {
+            new: (partner.number, name) for partner in self._tables for name, new in partner.names
+        }
         self._together = _together(self._tables)
         self._derived: dict[int, dict[str, Derive]] = {}
         """By number of a table: the columns that are derived from its own."""
@@ -121,7 +127,7 @@ class Joins:
         if known is not None and known[0] is whole:
             return rows.join(known[1], known[2], "left")
         looked_up_by = partners[0].looked_up_by or ()
-        stream = Translator(self._functions)
+        stream = self.stream
         keys = [f"__weft_key{number}_{place}" for place in range(len(looked_up_by))]
         fields = [F.col(merged_key(place)).alias(key) for place, key in enumerate(keys)]
         for place, partner in enumerate(partners):
@@ -147,12 +153,41 @@ class Joins:
         for partner in self._tables:
             partner.prepared(self)
 
+    def local_tables(self) -> dict[int, LocalTable] | None:
+        """Return all tables as they are now, by number, to be looked up in the driver; None where any cannot.
+
+        Spark joins tables by more than columns of the stream, by keys of several rows, or by doubles, whose
+        NaNs are equal.
+        """
+        found: dict[int, LocalTable] = {}
+        for partner in self._tables:
+            keys = partner.looked_up_by
+            local = None
+            if keys is not None and not any(key.type.is_fractional for key in keys):
+                local = partner.prepared(self).local()
+            if local is None:
+                return None
+            found[partner.number] = local
+        return found
+
+    def table_column(self, name: str) -> tuple[int, str] | None:
+        """Return the number of a table and its own column, by what that is called in joined rows."""
+        return self._table_columns.get(name)
+
+    def looked_up_by(self, number: int) -> tuple[Expression, ...]:
+        """Return what of the stream the keys of a table are equal to."""
+        return self._tables[number].looked_up_by or ()
+
+    def inner(self, relation: Relation) -> list[int]:
+        """Return the tables in which a row must have a partner to be one of the relation's."""
+        places = self._places[relation.joins]
+        return sorted({places[join.alias] for join in relation.joins if join.kind is JoinKind.INNER})
+
     def taken(self, relation: Relation) -> list[Column]:
         """Return the conditions under which a joined row is one of the relation's."""
-        places = self._places[relation.joins]
-        inner = {places[join.alias] for join in relation.joins if join.kind is JoinKind.INNER}
-        partners = [F.col(_copy(number)).isNotNull() for number in sorted(inner)]
-        return [*partners, *self._firsts(set(range(len(self._tables))) - set(places.values()))]
+        partners = [F.col(_copy(number)).isNotNull() for number in self.inner(relation)]
+        others = set(range(len(self._tables))) - set(self._places[relation.joins].values())
+        return [*partners, *self._firsts(others)]
 
     def first_copy(self) -> Column:
         """Return whether a joined row is the first of its stream row, so that rows read can be counted."""

@@ -3,9 +3,8 @@
 Spark reads rows, joins tables to them, judges their times and hands over the columns that queries read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
@@ -15,7 +14,6 @@ from weft.evaluation import can_evaluate
 from weft.expression import Expression
 from weft.optimizer.plan import Relation
 from weft.predicates import Attribute, attributes
-from weft.query.logical import Join
 from weft.spark.cells import Cells, Lone
 from weft.spark.columns import Translator
 from weft.spark.failures import Failures
@@ -25,6 +23,7 @@ from weft.spark.groups import BatchGroups
 from weft.spark.handover import Handover
 from weft.spark.joins import Joins
 from weft.spark.layout import Layout
+from weft.spark.lookups import LocalTable
 from weft.spark.slicing import SliceCoder
 
 
@@ -38,9 +37,14 @@ class RowFolder:
     relations: tuple[FoldedRelation, ...]
     first_counts: bool
 
-    def fold(self, rows: pa.Table) -> BatchGroups:
-        """Return the groups of a batch's rows."""
-        return fold(RowTable(rows, self.rows), self.relations, first_counts=self.first_counts)
+    @property
+    def needs_joins(self) -> bool:
+        """Whether Spark must join the tables that are to be looked up."""
+        return self.rows.handover.looks_up and self.rows.handover.needs_joins
+
+    def fold(self, rows: pa.Table, tables: Mapping[int, LocalTable]) -> BatchGroups:
+        """Return the groups of a batch's rows, with the tables that are to be looked up."""
+        return fold(RowTable(rows, self.rows, tables), self.relations, first_counts=self.first_counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +58,9 @@ class FolderParts:
     fragments: FragmentCoder
     failures: Failures
 
-    def folder(self, names: Names) -> RowFolder:
-        """Return the form of the job in which the driver groups rows."""
-        handover = Handover()
+    def folder(self, names: Names, *, looks_up: bool) -> RowFolder:
+        """Return the form of the job in which the driver groups rows, and perhaps looks up tables."""
+        handover = Handover(joins=self.joins, looks_up=looks_up)
         columns = {name: F.col(name) for name in (names.time, names.verdict)}
         if names.first_copy is not None:
             columns[names.first_copy] = self.joins.first_copy()
@@ -67,7 +71,7 @@ class FolderParts:
         }
         fields = [column.alias(name) for name, column in columns.items()]
         fields += handover.fields()
-        rows = RowColumns(names=names, given=tuple(handover.columns), failures=failures)
+        rows = RowColumns(names=names, handover=handover, failures=failures)
         return RowFolder(tuple(fields), rows, relations, self.fragments.first_counts)
 
     def _relation(self, index: int, handover: Handover) -> FoldedRelation:
@@ -76,7 +80,7 @@ class FolderParts:
         arguments = [primitive.argument for primitive in relation.primitives]
         return FoldedRelation(
             fragments=self._fragments(index, translate, handover),
-            taken=self._taken(relation, handover),
+            taken=handover.taken(relation),
             starts=self.coders[index].starts,
             keys=tuple(
                 (slot, handover.over(translate, key))
@@ -103,16 +107,10 @@ class FolderParts:
         several = tuple(map(own, book.attributes))
         return Cells(first=first, book=book, attributes=several, shared=relation.shared)
 
-    def _taken(self, relation: Relation, handover: Handover) -> Expression | None:
-        conditions = self.joins.taken(relation)
-        if not conditions:
-            return None
-        key: tuple[str, tuple[Join, ...]] = "taken", relation.joins
-        return handover.condition(key, reduce(SparkColumn.__and__, conditions))
-
     def _failing(
         self, name: str, translate: Translator, sites: Sequence[Expression], handover: Handover
     ) -> tuple[Expression, ...]:
         if all(map(can_evaluate, sites)):
             return tuple(handover.over(translate, site) for site in sites)
-        return (handover.condition(name, self.failures.failed(name).isNotNull()),)
+        failed = self.failures.failed(name).isNotNull()
+        return (handover.condition(name, failed, translate, *sites),)

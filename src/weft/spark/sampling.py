@@ -1,13 +1,13 @@
 """A few rows of a batch, as the planner sees them: their positions in every attribute."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from weft.evaluation import Evaluator
 from weft.expression import Call, Expression, walk
 from weft.expression import Column as ColumnName
 from weft.expression import columns as columns_of
@@ -17,9 +17,9 @@ from weft.optimizer.statistics import Sample, assumed_positions, numbered
 from weft.optimizer.values import evaluable
 from weft.predicates import Attribute
 from weft.query.logical import StreamDef
-from weft.spark.columns import Translator, Udf, named
+from weft.spark.columns import Udf, named
 from weft.spark.fragments import Place, attributes_of
-from weft.spark.handover import Handover, taken_over
+from weft.spark.handover import Handover
 from weft.spark.joins import Joins
 from weft.spark.tables import StaticTable
 from weft.spark.times import event_time
@@ -41,37 +41,68 @@ def take_sample(
     """
     joins = Joins(leaves.relations, tables, functions)
     found = attributes_of(leaves.relations)
-    by_joins = {relation.joins: joins.translator(relation) for relation in leaves.relations}
-    handover = Handover()
-    searched = {
-        place: handover.over(by_joins[place[0]], one.expression)
-        for place, one in found.items()
-        if not _calls_any(one.expression, functions)
-    }
-    grouped = {
-        place: [handover.over(by_joins[place[0]], key) for key in place[1]]
-        for place in _grouped(leaves, functions)
-    }
-    types = {column.name: column.type for column in stream.columns}
-    plain = Translator(functions)
-    valued = {name: handover.over(plain, ColumnName(name, types[name])) for name in _valued(found)}
-    columns = [named(column.name) for column in stream.columns]
-    fields = [event_time(stream).alias(_TIME), *handover.fields()]
-    rows = joins.apply(batch.limit(SAMPLED_ROWS).select(*columns)).select(*fields).toArrow()
-    evaluator = Evaluator(taken_over(rows, handover.columns), rows.num_rows)
+    local = joins.local_tables()
+    asked = _asked(leaves, stream, functions, Handover(joins=joins, looks_up=local is not None), found)
+    if local is not None and asked.handover.needs_joins:
+        local = None
+        asked = _asked(leaves, stream, functions, Handover(joins=joins, looks_up=False), found)
+    rows = batch.limit(SAMPLED_ROWS).select(*(named(column.name) for column in stream.columns))
+    rows = (joins.apply(rows) if local is None else rows).select(
+        event_time(stream).alias(_TIME), *asked.handover.fields()
+    )
+    taken = rows.toArrow()
+    evaluator = asked.handover.evaluator(taken, local or {})
     chance = np.random.default_rng(1)
     return Sample(
-        rows=rows.num_rows,
+        rows=taken.num_rows,
         attributes=found,
         positions={
-            place: evaluator.positions(searched[place], one.points)
-            if place in searched
-            else assumed_positions(one, rows.num_rows, chance)
+            place: evaluator.positions(asked.searched[place], one.points)
+            if place in asked.searched
+            else assumed_positions(one, taken.num_rows, chance)
             for place, one in found.items()
         },
-        keys={place: _numbers(map(evaluator.values, keys)) for place, keys in grouped.items()},
-        values={name: _numbers([evaluator.values(value)]) for name, value in valued.items()},
-        begin=_beginning(rows[_TIME].drop_null().to_numpy()),
+        keys={place: _numbers(map(evaluator.values, keys)) for place, keys in asked.grouped.items()},
+        values={name: _numbers([evaluator.values(value)]) for name, value in asked.valued.items()},
+        begin=_beginning(taken[_TIME].drop_null().to_numpy()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of the sample, over the columns that Spark hands over."""
+
+    handover: Handover
+    searched: Mapping[Place, Expression]
+    """What predicates test, but for what registered functions return."""
+    grouped: Mapping[tuple[JoinedTables, tuple[Expression, ...]], Sequence[Expression]]
+    """What rows are grouped by."""
+    valued: Mapping[str, Expression]
+    """The columns whose values predicates might be evaluated by."""
+
+
+def _asked(
+    leaves: SharedPlan,
+    stream: StreamDef,
+    functions: Mapping[str, Udf],
+    handover: Handover,
+    found: Mapping[Place, Attribute],
+) -> _Asked:
+    joins = handover.joins
+    by_joins = {relation.joins: joins.translator(relation) for relation in leaves.relations}
+    types = {column.name: column.type for column in stream.columns}
+    return _Asked(
+        handover=handover,
+        searched={
+            place: handover.over(by_joins[place[0]], one.expression)
+            for place, one in found.items()
+            if not _calls_any(one.expression, functions)
+        },
+        grouped={
+            place: [handover.over(by_joins[place[0]], key) for key in place[1]]
+            for place in _grouped(leaves, functions)
+        },
+        valued={name: handover.over(joins.stream, ColumnName(name, types[name])) for name in _valued(found)},
     )
 
 

@@ -20,6 +20,7 @@ from weft.errors import SourceError
 from weft.expression import Expression
 from weft.query.logical import ColumnDef
 from weft.spark.columns import named
+from weft.spark.lookups import LocalTable
 from weft.spark.schemas import column_defs
 from weft.spark.session import utc
 
@@ -34,8 +35,9 @@ _READINGS = count()
 class Prepared:
     """A snapshot numbered by key, and those who read it."""
 
-    def __init__(self, snapshot: DataFrame, keys: Sequence[Column]) -> None:
+    def __init__(self, snapshot: DataFrame, keys: Sequence[Column], *, small: bool = False) -> None:
         self.keys = tuple(keys)
+        self._small, self._local = small, list[LocalTable | None]()
         with utc(snapshot.sparkSession):
             self.unique = _unique(snapshot, keys)
             """Whether no key has two rows."""
@@ -51,6 +53,21 @@ class Prepared:
         """Whether nobody read it at the last sweep."""
         self.merged: tuple[tuple[Prepared, ...], DataFrame | None] | None = None
         """What it was last merged with, and into what."""
+
+    def local(self) -> LocalTable | None:
+        """Return the rows in the driver, fetched once; None where they are too many, or a key has several."""
+        if not self._local:
+            self._local.append(self._fetched() if self._small and self.unique else None)
+        return self._local[0]
+
+    def _fetched(self) -> LocalTable | None:
+        names = [f"__weft_right{place}" for place in range(len(self.keys))]
+        keys = [key.alias(name) for key, name in zip(self.keys, names, strict=True)]
+        with utc(self.rows.sparkSession):
+            rows = self.rows.select(*keys, *map(named, self.rows.columns)).toArrow().combine_chunks()
+        fetched = [rows[name].combine_chunks() for name in rows.column_names]
+        own, columns = fetched[: len(keys)], dict(zip(self.rows.columns, fetched[len(keys) :], strict=True))
+        return LocalTable(own, columns) if LocalTable.fits(own) else None
 
     def release(self) -> None:
         """Let go of what Spark keeps of it."""
@@ -134,7 +151,8 @@ class _Contents:
         kept = [named(column.name).alias(column.name) for column in columns]
         with utc(frame.sparkSession):
             chosen = frame.select(*kept, F.lit(next(_READINGS)).alias(_READING))
-            self.snapshot = (chosen.coalesce(1) if _is_small(frame) else chosen).persist()
+            self._small = _is_small(frame)
+            self.snapshot = (chosen.coalesce(1) if self._small else chosen).persist()
             try:
                 if check:
                     self.snapshot.count()
@@ -146,7 +164,7 @@ class _Contents:
     def prepared(self, keys: Mapping[Expression, Column], reader: object) -> Prepared:
         name = tuple(keys)
         if name not in self._prepared:
-            self._prepared[name] = Prepared(self.snapshot, list(keys.values()))
+            self._prepared[name] = Prepared(self.snapshot, list(keys.values()), small=self._small)
         self._prepared[name].readers.add(reader)
         return self._prepared[name]
 
@@ -294,7 +312,7 @@ def _check_columns(table: str, bound: Sequence[ColumnDef], found: Sequence[Colum
 
 
 def _is_small(frame: DataFrame) -> bool:
-    """Say whether one task can do all there is to do with a table.
+    """Say whether one task can do all there is to do with a table, and the driver hold it.
 
     Then Spark shuffles nothing to find equal keys, and starts one task to broadcast it with every batch.
     """
