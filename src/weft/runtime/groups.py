@@ -39,15 +39,18 @@ class GroupIndex:
         keys = keys.rename_columns(self._schema.names).cast(self._schema)
         firsts, inverse = _distinct(keys)
         known = keys.take(pa.array(firsts))
-        numbers = np.empty(len(firsts), dtype=np.int64)
+        own = list(zip(*map(_values, known.columns), strict=True))
+        # Most keys have been seen before.
+        found = list(map(self._ids.get, own))
         fresh = []
-        for row, key in enumerate(zip(*map(_values, known.columns), strict=True)):
+        for row in [row for row, number in enumerate(found) if number is None]:
             size = len(self._ids)
-            numbers[row] = self._ids.setdefault(tuple(map(_hashable, key)), size)
+            found[row] = self._ids.setdefault(own[row], size)
             if len(self._ids) > size:
                 fresh.append(row)
         if fresh:
             self._values.append(known.take(pa.array(fresh)))
+        numbers = np.array(found, dtype=np.int64)
         return numbers[inverse]
 
     def values(self, ids: Ids) -> pa.Table:
@@ -75,11 +78,9 @@ def _values(column: pa.ChunkedArray) -> list[object]:
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
     values: list[object] = column.to_pylist()
+    if pa.types.is_floating(column.type):
+        return [_NAN if value != value else value for value in values]
     return values
-
-
-def _hashable(value: object) -> object:
-    return _NAN if isinstance(value, float) and value != value else value
 
 
 def _distinct(keys: pa.Table) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
