@@ -9,8 +9,8 @@ from weft.aggregates import arrow_type
 from weft.errors import InternalError
 from weft.evaluation.functions import IMPLEMENTATIONS, NULL_TOLERANT
 from weft.evaluation.logic import holding
-from weft.evaluation.search import Numbers, Point, places
-from weft.evaluation.vector import Mask, Vector, constant, from_arrow, null, to_arrow
+from weft.evaluation.search import Numbers, Point, places, text_places
+from weft.evaluation.vector import TEXTS, Mask, Vector, constant, from_arrow, null, to_arrow
 from weft.expression import Call, Column, Expression, Literal, Slot
 from weft.query.fallible import sites
 from weft.types import Kind
@@ -25,6 +25,7 @@ class Evaluator:
         self._columns: dict[Given, pa.Array] = dict(columns.items())
         self._rows = rows
         self._known: dict[Expression, Vector] = {}
+        self._encoded: dict[Expression, pa.DictionaryArray] = {}
 
     def values(self, expression: Expression) -> pa.Array:
         """Return the values of an expression, as `arrow_type` of its type."""
@@ -50,10 +51,19 @@ class Evaluator:
             failed = self._failed_site(site)
         return None if failed is None or not failed.any() else self._all_rows(failed)
 
+    def encoded(self, expression: Expression) -> pa.DictionaryArray:
+        """Return the different values of an expression, and which of them each row has; NULL for NULL."""
+        if expression not in self._encoded:
+            self._encoded[expression] = self.values(expression).dictionary_encode()
+        return self._encoded[expression]
+
     def positions(self, expression: Expression, points: Sequence[Point]) -> Numbers:
         """Return where an expression's values stand among points in order: see `places`."""
         with np.errstate(all="ignore"):
-            found = places(self._vector(expression), points)
+            if expression.type.kind in TEXTS:
+                found = text_places(self.encoded(expression), points)
+            else:
+                found = places(self._vector(expression), points)
         return found if len(found) == self._rows else np.repeat(found, self._rows)
 
     def _is_ready(self, column: pa.Array, given: Given) -> bool:

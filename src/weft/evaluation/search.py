@@ -21,17 +21,19 @@ def places(vector: Vector, points: Sequence[Point]) -> Numbers:
     >>> places(Vector(np.array([4, 5, 7, 9, 10]), None), (5, 9)).tolist()
     [0, 1, 2, 3, 4]
     """
-    values = vector.values
-    if isinstance(values, pa.Array):
-        encoded = values.dictionary_encode()
-        distinct = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)[:-1]
-        numbers = np.asarray(encoded.indices.fill_null(0)).astype(np.intp)
-        found = _among(distinct, _objects(points))[numbers] if len(distinct) else np.zeros(len(values), int)
-    else:
-        found = _among(values, _array(points, values))
+    found = _among(vector.values, _array(points, vector.values))
     if vector.valid is not None:
         found = np.where(vector.valid, found, 2 * len(points) + 1)
     return found
+
+
+def text_places(encoded: pa.DictionaryArray, points: Sequence[Point]) -> Numbers:
+    """Return the same for strings and binaries, which are found once for each different value."""
+    binary = encoded.dictionary.cast(pa.binary())
+    found = _among(_objects(binary.to_pylist()), _objects(points))
+    by_value: Numbers = np.append(found, 2 * len(points) + 1)
+    of_rows: Numbers = by_value[np.asarray(encoded.indices.fill_null(len(binary)))]
+    return of_rows
 
 
 def _among(values: Array, points: Array) -> Numbers:
@@ -50,6 +52,6 @@ def _array(points: Sequence[Point], values: Array) -> Array:
     return np.array(points, dtype=np.float64 if values.dtype.kind == "f" else np.int64)
 
 
-def _objects(points: Sequence[Point]) -> Array:
+def _objects(values: Sequence[Point]) -> Array:
     # Beside None, which keeps NumPy from making bytes of one length of them.
-    return np.array([*points, None], dtype=object)[:-1]
+    return np.array([*values, None], dtype=object)[:-1]

@@ -37,7 +37,8 @@ _DTYPES: dict[Kind, npt.DTypeLike] = {
     Kind.TIMESTAMP_NTZ: np.dtype(np.int64), Kind.BOOLEAN: np.dtype(np.bool_),
     Kind.DECIMAL: np.dtype(np.int64), Kind.NULL: np.dtype(np.int8),
 }  # fmt: skip
-_TEXTS = (Kind.STRING, Kind.BINARY)
+TEXTS = (Kind.STRING, Kind.BINARY)
+"""The types whose values are bytes."""
 _NEVER = np.zeros(1, dtype=bool)
 _WORD = (1 << 64) - 1
 _EPOCH = datetime(1970, 1, 1)
@@ -52,7 +53,7 @@ def dtype_of(type: DataType) -> Any:
 @lru_cache(maxsize=256)
 def null(type: DataType) -> Vector:
     """Return NULL as a constant."""
-    if type.kind in _TEXTS:
+    if type.kind in TEXTS:
         return Vector(pa.array([None], pa.binary()), _NEVER)
     return Vector(np.zeros(1, dtype=dtype_of(type)), _NEVER)
 
@@ -101,7 +102,7 @@ def from_arrow(array: pa.Array, type: DataType) -> Vector:
     if array.type != arrow_type(type):
         array = array.cast(arrow_type(type))
     kind, length = type.kind, len(array)
-    if kind in _TEXTS:
+    if kind in TEXTS:
         return text(array if kind is Kind.BINARY else array.view(pa.binary()))
     if length == 0 or kind is Kind.NULL:
         return Vector(np.zeros(length, dtype=dtype_of(type)), validity(array))
@@ -129,7 +130,7 @@ def _unscaled(data: pa.Buffer, offset: int, length: int, valid: Mask | None) -> 
 def to_arrow(vector: Vector, type: DataType, rows: int) -> pa.Array:
     """Return a vector as an Arrow column of so many rows."""
     values, valid = vector
-    if type.kind in _TEXTS:
+    if type.kind in TEXTS:
         array = values if len(values) == rows else values.take(np.zeros(rows, dtype=np.int32))
         return array.view(pa.string()) if type.kind is Kind.STRING else array
     if type.kind is Kind.NULL:

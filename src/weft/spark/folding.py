@@ -16,6 +16,7 @@ doubles are added up; and slices start at their edges.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,6 @@ from weft.spark.lookups import LocalTable
 from weft.threads import side_by_side
 
 _MOST_CODES = 1 << 62
-_MICROSECONDS = 1000
 _LATEST = np.iinfo(np.int64).max
 _WORTH_THREADS = 100_000
 """From so many rows of all relations on, relations are grouped side by side."""
@@ -97,7 +97,7 @@ class RowTable:
         self._codes: dict[Expression, tuple[Numbers, int]] = {}
         self._keys: dict[Expression, pa.Array] = {}
         self._values: dict[Expression, Values] = {}
-        self._positions: dict[Attribute, Numbers] = {}
+        self._positions: dict[int, Numbers] = {}
         self._failures: dict[str, Numbers | None] = {}
         self.times: Numbers = np.asarray(pc.fill_null(rows[self.names.time], 0))
         self.verdicts: Numbers = np.asarray(pc.fill_null(rows[self.names.verdict], 0)).astype(np.int64)
@@ -121,8 +121,11 @@ class RowTable:
     def codes(self, key: Expression) -> tuple[Numbers, int]:
         """Return a small number for each row's value of a key, and how many there are."""
         if key not in self._codes:
-            encoded = self.key(key).dictionary_encode(null_encoding="encode")
-            self._codes[key] = np.asarray(encoded.indices).astype(np.int64), len(encoded.dictionary)
+            floats = key.type.is_fractional
+            encoded = self.key(key).dictionary_encode() if floats else self._evaluator.encoded(key)
+            several = len(encoded.dictionary)
+            numbers = np.asarray(encoded.indices.fill_null(several)).astype(np.int64)
+            self._codes[key] = numbers, several + 1
         return self._codes[key]
 
     def values(self, expression: Expression) -> Values:
@@ -133,10 +136,21 @@ class RowTable:
 
     def positions(self, attribute: Attribute) -> Numbers:
         """Return where the values of each row stand in an attribute."""
-        if attribute not in self._positions:
+        # By what it is, not by what it holds: an attribute may have thousands of points.
+        if id(attribute) not in self._positions:
             found = self._evaluator.positions(attribute.expression, attribute.points)
-            self._positions[attribute] = found
-        return self._positions[attribute]
+            self._positions[id(attribute)] = found
+        return self._positions[id(attribute)]
+
+    @cached_property
+    def moments(self) -> tuple[Numbers, Numbers]:
+        """The different times of good rows, in order, and which of them is each row's; 0 for others."""
+        good = np.flatnonzero(self._is_good)
+        times = self.times[good]
+        own = _sorted(times - times.min(initial=_LATEST))
+        which = np.zeros(len(self), dtype=np.int64)
+        which[good[own.order]] = np.repeat(np.arange(len(own.begins)), own.sizes)
+        return times[own.firsts], which
 
     def in_fragments(self, relation: FoldedRelation) -> tuple[Rows, Numbers]:
         """Return the good rows that a relation takes, once for each of their fragments, and these."""
@@ -200,12 +214,15 @@ def _groups(
     rows: RowTable, relation: FoldedRelation, taken: Rows, fragments: Numbers, *, counts: bool
 ) -> pa.Table:
     """Return the groups of one relation."""
-    starts = relation.starts(rows.times[taken])
-    own = _sorted(_codes(rows, relation, taken, starts, fragments - relation.fragments.first))
+    moments, which = rows.moments
+    starts, moment = relation.starts(moments), which[taken]
+    # Moments are in order, and so are the slices that they lie in.
+    slices = np.cumsum(np.diff(starts, prepend=starts[:1]) != 0)
+    own = _sorted(_codes(rows, relation, taken, slices[moment], fragments - relation.fragments.first))
     groups = Groups(taken[own.order], own.begins)
     columns: dict[str, pa.Array] = {
         rows.names.fragment: pa.array(fragments[own.firsts].astype(np.int32)),
-        rows.names.slice: pa.array(starts[own.firsts]),
+        rows.names.slice: pa.array(starts[moment[own.firsts]]),
         rows.names.rows: pa.array(groups.sizes),
     }
     for slot, key in relation.keys:
@@ -254,12 +271,10 @@ def _failures(rows: RowTable, name: str, groups: Groups, counted: Numbers | None
 
 
 def _codes(
-    rows: RowTable, relation: FoldedRelation, taken: Rows, starts: Numbers, fragments: Numbers
+    rows: RowTable, relation: FoldedRelation, taken: Rows, slices: Numbers, fragments: Numbers
 ) -> Numbers:
     """Return slice, keys and fragment of each row that is taken, as one number."""
-    # Edges are whole milliseconds.
-    places = (starts - starts.min(initial=_LATEST)) // _MICROSECONDS
-    parts = [(places, int(places.max(initial=0)) + 1), (fragments, int(fragments.max(initial=0)) + 1)]
+    parts = [(one, int(one.max(initial=0)) + 1) for one in (slices, fragments)]
     for _, key in relation.keys:
         codes, distinct = rows.codes(key)
         parts.append((codes[taken], distinct))

@@ -64,7 +64,8 @@ class FolderParts:
         columns = {name: F.col(name) for name in (names.time, names.verdict)}
         if names.first_copy is not None:
             columns[names.first_copy] = self.joins.first_copy()
-        relations = tuple(self._relation(index, handover) for index in range(len(self.relations)))
+        known: dict[Attribute, Attribute] = {}
+        relations = tuple(self._relation(index, handover, known) for index in range(len(self.relations)))
         failures = {
             name: self._failing(name, translate, sites, handover)
             for name, (translate, sites) in self.failures.failing.items()
@@ -74,12 +75,12 @@ class FolderParts:
         rows = RowColumns(names=names, handover=handover, failures=failures)
         return RowFolder(tuple(fields), rows, relations, self.fragments.first_counts)
 
-    def _relation(self, index: int, handover: Handover) -> FoldedRelation:
+    def _relation(self, index: int, handover: Handover, known: dict[Attribute, Attribute]) -> FoldedRelation:
         relation, layout = self.relations[index], self.layout
         translate = self.joins.translator(relation)
         arguments = [primitive.argument for primitive in relation.primitives]
         return FoldedRelation(
-            fragments=self._fragments(index, translate, handover),
+            fragments=self._fragments(index, translate, handover, known),
             taken=handover.taken(relation),
             starts=self.coders[index].starts,
             keys=tuple(
@@ -93,12 +94,15 @@ class FolderParts:
             ),
         )
 
-    def _fragments(self, index: int, translate: Translator, handover: Handover) -> Cells | Lone:
+    def _fragments(
+        self, index: int, translate: Translator, handover: Handover, known: dict[Attribute, Attribute]
+    ) -> Cells | Lone:
         relation, book = self.relations[index], self.fragments.codebooks[index]
         first = self.fragments.coded[index].first
 
         def own(attribute: Attribute) -> Attribute:
-            return replace(attribute, expression=handover.over(translate, attribute.expression))
+            over = replace(attribute, expression=handover.over(translate, attribute.expression))
+            return known.setdefault(over, over)
 
         if book is None:
             (predicate,) = relation.predicates
