@@ -63,6 +63,18 @@ class DueWindows:
         )  # fmt: skip
 
     @property
+    def step(self) -> Times:
+        """How many panes later the next window of each ask ends."""
+        uneven: Times = (self.range_us % self.slide_us != 0).astype(np.int64)
+        return uneven + 1
+
+    @property
+    def width(self) -> Times:
+        """How many panes a window of each ask has."""
+        uneven = self.step - 1
+        return self.range_us // self.slide_us * (1 + uneven) + uneven
+
+    @property
     def since(self) -> Times:
         """When the first due window of each ask begins."""
         return self.first * self.slide_us + self.offset_us - self.range_us
@@ -166,10 +178,9 @@ def _pane_partials(
     """Combine shards of one ask, key and pane."""
     if not len(ask):
         return None
-    windows = due.take(ask) if ask[0] != ask[-1] else due.take(ask[:1])
-    pane = _panes(windows, shards.start[row])
-    step, width = _layout(windows)
-    inside = (pane >= step * windows.first - width) & (pane < step * windows.last)
+    each = _each(ask)
+    pane = _panes(due, each, shards.start[row])
+    inside = (pane >= (due.step * due.first - due.width)[each]) & (pane < (due.step * due.last)[each])
     if not inside.all():
         kept = np.flatnonzero(inside)
         ask, row, pane = ask[kept], row[kept], pane[kept]
@@ -189,37 +200,38 @@ def _pane_partials(
     )
 
 
-def _layout(windows: DueWindows) -> tuple[Times, Times]:
-    """Return how many panes later the next window ends, and how many panes a window has."""
-    uneven = windows.range_us % windows.slide_us != 0
-    return 1 + uneven, windows.range_us // windows.slide_us * (1 + uneven) + uneven
+def _each(ask: Rows) -> Rows:
+    """Return what picks a value of each row's ask, which may be the same one for all rows."""
+    return ask if ask[0] != ask[-1] else ask[:1]
 
 
-def _panes(windows: DueWindows, start: Times) -> Times:
+def _panes(due: DueWindows, ask: Rows, start: Times) -> Times:
     """Return the number of each moment's pane; window k ends with pane (panes in a slide) · k − 1.
 
     range 18, slide 15      |-----0------|--1--|-----2------|--3--|-----4------|--5--|
                                          [---------window 2---------)
     """
-    since = start - windows.offset_us
-    slides = since // windows.slide_us
-    rest = windows.range_us % windows.slide_us
+    slide = due.slide_us[ask]
+    since = start - due.offset_us[ask]
+    slides = since // slide
+    rest = due.range_us % due.slide_us
     if not rest.any():
         return slides
-    late = since - slides * windows.slide_us >= windows.slide_us - rest
-    return np.where(rest > 0, 2 * slides + late, slides)
+    late = since - slides * slide >= (due.slide_us - rest)[ask]
+    return np.where((rest > 0)[ask], 2 * slides + late, slides)
 
 
 def _answers(due: DueWindows, parts: _PanePartials, primitives: Sequence[Primitive]) -> Iterator[Combined]:
     """Yield the windows that hold any of the parts."""
-    windows = due.take(parts.ask) if parts.ask[0] != parts.ask[-1] else due.take(parts.ask[:1])
-    step, width = _layout(windows)
+    each = _each(parts.ask)
+    step, width = due.step[each], due.width[each]
     former = np.full(len(parts.pane), _BEFORE_ALL)
     same = parts.group[1:] == parts.group[:-1]
     former[1:][same] = parts.pane[:-1][same]
     begin = np.maximum(former + 1, parts.pane - width + 1)
-    lowest = np.maximum(windows.first, -((-begin - width) // step))
-    highest = np.minimum(windows.last, (parts.pane + width) // step)
+    # A step is of one pane or of two.
+    lowest = np.maximum(due.first[each], -((-begin - width) >> (step - 1)))
+    highest = np.minimum(due.last[each], (parts.pane + width) >> (step - 1))
     count = np.maximum(0, highest - lowest + 1)
     searched = None if int(width.max()) == 1 else _searched(parts)
     for some in _together(count, _RESULTS):
@@ -242,17 +254,17 @@ def _combined(
 ) -> Combined:  # fmt: skip
     """Combine the parts of windows, given by the first part and the number of each."""
     ask = parts.ask[part]
-    windows = due.take(ask) if ask[0] != ask[-1] else due.take(ask[:1])
+    each = _each(ask)
     if searched is None:
         after = part + 1
     else:
         codes, stride, first = searched
-        last = np.minimum(_layout(windows)[0] * number - 1 - first, stride - 1)
+        last = np.minimum(due.step[each] * number - 1 - first, stride - 1)
         after = np.searchsorted(codes, parts.group[part] * stride + last, side="right")
     return Combined(
         ask=ask,
         key=parts.key[part].astype(np.intp),
-        end=number * windows.slide_us + windows.offset_us,
+        end=number * due.slide_us[each] + due.offset_us[each],
         partials={one: combine(one, parts.partials[one], part, after) for one in primitives},
         operations=int((parts.begins[after] - parts.begins[part]).sum()),
     )
