@@ -31,9 +31,9 @@ CLOCKS = {"clock-ahead": (5.0,), "clock-behind": (-7.0,), BOTH_WAYS: (9.0, -30.0
 
 GONE = "gone"
 """The folder beside the input that files are moved to when they vanish."""
-LEASE_SECONDS = 3.0
-"""How long a short lease lasts that is not renewed."""
-_RENEWED_SECONDS = 0.5
+LEASE_SECONDS = 9.0
+"""How long a short lease lasts that is not renewed: longer than a busy machine may stall an engine."""
+_RENEWED_SECONDS = 1.0
 _FIRST_JUMP_SECONDS = 6.0
 _NEXT_JUMP_SECONDS = 1.5
 _AT_BATCH = 3

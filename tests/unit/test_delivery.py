@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from time import monotonic
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.deliveries import PatientSink, StoreSink, result, wait_until
 
-from weft.errors import Fenced
+from weft.errors import EngineError, Fenced
 from weft.sinks import Delivery, ForeachSink, Limits, MemorySink, Results, SinkError
 
 
@@ -171,7 +172,7 @@ def test_nothing_is_delivered_once_the_checkpoint_may_be_anothers(deliver: Calla
 
     def held() -> None:
         if lost:
-            raise SinkError("the lock is lost")
+            raise EngineError("the lock is lost")
 
     delivery = deliver(sink, held=held)
     delivery.offer(0, {"a": result(0)})
@@ -180,6 +181,9 @@ def test_nothing_is_delivered_once_the_checkpoint_may_be_anothers(deliver: Calla
     delivery.offer(1, {"a": result(1)})
     wait_until(lambda: delivery.status.attempts > 2)
     assert (sink.stored, delivery.status.error) == (([0], 0), "the lock is lost")
+    began = monotonic()
+    assert not delivery.drain(20)
+    assert monotonic() - began < 5
 
 
 def test_an_error_of_the_users_function_leaves_no_address_in_the_log(

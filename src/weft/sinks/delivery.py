@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
-from weft.errors import Fenced, WeftError
+from weft.errors import EngineError, Fenced, WeftError
 from weft.faultpoints import reach
 from weft.sinks.backlog import Backlog, Outbox
 from weft.sinks.sink import Patient, Refusing, Results, Sink
@@ -155,7 +155,14 @@ class Delivery:
             self._changed.notify_all()
 
     def drain(self, seconds: float) -> bool:
-        """Deliver and flush all that waits; say whether that was done in time."""
+        """Deliver and flush all that waits; say whether that was done in time.
+
+        Where another engine may deliver by now, nothing is waited for.
+        """
+        try:
+            self._held()
+        except EngineError:
+            return False
         with self._changed:
             self._draining = True
             if self._retry_at is not None:
