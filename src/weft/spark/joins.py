@@ -161,10 +161,7 @@ class Joins:
         """
         found: dict[int, LocalTable] = {}
         for partner in self._tables:
-            keys = partner.looked_up_by
-            local = None
-            if keys is not None and not any(key.type.is_fractional for key in keys):
-                local = partner.prepared(self).local()
+            local = None if partner.looked_up_by is None else partner.prepared(self).local
             if local is None:
                 return None
             found[partner.number] = local

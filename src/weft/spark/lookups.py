@@ -17,7 +17,7 @@ _MOST_CODES = 1 << 62
 
 
 class LocalTable:
-    """Rows by key; no key has two rows, and those with a NULL in it have no partner."""
+    """Rows by key; those with a NULL in it have no partner."""
 
     def __init__(self, keys: Sequence[pa.Array], columns: Mapping[str, pa.Array]) -> None:
         self._columns = columns
@@ -26,6 +26,8 @@ class LocalTable:
         rows = np.flatnonzero(codes != NOWHERE)
         order = rows[np.argsort(codes[rows], kind="stable")]
         self._ordered, self._rows = codes[order], order
+        self.unique = bool((np.diff(self._ordered) != 0).all())
+        """Whether no key has two rows."""
 
     @staticmethod
     def fits(keys: Sequence[pa.Array]) -> bool:
@@ -36,7 +38,10 @@ class LocalTable:
         return size < _MOST_CODES
 
     def find(self, keys: Sequence[pa.Array]) -> Rows:
-        """Return for each row of some keys the row of the table that has them; NOWHERE without one."""
+        """Return for each row of some keys the row of the table that has them; NOWHERE without one.
+
+        No key has two rows.
+        """
         codes = self._codes(keys)
         if not len(self._ordered):
             return np.full(len(codes), NOWHERE)

@@ -11,6 +11,7 @@ from threading import RLock
 from time import monotonic
 from weakref import WeakSet
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
@@ -37,10 +38,12 @@ class Prepared:
 
     def __init__(self, snapshot: DataFrame, keys: Sequence[Column], *, small: bool = False) -> None:
         self.keys = tuple(keys)
-        self._small, self._local = small, list[LocalTable | None]()
         with utc(snapshot.sparkSession):
-            self.unique = _unique(snapshot, keys)
+            local = _fetched(snapshot, keys) if small else None
+            self.unique = _unique(snapshot, keys) if local is None else local.unique
             """Whether no key has two rows."""
+            self.local = local if self.unique else None
+            """The rows in the driver; None where they are too many, or a key has several."""
             copy = F.lit(0)
             if not self.unique:
                 copy = F.row_number().over(Window.partitionBy(*keys).orderBy(F.lit(0))) - 1
@@ -53,21 +56,6 @@ class Prepared:
         """Whether nobody read it at the last sweep."""
         self.merged: tuple[tuple[Prepared, ...], DataFrame | None] | None = None
         """What it was last merged with, and into what."""
-
-    def local(self) -> LocalTable | None:
-        """Return the rows in the driver, fetched once; None where they are too many, or a key has several."""
-        if not self._local:
-            self._local.append(self._fetched() if self._small and self.unique else None)
-        return self._local[0]
-
-    def _fetched(self) -> LocalTable | None:
-        names = [f"__weft_right{place}" for place in range(len(self.keys))]
-        keys = [key.alias(name) for key, name in zip(self.keys, names, strict=True)]
-        with utc(self.rows.sparkSession):
-            rows = self.rows.select(*keys, *map(named, self.rows.columns)).toArrow().combine_chunks()
-        fetched = [rows[name].combine_chunks() for name in rows.column_names]
-        own, columns = fetched[: len(keys)], dict(zip(self.rows.columns, fetched[len(keys) :], strict=True))
-        return LocalTable(own, columns) if LocalTable.fits(own) else None
 
     def release(self) -> None:
         """Let go of what Spark keeps of it."""
@@ -132,6 +120,20 @@ def _merge(several: Sequence[Prepared]) -> DataFrame:
 def _with_keys(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return the rows that can have a partner: NULL has none, but NaN has (`dropna` would drop both)."""
     return rows.where(reduce(Column.__and__, [F.col(key).isNotNull() for key in keys]))
+
+
+def _fetched(snapshot: DataFrame, keys: Sequence[Column]) -> LocalTable | None:
+    """Return a table's rows by key; None for doubles, which Spark compares: NaNs are equal, and zeros."""
+    names = [f"__weft_right{place}" for place in range(len(keys))]
+    fields = [key.alias(name) for key, name in zip(keys, names, strict=True)]
+    own = snapshot.drop(_READING)
+    rows = own.select(*fields, *map(named, own.columns)).toArrow()
+    fetched = [column.combine_chunks() for column in rows.columns]
+    columns = dict(zip(own.columns, fetched[len(keys) :], strict=True))
+    found = fetched[: len(keys)]
+    if any(pa.types.is_floating(key.type) for key in found) or not LocalTable.fits(found):
+        return None
+    return LocalTable(found, columns)
 
 
 def _unique(snapshot: DataFrame, keys: Sequence[Column]) -> bool:
