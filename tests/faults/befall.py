@@ -4,6 +4,7 @@ import random
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
+from traceback import format_exc
 
 import psycopg
 
@@ -32,11 +33,15 @@ class Grounds:
 
     def befall(self, kind: str, chance: random.Random) -> Came:
         """Have a mishap take place, and return what came of it."""
-        ground = self._ground or self._begin()
-        came = MISHAPS[kind](ground, chance)
-        verdict = ground.site.judged()
-        if not came.problem and not verdict.sound:
-            came = bad(kind, str(verdict))
+        try:
+            ground = self._ground or self._begin()
+            came = MISHAPS[kind](ground, chance)
+            verdict = ground.site.judged()
+            if not came.problem and not verdict.sound:
+                came = bad(kind, str(verdict))
+        except Exception:
+            # The trouble of one does not keep the others from taking place.
+            came = bad(kind, format_exc())
         if came.outcome is Outcome.BAD:
             self._leave()  # Nobody knows what state it is in.
             return came
@@ -66,6 +71,8 @@ class Grounds:
             postgres=self._database() if self._number % 2 else None,
         )
         self._ground = self._stack.enter_context(begun)
+        # Some mishaps befall a site beside this one, whose rows are compared all the same.
+        self._ground.more_events(1)
         return self._ground
 
     def _database(self) -> str | None:
