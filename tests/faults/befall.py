@@ -21,13 +21,16 @@ _ON_ONE_GROUND = 10
 class Grounds:
     """Sites for mishaps, one at a time; some commit to a URI, some deliver to PostgreSQL as well."""
 
-    def __init__(self, root: Path, *, seed: int, server: str | None) -> None:
-        """Take a folder, and the connection string of a server that databases may be made in."""
+    def __init__(self, root: Path, *, seed: int, server: str | None, first: int = 1, step: int = 1) -> None:
+        """Take a folder, and the connection string of a server that databases may be made in.
+
+        Sites are numbered from the first on, in steps: others may have those between.
+        """
         self.verdict = Verdict()
         """How rows differ on all grounds that are used up."""
         self.problems: list[str] = []
         self._root, self._seed, self._server = root, seed, server
-        self._number = self._befallen = 0
+        self._number, self._step, self._befallen = first - step, step, 0
         self._stack = ExitStack()
         self._ground: Ground | None = None
 
@@ -63,12 +66,12 @@ class Grounds:
         self._leave()
 
     def _begin(self) -> Ground:
-        self._number, self._befallen = self._number + 1, 0
+        self._number, self._befallen = self._number + self._step, 0
         begun = broken_ground(
             self._root / f"ground-{self._number}",
             seed=self._seed + self._number,
             uri=self._number % 3 == 0,
-            postgres=self._database() if self._number % 2 else None,
+            postgres=self._database() if self._number % 4 in (1, 2) else None,
         )
         self._ground = self._stack.enter_context(begun)
         # Some mishaps befall a site beside this one, whose rows are compared all the same.

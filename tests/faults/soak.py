@@ -9,6 +9,7 @@ import random
 import shutil
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tests.faults import damage
 from tests.faults.befall import Grounds
 from tests.faults.churn import Churn
-from tests.faults.damage import Outcome
+from tests.faults.damage import Damaged, Outcome
 from tests.faults.deck import KILLS, Deck
 from tests.faults.driver import EngineProcess, Producer
 from tests.faults.events import path_of, want, wanted
@@ -42,6 +43,10 @@ _KILLS_AMONG_BATCHES = 40
 """One kill among those batches for so many of the soak."""
 _CATCH_UP_SECONDS = 1_800.0
 """How long the input may take that engines did not live to read."""
+_GROUNDS = 2
+"""On so many grounds mishaps take place at a time."""
+_AT_A_TIME = 2
+"""So many damaged copies are read at a time, and as many bugs planted."""
 _FILES_LEFT = 8
 """How many files of events come after that, for engines on damaged copies to read."""
 
@@ -114,21 +119,29 @@ def _kill_and_befall(
 
 
 def _befall(found: Soak, plan: Plan, root: Path, progress: Progress) -> None:
-    """Have mishaps take place."""
-    chance = random.Random(plan.seed + 1)
-    deck = Deck(chance, requests=False)
-    grounds = Grounds(root, seed=plan.seed, server=plan.server)
+    """Have mishaps take place, on several grounds at a time: most of each is waiting."""
+    deck, changing = Deck(random.Random(plan.seed + 1), requests=False), threading.Lock()
+    kinds = [deck.draw_mishap() for _ in range(plan.faults)]
     task = progress.add_task("mishaps", total=plan.faults)
-    for number in range(plan.faults):
-        came = grounds.befall(deck.draw_mishap(), chance)
-        found.mishaps.append(came)
-        progress.advance(task)
-        _tell(progress, f"{number + 1} mishaps, {came.kind}: {came.outcome}", came.problem)
-        if came.problem:
-            found.problems.append(f"{came.kind}: {came.problem}")
-    grounds.finish()
-    found.verdict.add(grounds.verdict)
-    found.problems += grounds.problems
+
+    def befall_some(line: int) -> None:
+        chance = random.Random(plan.seed + 2 + line)
+        grounds = Grounds(root, seed=plan.seed, server=plan.server, first=line + 1, step=_GROUNDS)
+        for kind in kinds[line::_GROUNDS]:
+            came = grounds.befall(kind, chance)
+            with changing:
+                found.mishaps.append(came)
+                progress.advance(task)
+                _tell(progress, f"{len(found.mishaps)} mishaps, {came.kind}: {came.outcome}", came.problem)
+                if came.problem:
+                    found.problems.append(f"{came.kind}: {came.problem}")
+        grounds.finish()
+        with changing:
+            found.verdict.add(grounds.verdict)
+            found.problems += grounds.problems
+
+    with ThreadPoolExecutor(_GROUNDS) as pool:
+        list(pool.map(befall_some, range(_GROUNDS)))
 
 
 def _tell(progress: Progress, what: str, problem: str) -> None:
@@ -199,14 +212,20 @@ def _damage(found: Soak, site: Site, root: Path, chance: random.Random, progress
     cases = damage.cases(site, chance)
     cases = chance.sample(cases, min(len(cases), found.kills))  # A short run is short in all.
     task = progress.add_task("damaged files", total=len(cases))
-    for number, (path, how) in enumerate(cases):
+
+    def damage_one(number: int) -> Damaged:
+        path, how = cases[number]
         copy = site.copied(root / f"damaged-{number}")
         file = str(path.relative_to(site.checkpoint))
         damage.do(how, copy.checkpoint / file)
         code, said = finish(copy)
-        found.damaged.append(damage.outcome(file, how, refused=code == 1, said=said, verdict=copy.judged()))
+        came = damage.outcome(file, how, refused=code == 1, said=said, verdict=copy.judged())
         shutil.rmtree(copy.root)
         progress.advance(task)
+        return came
+
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        found.damaged += pool.map(damage_one, range(len(cases)))
 
 
 def _finish(found: Soak, site: Site, guests: Churn | None) -> None:
@@ -229,13 +248,17 @@ def _finish(found: Soak, site: Site, guests: Churn | None) -> None:
 
 def _plant(found: Soak, root: Path, progress: Progress) -> None:
     task = progress.add_task("planted bugs", total=len(MUTANTS) + 1)
-    for name in (None, *MUTANTS):
+
+    def plant(name: str | None) -> None:
         failure, verdict = shown(name, Site.made(root / f"mutant-{name}"), _whole)
         if name is not None:
             found.caught[name] = MUTANTS[name].caught(failure, verdict)
         elif failure or not verdict.exact:
             found.problems.append(f"without a planted bug: {failure[-2000:]}\n{verdict}")
         progress.advance(task)
+
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        list(pool.map(plant, (None, *MUTANTS)))
 
 
 def _whole(site: Site, mutant: str | None, flush: bool) -> str:

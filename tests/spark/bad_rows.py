@@ -15,7 +15,7 @@ from weft.runtime import decode
 from weft.runtime.clock import Clock, RowCounts
 from weft.spark.changes import SchemaWatch
 from weft.spark.damaged import SPARK_ERRORS, SetAsideFile, readable
-from weft.spark.job import FRAGMENT, BatchJob, Bounds
+from weft.spark.job import BatchJob, Bounds
 from weft.spark.quarantine import set_aside, write_set_aside
 from weft.spark.session import utc
 from weft.spark.sources import open_stream
@@ -82,7 +82,9 @@ class Judge:
                 stream = f"{self._keep}/{kind}/stream={self.stream.name}"
                 write_set_aside(rows, stream, batch=number, kind=kind)
         key = self._job.layout.key_slots()[0].name
-        good = [row[key] for row in result.to_pylist() if row[FRAGMENT] > 0 for _ in range(row["rows"])]
+        numbered = self._job.fragments.numbered[0]
+        groups = result.of_relation(0, numbered.first, numbered.end, [key, "rows"])
+        good = [row[key] for row in groups.to_pylist() for _ in range(row["rows"])]
         lost = RowCounts(corrupt=sum(file.rows for file in files))
         judged = Judged(
             counts=seen.counts + lost,

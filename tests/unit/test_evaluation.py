@@ -310,3 +310,9 @@ def test_nan_stands_after_infinity_and_both_zeros_are_one() -> None:
     evaluator = Evaluator({number: pa.array([NAN, float("inf"), -0.0, 0.0, None])}, 5)
     assert evaluator.positions(number, (0.0, float("inf"))).tolist() == [4, 3, 1, 1, 5]
     assert evaluator.positions(number, ()).tolist() == [0, 0, 0, 0, 1]
+
+
+def test_small_decimals_stand_among_large_points() -> None:
+    number = slot(0, DataType(Kind.DECIMAL, 38, 0))
+    evaluator = Evaluator({number: pa.array([Decimal(5), Decimal(-5), None], arrow_type(number.type))}, 3)
+    assert evaluator.positions(number, (-(10**30), 5, 10**30)).tolist() == [3, 2, 7]

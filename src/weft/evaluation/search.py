@@ -47,9 +47,13 @@ def _among(values: Array, points: Array) -> Numbers:
 
 def _array(points: Sequence[Point], values: Array) -> Array:
     """Return points as values compare with them: floats with doubles, all others as whole numbers."""
-    if values.dtype == object:
+    if values.dtype.kind == "f":
+        return np.array(points, dtype=np.float64)
+    try:
+        return _objects(points) if values.dtype == object else np.array(points, dtype=np.int64)
+    except OverflowError:
+        # Decimals that are small themselves may be compared with any.
         return _objects(points)
-    return np.array(points, dtype=np.float64 if values.dtype.kind == "f" else np.int64)
 
 
 def _objects(values: Sequence[Point]) -> Array:
