@@ -89,6 +89,22 @@ def test_groups_that_were_not_expected_change_the_plan() -> None:
     assert planner.reconsider(other, several) is other
 
 
+def test_what_was_planned_in_vain_is_not_planned_again_until_batches_cost_something_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    several = queries(thresholds(2))
+    planner, made = Planner(), list[object]()
+    joint = planner.plan(several, lambda _: statistics(several, spread()).sample)
+    monkeypatch.setattr(planning, "share", lambda *_: made.append(None) or joint)
+    for groups in (2_000_000, 2_000_000, 2_100_000, 8_000_000):
+        # However many are noted: each look waits for twice as many batches.
+        for _ in range(16):
+            planner.note(joint, rows=500_000, span_ms=60_000, groups=[groups])
+        planner._expected = None
+        assert planner.reconsider(joint, several) is joint
+    assert len(made) == 2
+
+
 def test_a_way_that_was_asked_for_stays() -> None:
     several = queries(thresholds(2))
     planner = Planner(sharing=Sharing.JOINT)

@@ -20,6 +20,8 @@ _WORTH = 0.8
 """A new plan replaces the current one when it costs less than this part of it…"""
 _WORTH_MICROSECONDS = 50_000.0
 """…and saves at least so much in a batch: making a plan is not free."""
+_ALIKE = 1.25
+"""Costs that differ by less are alike."""
 _REMEMBERED = 64
 """Of so many relations that are in the plan no more, but could be, it is known how many groups they had."""
 _MORE_ROOTS = 3
@@ -56,6 +58,8 @@ class Planner:
     """Batches since then."""
     _leaves: dict[str, "_Leaf"] = field(default_factory=dict)
     """What each query needs, by its name: worked out once, however often it is planned."""
+    _vain: float | None = None
+    """What a batch was expected to cost when no better plan was found, in microseconds."""
     _costed: tuple[SharedPlan, Sequence[Root]] | None = None
     """The current plan and its roots, which the sample tells, however many rows a batch has."""
 
@@ -133,7 +137,7 @@ class Planner:
 
     def _chosen(self, plan: SharedPlan, statistics: Statistics | None) -> SharedPlan:
         """Note what a plan is expected to do."""
-        self._costed = None
+        self._costed = self._vain = None
         self._per_slice = (1.0,) * len(plan.relations)
         if statistics is not None:
             self._expect(plan, statistics)
@@ -161,15 +165,21 @@ class Planner:
             return plan
         roots = self._expect(plan, statistics)
         now = sum(root.expected.microseconds for root in roots)
-        if not _is_worth(now, _least(roots)):
+        if not _is_worth(now, _least(roots)) or self._is_in_vain(now):
             return plan
         other = share(self._apart(queries), statistics, self.sharing)
         if {measured_key(one) for one in other.relations} == {measured_key(one) for one in plan.relations}:
+            self._vain = now
             return plan
         if not _is_worth(now, cost(other, statistics)):
+            self._vain = now
             return plan
         self._patience = 1
         return self._chosen(other, statistics)
+
+    def _is_in_vain(self, now: float) -> bool:
+        """Say whether a batch costs about what it did when no other plan was found that is worth it."""
+        return self._vain is not None and 1 / _ALIKE < now / self._vain < _ALIKE
 
     def _surprised(self, now: Statistics) -> bool:
         """Say whether the stream is not as it was expected to be: by half, or twice over."""
