@@ -1,9 +1,9 @@
 """Whether Spark or the driver groups a batch's rows: by how many rows are expected, and how many groups.
 
 Spark repeats a row for every relation and sends its groups through a shuffle: about 10 µs of computing for
-a group, whatever its rows. The driver is handed every row once: about 4 µs for a row. In both forms a
-row costs about 0.3 µs for each relation. So the driver groups rows where groups are not much fewer than rows,
-and where rows are so few that a second stage of a job costs more than they do.
+a group, whatever its rows, and 0.3 µs for a row and relation. The driver is handed every row once: about 3 µs
+for a row of 14 columns, and 0.15 µs for a row and relation. So the driver groups rows where groups are not
+much fewer than rows, and where rows are so few that a second stage of a job costs more than they do.
 """
 
 from dataclasses import dataclass
