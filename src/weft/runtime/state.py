@@ -121,7 +121,11 @@ class RelationState:
         """Return the distinct slice starts."""
         self.settle()
         several = [run.start[_changes(run.start)] for run in self._runs]
-        return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *several]))
+        if len(several) == 1:
+            return several[0]
+        # Of runs in order, sorting is several times as fast as np.unique.
+        merged = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *several]), kind="stable")
+        return merged[_changes(merged)]
 
     def runs(self) -> Sequence[Run]:
         """Return everything, with each shard in one place."""
