@@ -118,9 +118,9 @@ def _keep_delivered_files() -> list[Undo]:
 
 
 def _end_one_later() -> list[Undo]:
-    def later(panes: Callable[..., Any], windows: Any, start: Any) -> Any:
+    def later(panes: Callable[..., Any], due: Any, ask: Any, start: Any) -> Any:
         # A slice that begins where a window ends is in that window.
-        return panes(windows, start - 1)
+        return panes(due, ask, start - 1)
 
     return [wrap("weft.runtime.repeating", "_panes", later)]
 
