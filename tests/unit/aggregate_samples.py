@@ -196,6 +196,9 @@ def _avg(present: Values, type: DataType) -> Any:
     exact = sum(map(Fraction, present), Fraction(0)) / len(present)
     if type.is_integer:
         return float(exact)
+    if _sum(present, type) is None:
+        # Spark divides a sum of 38 digits at most.
+        return None
     precision, scale = min(type.precision + 4, 38), min(type.scale + 4, 38)
     rounded = as_decimal(exact, scale)
     return rounded if abs(Fraction(rounded)) * 10**scale < 10**precision else None
