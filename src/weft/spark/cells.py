@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.expression import Expression
 from weft.predicates import TRUE, All, Attribute, Codebook, Formula, Test
 from weft.predicates.codebook import Bits
+from weft.spark.lifting import Numbers, Rows
 
-Rows = npt.NDArray[np.intp]
-Numbers = npt.NDArray[np.int64]
 Positions = Callable[[Attribute], Numbers]
 """Where the values of each row stand in an attribute."""
 

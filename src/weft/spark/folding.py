@@ -10,7 +10,7 @@ over stretches of equal numbers.
                ─evaluate→ positions, keys, values                          each once, whoever uses it
     relation   its rows ─(slice, keys, fragment) as one number, sorted→ stretches ─aggregate→ groups
 
-The result is the table that Spark's own grouping would give (weft.spark.job), but for the order in which
+The groups are those that Spark's own grouping would give (weft.spark.job), but for the order in which
 doubles are added up; and slices start at their edges.
 """
 

@@ -1,6 +1,7 @@
 """The form of a job in which the driver groups rows: what it asks of Spark, and what becomes of that.
 
-Spark reads rows, joins tables to them, judges their times and hands over the columns that queries read.
+Spark reads rows, judges their times and hands over the columns that queries read; it joins tables where the
+driver does not look them up.
 """
 
 from collections.abc import Mapping, Sequence
