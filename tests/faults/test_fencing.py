@@ -118,11 +118,21 @@ def test_of_an_original_and_its_copy_one_ends(spark: SparkSession, tmp_path: Pat
         ended, goes_on = first_to_end(original, copy)
         with pytest.raises(Fenced, match=r"through commit \d+ of incarnation \d"):
             ended.wait(1)
+        # Its next batch fails as well, and that is no news.
+        write_files(site.input, events, 2, first=18)
+        await_end_of_one_stream(spark)
         ended.stop()
         goes_on.process_available()
         goes_on.stop(flush=True)
     verdict = site.judged()
     assert verdict.exact, verdict
+
+
+def await_end_of_one_stream(spark: SparkSession) -> None:
+    deadline = monotonic() + 60
+    while len(spark.streams.active) > 1:
+        assert monotonic() < deadline, "both streams go on"
+        sleep(0.05)
 
 
 def first_to_end(*engines: Engine) -> tuple[Engine, Engine]:

@@ -74,6 +74,7 @@ class Run:
         self.active = True
         self._begun = False
         self._failure: EngineError | None = None
+        self._told: EngineError | None = None
         self.stop_asked = threading.Event()
         """Set when another terminal has asked for a stop."""
         self._stopping = threading.Event()
@@ -296,6 +297,7 @@ class Run:
             if monotonic() >= deadline:
                 return False
         if self._failure is not None:
+            self._told = self._failure
             raise self._failure
         return True
 
@@ -305,7 +307,10 @@ class Run:
             live.loop.process_available()
 
     def stop(self, *, flush: bool) -> None:
-        """Stop all streams between batches; their state can still be looked at."""
+        """Stop all streams between batches; their state can still be looked at.
+
+        What went wrong in any is raised, unless `wait` has raised it.
+        """
         # First: a request under way may wait for a batch that waits for a sink.
         self._stopping.set()
         if self._requests is not None:
@@ -320,7 +325,8 @@ class Run:
                     if not live.loop.stop(flush=flush):
                         _log.warning("results wait for a sink", extra={"stream": name})
                 except Exception as error:
-                    errors.append(error)
+                    if error is not self._told:
+                        errors.append(error)
         finally:
             self.active = False
             try:
