@@ -37,6 +37,14 @@ def test_settings_that_answers_depend_on(spark: SparkSession) -> None:
     assert spark.sparkContext.uiWebUrl is None
 
 
+def test_checkpoints_are_written_without_processes(spark: SparkSession, tmp_path: Path) -> None:
+    streaming = spark._jvm.org.apache.spark.sql.execution.streaming
+    files = getattr(streaming, "checkpointing", streaming).CheckpointFileManager
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    manager = files.create(spark._jvm.org.apache.hadoop.fs.Path(str(tmp_path)), conf)
+    assert manager.getClass().getName() == session._CHECKPOINT_FILES
+
+
 def test_workers_run_this_python(spark: SparkSession) -> None:
     def executable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
