@@ -120,6 +120,7 @@ def test_things_take_turns_and_warm_ups_do_not_count() -> None:
     taken = alternate(turns, repeats=3, warmups=1, console=console())
     # Every second round goes backwards: nobody always has the same neighbour.
     assert order == list("baabbaab")
+    assert (taken["a"].warmups, taken["b"].warmups) == ((1,), (0,))
     assert taken["a"].runs == (2, 5, 6)
     assert taken["b"].runs == (3, 4, 7)
     assert (taken["b"].median, taken["b"].least, taken["b"].most) == (4, 3, 7)

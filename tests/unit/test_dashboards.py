@@ -1,14 +1,17 @@
 """The queries of `weft bench dashboards`, the flights under them, and the figures made of a run."""
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 import pytest
+from rich.console import Console
 
 from weft.bench.dashboards_figures import Contender, Figures, Mode
 from weft.bench.dashboards_queries import (
@@ -24,6 +27,7 @@ from weft.bench.dashboards_runs import stream_columns
 from weft.bench.duck import duck_sql
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables, read_flights
 from weft.bench.flights import main as write_example
+from weft.bench.report_dashboards import show_dashboards
 from weft.errors import SourceError
 from weft.expression import Call, Slot, SlotKind
 from weft.query import CreateStream, CreateTable, bind, parse, parse_select
@@ -208,6 +212,7 @@ def figures(mode: Mode = Mode.REPLAY, queries: int = 60, **runs: tuple[float, ..
         batches=4,
         cores=2,
         runs_s={Contender[name]: seconds for name, seconds in runs.items()},
+        warmup_s={Contender[name]: (7.5,) for name in runs},
         results={Contender.WEFT: 500, Contender.KEEPING: 11_000_000},
         stages_s={Contender.WEFT: {"plan": 1.0}},
         batch_sample=60,
@@ -248,3 +253,11 @@ def test_the_bar_of_a_live_run() -> None:
     [bar] = figures(Mode.LIVE, WEFT=(1.0,), ONE_STREAM=(0.4,), PLAIN=(0.1,)).bars
     assert (bar.name, bar.value, bar.met) == ("Weft's batch / one streaming query's", 2.5, False)
     assert figures(Mode.LIVE, queries=16, WEFT=(1.0,), ONE_STREAM=(0.4,)).bars == ()
+
+
+def test_the_first_run_is_shown_beside_those_that_count() -> None:
+    console = Console(record=True, width=160, file=StringIO())
+    show_dashboards(figures(WEFT=(1.0, 4.0, 2.0), DUCKDB=(1.0, 1.0, 4.0)), console)
+    shown = console.export_text()
+    assert "after 1 that warm up" in shown
+    assert re.search(r"Weft +│ +2\.00 │ +±75 % │ +7\.50 │", shown), shown

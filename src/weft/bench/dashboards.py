@@ -1,6 +1,6 @@
 """The bench of everyday queries: a team's dashboards and alerts over a year of flights.
 
-Everyone reads the same files and writes Parquet, in one process, by turns, after a round that is not counted.
+Everyone reads the same files and writes Parquet, in one process, by turns, after rounds that are not counted.
 Starting Spark and reading static tables is nobody's time. Replay takes the whole year in few batches; live
 takes small batches one after another. Weft's rows are compared with DuckDB's, query by query.
 """
@@ -70,7 +70,8 @@ class Plan:
     """Of one batch."""
     live_batches: int = 40
     repeats: int = 3
-    warmups: int = 1
+    warmups: int = 3
+    """Java compiles what it runs often: Weft's third round takes a fifth less than its second."""
     batch_queries: int = 60
     """How many queries run as ordinary Spark batch queries, at most; 0: none."""
     streaming_queries: int = 3
@@ -163,6 +164,7 @@ def _measure(
             batches=setting.batches,
             cores=setting.spark.sparkContext.defaultParallelism,
             runs_s={Contender(name): seconds.runs for name, seconds in taken.items()},
+            warmup_s={Contender(name): seconds.warmups for name, seconds in taken.items()},
             results={name: runs[-1].results for name, runs in bench.weft_runs.items()},
             stages_s={name: _median_stages(runs[-plan.repeats :]) for name, runs in bench.weft_runs.items()},
             batch_sample=min(plan.batch_queries, len(queries)),

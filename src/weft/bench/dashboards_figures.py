@@ -56,6 +56,8 @@ class Figures:
     cores: int
     runs_s: Mapping[Contender, tuple[float, ...]]
     """Every counted run: seconds of all batches in a replay, the median batch of a live run."""
+    warmup_s: Mapping[Contender, tuple[float, ...]]
+    """Every run before those that count."""
     results: Mapping[Contender, int]
     """Result rows of Weft's runs."""
     stages_s: Mapping[Contender, Mapping[str, float]]

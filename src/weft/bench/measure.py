@@ -18,6 +18,8 @@ class Seconds:
     """All counted runs of one thing."""
 
     runs: tuple[float, ...]
+    warmups: tuple[float, ...] = ()
+    """The runs before them."""
 
     @property
     def median(self) -> float:
@@ -62,6 +64,7 @@ def alternate(
     if repeats < 1 or warmups < 0:
         raise ValueError(f"repeats must be 1 or more and warm-ups 0 or more, got {repeats} and {warmups}")
     taken: dict[str, list[float]] = {name: [] for name, _ in turns}
+    before: dict[str, list[float]] = {name: [] for name, _ in turns}
     too_slow: set[str] = set()
     with progress(console) as bar:
         task = bar.add_task("", total=len(turns) * (repeats + warmups))
@@ -74,12 +77,11 @@ def alternate(
                     continue
                 began = clock()
                 seconds = run()
-                if number > 0:
-                    taken[name].append(seconds)
+                (taken if number > 0 else before)[name].append(seconds)
                 # Not by what it tells: that may be scaled.
                 if patience_s is not None and clock() - began > patience_s:
                     too_slow.add(name)
-    return {name: Seconds(tuple(seconds)) for name, seconds in taken.items()}
+    return {name: Seconds(tuple(runs), tuple(before[name])) for name, runs in taken.items()}
 
 
 @contextmanager

@@ -26,7 +26,15 @@ def _seconds(figures: Figures) -> Table:
     )
     table = Table(title=title, title_justify="left", caption_justify="left")
     live = figures.mode is Mode.LIVE
-    for name in ("", "ms a batch" if live else "seconds", "spread", "Weft/this", "by pairs", "results"):
+    for name in (
+        "",
+        "ms a batch" if live else "seconds",
+        "spread",
+        "first",
+        "Weft/this",
+        "by pairs",
+        "results",
+    ):
         table.add_column(name, justify="right" if name else "left", no_wrap=bool(name))
     for name in figures.runs_s:
         ratio, pairs = (taken(Contender.WEFT, name) for taken in (figures.ratio, figures.ratio_by_pairs))
@@ -36,6 +44,7 @@ def _seconds(figures: Figures) -> Table:
             name,
             f"{1000 * seconds:,.0f}" if live else f"{seconds:,.2f}",
             f"±{50 * figures.spread(name):.0f} %",
+            _first(figures, name),
             "" if name is Contender.WEFT or ratio is None else f"{ratio:,.2f}",
             "" if name is Contender.WEFT or pairs is None else f"{pairs:,.2f}",
             "" if results is None else f"{results:,}",
@@ -44,10 +53,18 @@ def _seconds(figures: Figures) -> Table:
     return table
 
 
+def _first(figures: Figures, name: Contender) -> str:
+    """Return what the very first run took, before Java had compiled anything."""
+    runs = figures.warmup_s.get(name)
+    if not runs:
+        return ""
+    return f"{1000 * runs[0]:,.0f}" if figures.mode is Mode.LIVE else f"{runs[0]:,.2f}"
+
+
 def _caption(figures: Figures) -> str:
-    rounds = len(figures.runs_s[Contender.WEFT])
+    rounds, warmups = len(figures.runs_s[Contender.WEFT]), len(figures.warmup_s[Contender.WEFT])
     measured = (
-        f"Medians over {rounds} alternating rounds, after warming up; {figures.cores} cores. "
+        f"Medians over {rounds} alternating rounds, after {warmups} that warm up; {figures.cores} cores. "
         "Everyone reads the same files and writes Parquet; start-up and static tables are nobody's time. "
     )
     if figures.mode is Mode.LIVE:

@@ -36,7 +36,7 @@ def dashboards(
         typer.Option("--no-variants", help="Leave out Weft without a checkpoint, and without HAVING."),
     ] = False,
     repeats: Annotated[int, typer.Option(help="Rounds, alternating between what is compared.", min=1)] = 3,
-    warmups: Annotated[int, typer.Option(help="Rounds before them that do not count.", min=0)] = 1,
+    warmups: Annotated[int, typer.Option(help="Rounds before them that do not count.", min=0)] = 3,
     workload: Annotated[
         Path, typer.Option(help="The queries.", show_default="examples/flights/workload.sql")
     ] = DEFAULT_WORKLOAD,
