@@ -1,5 +1,6 @@
 """The Parquet sink's fence: nothing is removed or replaced for an engine that it does not know."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,16 @@ def test_a_run_leaves_no_claim(tmp_path: Path) -> None:
     sink = started(tmp_path)
     give(sink, range(2))
     assert not list(tmp_path.glob("_weft-*"))
+
+
+def test_a_folder_that_was_emptied_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = after(-1)
+    give(fenced(tmp_path, first, -1, "a"), range(3))
+    fenced(tmp_path, after(2, since=first), 2, "a")
+    assert caplog.messages == []
+    shutil.rmtree(tmp_path)
+    tmp_path.mkdir()
+    sink = fenced(tmp_path, after(2, since=first), 2, "a")
+    assert f"{tmp_path} has none of the results through commit 2" in caplog.text
+    give(sink, range(3, 4))
+    assert written(tmp_path, "a") == [3]

@@ -1,5 +1,6 @@
 """Results as Parquet datasets, one for each query."""
 
+import logging
 import math
 import threading
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ from weft.storage import Folder
 from weft.storage.names import file_name
 from weft.threads import side_by_side
 
+_log = logging.getLogger("weft.sinks")
 _BUFFERED_BYTES = 64 << 20
 """How much waits in memory before files are written: many batches, few files."""
 _BUFFERED_SECONDS = 60.0
@@ -139,12 +141,14 @@ class ParquetSink:
         One that holds earlier commits too stays, and its later commits are not written again. Where another
         incarnation was here, or another checkpoint, nothing is removed: Fenced is raised.
         """
+        first_time = self.done == -1
         self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
         self.done = self._first = self._last = after
         self._origin, self._datasets = origin, {}
         self._history = History.of(origin or self._run, run=not origin)
         with self._alone():
-            self._judge()
+            if self._judge() is None and first_time:
+                self._tell_missing()
             for query in self._queries:
                 self.check_free(query)
             self._others = self._history.other_claims(self._folder.names()) if origin else frozenset()
@@ -155,6 +159,15 @@ class ParquetSink:
                     self._rename_old(dataset)
             for query in self._queries:
                 self._dataset(query)
+
+    def _tell_missing(self) -> None:
+        """Say so if nothing is here of what has been delivered: it is another folder, or was emptied."""
+        if self._lineage is not None and self._origin and self.done >= 0:
+            fields = {"sink": self.name, "folder": self._folder.uri, "last": self.done}
+            message = (
+                "sink %s: %s has none of the results through commit %d; it gets those that follow"
+            )
+            _log.warning(message, self.name, self._folder.uri, self.done, extra=fields)
 
     def _rename_old(self, dataset: str) -> None:
         """Give a dataset the name that it has today: older versions called folders just as their queries."""
