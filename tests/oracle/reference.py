@@ -139,16 +139,17 @@ class _Query:
     def __init__(self, spec: Spec, time: str) -> None:
         self.spec, self.time = spec, time
         self.open: dict[Bounds, dict[GroupKey, list[Row]]] = defaultdict(lambda: defaultdict(list))
-        self.span: Bounds | None = None
-        """Ends of the first and the last window that hold any good row of the stream."""
+        self.seen: Bounds | None = None
+        """The times of the first and the last good row of the stream that came since the query did."""
         self.closed_to: int | None = None
         """End of the last window that EMIT EMPTY gave."""
 
     def add(self, rows: Iterable[Row]) -> None:
         """Put each matching row into each window that holds it."""
         for row in rows:
-            windows = self._windows(_time(row, self.time))
-            self._stretch(windows)
+            at = _time(row, self.time)
+            windows = self._windows(at)
+            self.seen = (at, at) if self.seen is None else (min(self.seen[0], at), max(self.seen[1], at))
             for joined in joined_rows(row, self.spec.joins):
                 if self.spec.predicate is None or truth(self.spec.predicate.evaluate(joined)):
                     key = tuple(_grouped(item.expression.evaluate(joined)) for item in self.spec.keys)
@@ -162,17 +163,14 @@ class _Query:
 
     def close_all(self) -> Iterator[Expected]:
         """Yield the results of every open window."""
-        if self.span is not None:
-            yield from self._emit(self.span[1])
+        if self.seen is not None:
+            # No window that holds a row ends later.
+            yield from self._emit(self.seen[1] + self.spec.range_ms * 1000)
 
     def _windows(self, time_us: int) -> list[Bounds]:
         spec = self.spec
         windows = windows_of(time_us, spec.range_ms, spec.slide_ms, spec.offset_ms)
         return [w for w in windows if spec.first_start_us is None or w[0] >= spec.first_start_us]
-
-    def _stretch(self, windows: list[Bounds]) -> None:
-        for _, end in windows:
-            self.span = (end, end) if self.span is None else (min(self.span[0], end), max(self.span[1], end))
 
     def _emit(self, to_us: int) -> Iterator[Expected]:
         for window in self._due(to_us):
@@ -187,14 +185,27 @@ class _Query:
     def _due(self, to_us: int) -> list[Bounds]:
         if not self.spec.emit_empty:
             return sorted(window for window in self.open if window[1] <= to_us)
-        if self.span is None:
+        if self.seen is None:
             return []
         range_us, slide_us = self.spec.range_ms * 1000, self.spec.slide_ms * 1000
-        first = self.span[0] if self.closed_to is None else self.closed_to + slide_us
-        ends = range(first, to_us + 1, slide_us)
+        ends = range(self._first_end(self.seen[0]), to_us + 1, slide_us)
+        if self.closed_to is not None:
+            ends = range(self.closed_to + slide_us, to_us + 1, slide_us)
         if ends:
             self.closed_to = ends[-1]
         return [(end - range_us, end) for end in ends]
+
+    def _first_end(self, oldest_us: int) -> int:
+        """Return when the first window ends that EMIT EMPTY gives: after the stream's first row, if it begins
+        when the query has come.
+        """
+        spec = self.spec
+        after_us, slide_us, offset_us = oldest_us, spec.slide_ms * 1000, spec.offset_ms * 1000
+        if spec.first_start_us is not None:
+            begun_us = spec.first_start_us + spec.range_ms * 1000 - 1
+            # For a query that came later, the stream's first row has been.
+            after_us = begun_us if spec.from_batch else max(oldest_us, begun_us)
+        return (after_us - offset_us) // slide_us * slide_us + slide_us + offset_us
 
     def _result(self, window: Bounds, key: GroupKey, rows: list[Row]) -> Expected | None:
         spec = self.spec

@@ -31,6 +31,7 @@ def spec(
     having: Expression | None = None,
     emit_empty: bool = False,
     first_start_us: int | None = None,
+    from_batch: int = 0,
 ) -> Spec:
     return Spec(
         name="q",
@@ -43,6 +44,7 @@ def spec(
         having=having,
         emit_empty=emit_empty,
         first_start_us=first_start_us,
+        from_batch=from_batch,
     )
 
 
@@ -62,6 +64,11 @@ def shape(emission: Emission | None) -> list[tuple[Value, ...]]:
     return [
         (whole(r["window_start"]) // MS, whole(r["window_end"]) // MS, r["n"], r["total"]) for r in results
     ]
+
+
+def answers(result: Replay) -> list[tuple[Value, ...]]:
+    """All results, in the order in which they come."""
+    return [one for emission in (*result.batches, result.flushed) for one in shape(emission)]
 
 
 def run(batches: Sequence[Sequence[Row]], query: Spec, delay_ms: int = 0, flush: bool = True) -> Replay:
@@ -228,10 +235,18 @@ def test_emit_empty_of_sliding_windows_begins_with_the_first_that_holds_a_row() 
     assert shape(result.flushed) == [(-5, 5, 1, 1), (0, 10, 1, 1), (5, 15, 1, 1), (10, 20, 1, 1)]
 
 
-def test_emit_empty_of_hopping_windows_ends_with_the_last_that_holds_a_row() -> None:
+@pytest.mark.parametrize("delay_ms", [0, 100])
+def test_emit_empty_of_hopping_windows_ends_with_the_last_that_a_row_has_reached(delay_ms: int) -> None:
     # [7, 10) [17, 20) [27, 30): 8 is in the first, 25 in none
-    result = run([rows(8, 25)], spec(3, 10, emit_empty=True), delay_ms=100)
-    assert shape(result.flushed) == [(7, 10, 1, 1)]
+    result = run([rows(8, 25)], spec(3, 10, emit_empty=True), delay_ms=delay_ms)
+    assert answers(result) == [(7, 10, 1, 1), (17, 20, 0, None)]
+
+
+def test_emit_empty_of_a_query_that_comes_later_begins_with_its_first_window() -> None:
+    # After 8, before 45: [10, 20) [20, 30) [30, 40) hold nothing
+    result = run([rows(8), rows(45)], spec(10, 10, emit_empty=True, from_batch=1))
+    nothing = [(10, 20, 0, None), (20, 30, 0, None), (30, 40, 0, None)]
+    assert answers(result) == [*nothing, (40, 50, 1, 1)]
 
 
 def test_emit_empty_of_no_rows_is_nothing() -> None:
