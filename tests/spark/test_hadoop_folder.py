@@ -46,6 +46,10 @@ def test_a_file_comes_back_as_it_was(folder: HadoopFolder, tmp_path: Path) -> No
     assert (tmp_path / "deep" / "folder" / "a").read_bytes() == bytes(range(256)) * 1000
 
 
+def test_files_are_replaced_at_once_whatever_writes_sparks_own(folder: HadoopFolder) -> None:
+    assert folder._manager.getClass().getSimpleName() == "FileContextBasedCheckpointFileManager"
+
+
 def test_folders_are_inside_one_another(folder: HadoopFolder, tmp_path: Path) -> None:
     inner = folder.folder("in ner%2F")
     assert inner.names() == []

@@ -42,7 +42,7 @@ def test_checkpoints_are_written_without_processes(spark: SparkSession, tmp_path
     files = getattr(streaming, "checkpointing", streaming).CheckpointFileManager
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     manager = files.create(spark._jvm.org.apache.hadoop.fs.Path(str(tmp_path)), conf)
-    assert manager.getClass().getName() == session._CHECKPOINT_FILES
+    assert manager.getClass().getName() == session.CHECKPOINT_FILES[1]
 
 
 def test_workers_run_this_python(spark: SparkSession) -> None:
@@ -113,6 +113,14 @@ def test_a_master_in_spark_defaults_holds(tmp_path: Path) -> None:
     defaults.write_text("spark.executor.cores 2\nspark.master yarn\n")
     assert "spark.master" not in settings(SPARK_HOME=str(tmp_path))
     assert "spark.master" not in settings(SPARK_CONF_DIR=str(defaults.parent))
+
+
+def test_a_chosen_writer_of_checkpoints_holds(tmp_path: Path) -> None:
+    setting, own = session.CHECKPOINT_FILES
+    (tmp_path / "spark-defaults.conf").write_text(f"{setting} its.Own\n")
+    assert settings()[setting] == own
+    assert setting not in settings(SPARK_CONF_DIR=str(tmp_path))
+    assert setting not in settings(PYSPARK_SUBMIT_ARGS=f"--conf {setting}=its.Own pyspark-shell")
 
 
 def test_spark_master_is_passed_on() -> None:

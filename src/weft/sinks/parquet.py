@@ -164,9 +164,7 @@ class ParquetSink:
         """Say so if nothing is here of what has been delivered: it is another folder, or was emptied."""
         if self._lineage is not None and self._origin and self.done >= 0:
             fields = {"sink": self.name, "folder": self._folder.uri, "last": self.done}
-            message = (
-                "sink %s: %s has none of the results through commit %d; it gets those that follow"
-            )
+            message = "sink %s: %s has none of the results through commit %d; it gets those that follow"
             _log.warning(message, self.name, self._folder.uri, self.done, extra=fields)
 
     def _rename_old(self, dataset: str) -> None:

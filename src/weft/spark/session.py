@@ -21,7 +21,11 @@ _TOO_LITTLE = re.compile(r"System memory \d+ must be at least (\d+)")
 _PACKAGE = "org.apache.spark.sql.execution.streaming"
 if not pyspark.__version__.startswith("4.0"):
     _PACKAGE += ".checkpointing"
-_CHECKPOINT_FILES = f"{_PACKAGE}.FileSystemBasedCheckpointFileManager"
+CHECKPOINT_FILES = (
+    "spark.sql.streaming.checkpointFileManagerClass",
+    f"{_PACKAGE}.FileSystemBasedCheckpointFileManager",
+)
+"""The setting that says what writes Spark's checkpoints, and its value in a session of Weft's own."""
 DEFAULT_MEMORY = "2g"
 """Heap of the one process that is driver and executor at once."""
 
@@ -87,7 +91,14 @@ def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, st
         common["spark.driver.memory"] = memory or DEFAULT_MEMORY
     if master := environ.get("SPARK_MASTER"):
         return {**common, "spark.master": master}
-    return common if _master_is_chosen(environ) else {**common, **_local(cores or os.cpu_count() or 1)}
+    if environ.get("MASTER") or _is_chosen("spark.master", environ, option="--master"):
+        return common
+    local = _local(cores or os.cpu_count() or 1)
+    name, value = CHECKPOINT_FILES
+    if not _is_chosen(name, environ):
+        # What Spark would take begins 30 processes a batch on a local disk, to look for links: 150 ms.
+        local[name] = value
+    return {**common, **local}
 
 
 def _local(cores: int) -> dict[str, str]:
@@ -99,8 +110,6 @@ def _local(cores: int) -> dict[str, str]:
         # every batch 40 ms. So does describing plans to a user interface that is off: 5 ms.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.ui.explainMode": "simple",
-        # What Spark would take begins 30 processes a batch on a local disk, to look for links: 150 ms.
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         # Needs no host name that resolves, and opens no port to the network.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -110,15 +119,15 @@ def _local(cores: int) -> dict[str, str]:
     }
 
 
-def _master_is_chosen(environ: Mapping[str, str]) -> bool:
-    """Say whether the user has told Spark where to run."""
+def _is_chosen(setting: str, environ: Mapping[str, str], *, option: str | None = None) -> bool:
+    """Say whether the user has told Spark of a setting, which may have an option of its own."""
     arguments = environ.get("PYSPARK_SUBMIT_ARGS", "")
-    if environ.get("MASTER") or "--master" in arguments or "spark.master" in arguments:
+    if setting in arguments or (option is not None and option in arguments):
         return True
     configured = environ.get("SPARK_CONF_DIR") or os.path.join(environ.get("SPARK_HOME", ""), "conf")
     defaults = Path(configured, "spark-defaults.conf")
     return defaults.is_file() and any(
-        line.lstrip().startswith("spark.master") for line in defaults.read_text().splitlines()
+        line.lstrip().startswith(setting) for line in defaults.read_text().splitlines()
     )
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from weft.errors import DamagedFile
 from weft.faultpoints import reach
+from weft.spark.session import CHECKPOINT_FILES
 from weft.storage.folder import component
 from weft.storage.local import LocalFolder
 from weft.storage.marks import check_made_by
@@ -202,6 +203,10 @@ class HadoopFolder:
         conf = self._spark._jsparkSession.sessionState().newHadoopConf()
         for name, value in _UNCHECKED.items():
             conf.set(name, value)
+        setting, own = CHECKPOINT_FILES
+        if conf.get(setting) == own:
+            # Chosen by Weft for what Spark never replaces; files here are replaced at once, or not at all.
+            conf.unset(setting)
         return conf
 
 
