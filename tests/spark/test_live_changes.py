@@ -1,5 +1,6 @@
 """What queries that come and go need, and what they leave behind."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,6 +10,7 @@ from pyspark.sql import SparkSession
 import weft
 from tests.spark.test_live_queries import more, running
 from tests.spark.trades import Feed, ends, stream
+from weft.runtime.loop import Loop, Trigger
 from weft.runtime.report import BatchReport
 
 
@@ -68,3 +70,58 @@ def test_a_name_is_another_streams_once_sinks_have_all_results(
     engine.stop(flush=True)
     # Both streams' results of that name are there.
     assert sorted(ends(pq.read_table(tmp_path / "out" / "q"))) == [10, 25, 30]
+
+
+def beside(spark: SparkSession, feed: Feed, tmp_path: Path) -> weft.Engine:
+    """Return an engine at work on one stream, with another declared that nobody asks anything of."""
+    engine = weft.Engine(spark)
+    stream(engine, spark, feed.at(1, 12))
+    reader = spark.readStream.schema("time TIMESTAMP").option("maxFilesPerTrigger", 1)
+    engine.stream("others", reader.parquet(str(feed.folder)), time="time")
+    engine.add("SELECT count(*) AS n FROM trades [RANGE '10 s']", name="q")
+    engine.start(out=tmp_path / "out", checkpoint=tmp_path / "state", follow=True)
+    engine.process_available()
+    return engine
+
+
+OTHER = "SELECT count(*) AS n FROM others [RANGE '10 s']"
+
+
+def test_a_stream_that_sinks_refuse_does_not_start_and_the_others_go_on(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    taken = weft.Engine(spark)
+    stream(taken, spark, feed.at(1), name="others")
+    taken.add(OTHER, name="o")
+    taken.run(out=tmp_path / "out", checkpoint=tmp_path / "another", flush=True)
+    engine = beside(spark, feed, tmp_path)
+    with pytest.raises(weft.EngineError, match="another checkpoint"):
+        engine.add(OTHER, name="o")
+    assert not engine.wait(0.5)
+    assert list(engine.queries) == ["q"]
+    more(engine, feed, 23)
+    shutil.rmtree(tmp_path / "out" / "o")
+    engine.add(OTHER, name="o")
+    engine.process_available()
+    engine.stop(flush=True)
+    assert ends(pq.read_table(tmp_path / "out" / "q")) == [10, 20, 30]
+    assert ends(pq.read_table(tmp_path / "out" / "o")) == [10, 20, 30]
+
+
+def test_a_stream_that_could_not_start_leaves_no_claim_behind(
+    spark: SparkSession, feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = beside(spark, feed, tmp_path)
+
+    def commit_only(loop: Loop, trigger: Trigger) -> None:
+        loop._membership.commit("the stream cannot start")
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "start", commit_only)
+        with pytest.raises(weft.EngineError, match="no space left"):
+            engine.add(OTHER, name="o")
+    engine.add(OTHER, name="o")
+    engine.process_available()
+    engine.stop(flush=True)
+    assert ends(pq.read_table(tmp_path / "out" / "o")) == [10, 20]

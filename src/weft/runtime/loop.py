@@ -209,6 +209,15 @@ class Loop:
             self._raise(died)
         return delivered
 
+    def abandon(self) -> None:
+        """Stop and deliver nothing: the stream is not to have begun."""
+        self._stopping.set()
+        if self._query is not None:
+            self._query.stop()
+        self._ledger.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
     def _finish(self) -> None:
         """Close every window; should that fail, it is told when all else is done, and they stay open."""
         try:

@@ -69,6 +69,8 @@ class Run:
         self.streams: dict[str, Live] = {}
         self._known: dict[str, LogicalQuery] = {}
         self._leaving = Leaving()
+        self._starting: str | None = None
+        """The stream that a query is starting just now."""
         self.unbound: dict[str, QueryInfo] = {}
         """Queries that the checkpoint knows and that cannot be bound any more."""
         self.active = True
@@ -195,7 +197,12 @@ class Run:
             checkpoint=past.checkpoint,
             recovered=past.recovered,
             deliveries=deliveries(
-                sinks, past, origin=origin, on_fenced=self._fenced, held=self._guard, stop=self._stopping
+                sinks,
+                past,
+                origin=origin,
+                on_fenced=partial(self._refused, name),
+                held=self._guard,
+                stop=self._stopping,
             ),
             inline=[memory] if memory else [],
         )
@@ -240,6 +247,7 @@ class Run:
         """Start a stream with a query; if that fails, it was never started."""
         root = self._root
         new = root is not None and not has_folder(root, query.stream)
+        self._starting = query.stream
         try:
             self.start(query.stream, [query], live=True)
         except BaseException:
@@ -247,12 +255,14 @@ class Run:
             self._known.pop(query.name, None)
             try:
                 if begun is not None:
-                    begun.loop.stop()
+                    begun.loop.abandon()
             finally:
                 if root is not None and new:
                     # What was committed is nobody's: the query is told to have failed.
                     remove_folder(root, query.stream, checkpoint=self.origin)
             raise
+        finally:
+            self._starting = None
         return self.streams[query.stream].pipeline.queries.get(query.name)
 
     def leave(self, query: LogicalQuery, state: QueryState | None) -> None:
@@ -368,6 +378,11 @@ class Run:
     def _lost(self, loss: EngineError) -> None:
         _log.error("the checkpoint's lock is lost", extra={"error": str(loss)})
         self._fenced(loss)
+
+    def _refused(self, stream: str, error: EngineError) -> None:
+        """Have the run end, for a sink refuses it: unless that only keeps a stream from starting."""
+        if stream != self._starting:
+            self._fenced(error)
 
     def _fenced(self, error: EngineError) -> None:
         """Have the run end: another engine has taken its place."""
