@@ -103,3 +103,15 @@ def test_keys_of_other_types_match_one_row_of_the_stream_once(spark: SparkSessio
     engine.add("SELECT count(*) AS n FROM s [RANGE '1 s']", name="alone")
     engine.run()
     assert [engine.results(name)["n"].to_pylist() for name in ("joined", "alone")] == [[2], [1]]
+
+
+def test_a_table_may_have_columns_that_queries_cannot_use(spark: SparkSession, feed: Feed) -> None:
+    odd = "SELECT 'a' AS symbol, 9.0D AS cp, INTERVAL '3' MONTH AS term, parse_json('{}') AS note"
+    engine = weft.Engine(spark)
+    engine.stream("trades", spark.read.schema(COLUMNS).parquet(str(feed(*TRADES))), time="time")
+    engine.table("odd", spark.sql(odd))
+    engine.add(
+        "SELECT sum(O.cp) AS s FROM trades T [RANGE '10 s'], odd O WHERE T.symbol = O.symbol", name="q"
+    )
+    engine.run()
+    assert engine.results("q")["s"].to_pylist() == [9.0, 18.0]

@@ -48,3 +48,15 @@ def test_a_batch_without_rows_tells_nothing() -> None:
     forms = Forms()
     forms.note(size=10, rows=0, groups=0)
     assert forms.driver_groups(MB, groups_per_row=5.0)
+
+
+def test_the_next_job_begins_with_what_is_known_until_its_own_batches_tell() -> None:
+    before = Forms()
+    before.note(MB, rows=10_000, groups=20_000)
+    forms = before.for_next_job()
+    # The planner expects nothing, or tells better.
+    assert forms.driver_groups(30 * MB, groups_per_row=0.0)
+    assert not forms.driver_groups(30 * MB, groups_per_row=0.01)
+    assert forms.for_next_job().driver_groups(30 * MB, groups_per_row=0.0)
+    forms.note(MB, rows=10_000, groups=20)
+    assert not forms.driver_groups(30 * MB, groups_per_row=0.0)

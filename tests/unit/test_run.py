@@ -149,15 +149,14 @@ def test_an_engine_that_lost_its_checkpoint_says_so(tmp_path: Path) -> None:
 
 
 class Begun:
-    """A stream that has begun and can be stopped."""
+    """A stream that has begun and can be given up."""
 
     def __init__(self) -> None:
         self.loop = self
-        self.stopped = 0
+        self.abandoned = 0
 
-    def stop(self) -> bool:
-        self.stopped += 1
-        return True
+    def abandon(self) -> None:
+        self.abandoned += 1
 
 
 def test_a_stream_that_a_query_cannot_start_was_never_started(
@@ -173,7 +172,7 @@ def test_a_stream_that_a_query_cannot_start_was_never_started(
     query: Any = SimpleNamespace(name="q", stream="trades")
     with pytest.raises(EngineError, match=r"stream trades cannot start: .* \(no space left\); free space"):
         run.add(query)
-    assert (run.streams, run.known(), begun.stopped) == ({}, [], 1)
+    assert (run.streams, run.known(), begun.abandoned) == ({}, [], 1)
     run.stop(flush=False)
 
 

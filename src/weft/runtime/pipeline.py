@@ -309,6 +309,8 @@ class Pipeline:
     def _adopt(self, plan: SharedPlan) -> RunningPlan:
         """Let a plan take effect; what was aggregated under others stays as it is."""
         job = BatchJob(plan, self.stream, self.tables, self.functions, self._known)
+        if self._running is not None:
+            job.forms = self._running.job.forms.for_next_job()
         self._running, self._tried, self.fragmentations = RunningPlan(plan, job), frozenset(), ()
         self.states = {relation.grouping: self._state(relation.grouping) for relation in plan.relations}
         after = after_all(self.clock)

@@ -29,22 +29,24 @@ _UNKNOWN_BYTES = 1 << 50
 
 @dataclass(slots=True)
 class Forms:
-    """What a job's batches have told of rows and groups."""
+    """What a job's batches have told of rows and groups, or those of the job before it."""
 
     _bytes_per_row: float | None = None
     _groups_per_row: float | None = None
+    _groups_per_row_before: float | None = None
 
     def driver_groups(self, size: int | None, groups_per_row: float | None) -> bool:
         """Say whether the driver should group a batch of so many bytes; None if nobody knows how many.
 
-        `groups_per_row` is what the planner expects, for as long as no batch of this job has told; None if no
-        batch at all has been seen.
+        `groups_per_row` is what the planner expects, for as long as no batch of this job has told: 0 if it
+        expects nothing, and the job before tells; None if no batch at all has been seen.
         """
         if not size:
             # A batch without rows is how queries are tried: Spark should look at all that it may compute.
             return False
         rows = size / (self._bytes_per_row or _LIKELY_BYTES)
-        per_row = groups_per_row if self._groups_per_row is None else self._groups_per_row
+        told = (self._groups_per_row, groups_per_row or None, self._groups_per_row_before, groups_per_row)
+        per_row = next((one for one in told if one is not None), None)
         if per_row is None:
             return rows <= min(MOST_ROWS, _UNKNOWN_GROUPS_ROWS)
         return rows <= min(MOST_ROWS, FEW_ROWS + _ROWS_PER_GROUP * rows * per_row)
@@ -54,6 +56,11 @@ class Forms:
         if rows:
             self._groups_per_row = groups / rows
             self._bytes_per_row = None if size is None else max(size, 1) / rows
+
+    def for_next_job(self) -> "Forms":
+        """Return what a job begins with that takes the place of this one's."""
+        last = self._groups_per_row_before if self._groups_per_row is None else self._groups_per_row
+        return Forms(_bytes_per_row=self._bytes_per_row, _groups_per_row_before=last)
 
 
 def batch_bytes(batch: DataFrame) -> int | None:

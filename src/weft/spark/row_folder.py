@@ -118,4 +118,5 @@ class FolderParts:
         if all(map(can_evaluate, sites)):
             return tuple(handover.over(translate, site) for site in sites)
         failed = self.failures.failed(name).isNotNull()
-        return (handover.condition(name, failed, translate, *sites),)
+        # Not by its name alone: a column of the stream may be called like it.
+        return (handover.condition(("failed", name), failed, translate, *sites),)

@@ -24,11 +24,14 @@ from weft.spark.columns import named
 from weft.spark.lookups import LocalTable
 from weft.spark.schemas import column_defs
 from weft.spark.session import utc
+from weft.types import Kind
 
 COPY = "__weft_copy"
 """The column that numbers the rows of equal key, from 0."""
 _UNREADABLE = (PySparkException, Py4JError, OSError)
 _SMALL_BYTES = 16 << 20
+_MOST_LOCAL_ROWS = 1_000_000
+"""Small files may hold many rows; the driver keeps no more than these."""
 _READING = "__weft_reading"
 _READINGS = count()
 
@@ -123,13 +126,17 @@ def _with_keys(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _fetched(snapshot: DataFrame, keys: Sequence[Column]) -> LocalTable | None:
-    """Return a table's rows by key; None for doubles, which Spark compares: NaNs are equal, and zeros."""
+    """Return a table's rows by key; None for many, and for doubles, which Spark compares: NaNs are equal."""
     names = [f"__weft_right{place}" for place in range(len(keys))]
     fields = [key.alias(name) for key, name in zip(keys, names, strict=True)]
-    own = snapshot.drop(_READING)
-    rows = own.select(*fields, *map(named, own.columns)).toArrow()
+    # Queries cannot use columns of other types, and Arrow may not have them.
+    used = [one.name for one in column_defs(snapshot.schema) if one.type.kind is not Kind.OTHER]
+    used.remove(_READING)
+    rows = snapshot.select(*fields, *map(named, used)).limit(_MOST_LOCAL_ROWS + 1).toArrow()
+    if len(rows) > _MOST_LOCAL_ROWS:
+        return None
     fetched = [column.combine_chunks() for column in rows.columns]
-    columns = dict(zip(own.columns, fetched[len(keys) :], strict=True))
+    columns = dict(zip(used, fetched[len(keys) :], strict=True))
     found = fetched[: len(keys)]
     if any(pa.types.is_floating(key.type) for key in found) or not LocalTable.fits(found):
         return None
