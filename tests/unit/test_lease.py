@@ -93,6 +93,9 @@ def test_elsewhere_a_holder_whose_clock_is_wrong_is_respected(
     try:
         with pytest.raises(InUse, match="in use by process 7 on far"):
             Lock(elsewhere)
+        found = holder(elsewhere)
+        assert found is not None
+        assert found.pid == 7
     finally:
         over.set()
         renewer.join()

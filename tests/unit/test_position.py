@@ -44,6 +44,27 @@ def test_a_plan_that_was_never_committed_is_made_anew(spark: Path, left: bytes) 
     assert not {"5", ".5.crc"} & set(names(spark / "offsets"))
 
 
+@pytest.mark.parametrize("plans", [True, False], ids=["planned", "not planned"])
+@pytest.mark.parametrize("name", ["4", "4.compact"])
+@pytest.mark.parametrize("left", [b"", b'v1\n{"path":"fi', b"\0" * 40])
+def test_a_list_of_files_that_was_cut_off_is_made_anew(
+    spark: Path, left: bytes, name: str, plans: bool
+) -> None:
+    listed = spark / "sources" / "0"
+    listed.mkdir(parents=True)
+    for whole in ("2", "3"):
+        (listed / whole).write_text('v1\n{"path":"file:/a","timestamp":1,"batchId":3}')
+    (listed / name).write_bytes(left)
+    (listed / f".{name}.crc").write_bytes(b"crc")
+    offsets = spark / "offsets" / "5"
+    offsets.write_text(OFFSETS.replace("3", "4"))
+    if not plans:
+        offsets.unlink()
+    assert mend(LocalFolder(spark), 4) == 4
+    assert names(listed) == ["2", "3"]
+    assert not offsets.exists()
+
+
 def test_the_plan_of_a_batch_that_is_committed_is_refused(spark: Path) -> None:
     (spark / "offsets" / "5").write_bytes(b"v1")
     with pytest.raises(DamagedFile, match=r"offsets/5 is damaged: .*restore .*spark as it was"):

@@ -38,16 +38,17 @@ def mend(spark: Folder, committed: int) -> int:
     """
     offsets, commits = spark.folder("offsets"), spark.folder("commits")
     planned, done = _newest(offsets), _newest(commits)
-    if planned > committed and not _is_whole(offsets, planned):
-        _remove(offsets, planned)
+    lacks_files = _mend_lists(spark, committed)
+    if planned > committed and (lacks_files or not _is_whole(offsets, str(planned))):
+        _remove(offsets, str(planned))
         planned = _newest(offsets)
-    if planned >= 0 and not _is_whole(offsets, planned):
+    if planned >= 0 and not _is_whole(offsets, str(planned)):
         raise DamagedFile(
             f"{offsets.uri}/{planned} is damaged: it is not as Spark writes it; restore {spark.uri} as it "
             "was, or start a new checkpoint"
         )
-    if done >= 0 and not _is_whole(commits, done):
-        _remove(commits, done)
+    if done >= 0 and not _is_whole(commits, str(done)):
+        _remove(commits, str(done))
     if planned >= 0 and not _has_name(spark):
         spark.write("metadata", json.dumps({"id": str(uuid4())}).encode(), replace=True)
         spark.delete(".metadata.crc")
@@ -62,10 +63,25 @@ def _newest(folder: Folder) -> int:
     return max((int(name) for name in folder.names() if name.isdecimal()), default=-1)
 
 
-def _is_whole(folder: Folder, number: int) -> bool:
+def _mend_lists(spark: Folder, committed: int) -> bool:
+    """Remove lists of files that a crash has cut off, but for those that are committed; say if any were."""
+    done, cut_off = _sources(spark, committed), False
+    for source in spark.folder("sources").names():
+        listed = spark.folder("sources").folder(source)
+        last = _place(done[int(source)]) if source.isdecimal() and int(source) < len(done) else None
+        for name in listed.names():
+            number = name.partition(".")[0]
+            new = number.isdecimal() and int(number) > (-1 if last is None else last)
+            if new and not _is_whole(listed, name):
+                _remove(listed, name)
+                cut_off = True
+    return cut_off
+
+
+def _is_whole(folder: Folder, name: str) -> bool:
     """Say whether a note is a version and lines of JSON."""
     try:
-        version, *lines = folder.read(str(number)).splitlines()
+        version, *lines = folder.read(name).splitlines()
         for line in lines:
             if line != _NONE:
                 json.loads(line)
@@ -74,10 +90,10 @@ def _is_whole(folder: Folder, number: int) -> bool:
     return bool(lines) and _VERSION.fullmatch(version) is not None
 
 
-def _remove(folder: Folder, number: int) -> None:
-    folder.delete(str(number))
-    folder.delete(f".{number}.crc")
-    fields = {"folder": folder.uri, "batch": number}
+def _remove(folder: Folder, name: str) -> None:
+    folder.delete(name)
+    folder.delete(f".{name}.crc")
+    fields = {"folder": folder.uri, "note": name}
     _log.warning("one of Spark's notes was cut off, and is removed for Spark to write it again", extra=fields)
 
 

@@ -147,7 +147,9 @@ def holder(folder: Folder) -> Holder | None:
         return None
     if local is not None:
         return found if _is_locked(local.path) else None
-    return found if time.time() - found.renewed < _STALE_SECONDS else None
+    # A holder whose clock was set back looks stale, and is not.
+    fresh = time.time() - found.renewed < _STALE_SECONDS
+    return found if fresh or _is_renewed(folder, found) else None
 
 
 def _on_disk(folder: Folder) -> LocalFolder | None:
