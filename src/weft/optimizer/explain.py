@@ -57,6 +57,13 @@ def _jobs(plan: SharedPlan) -> str:
     predicates = {(answer.grouping, answer.predicate) for answer in plan.answers}
     if len(predicates) > len({answer.grouping for answer in plan.answers}):
         jobs += ", one more when it is planned anew: a sample of its rows"
+    jobs += "\nlate and quarantined rows, where there are any, are written by another job"
+    tables = sorted({join.table for relation in plan.relations for join in relation.joins})
+    if tables:
+        jobs += (
+            f"\nanother for each table that Spark must join, of {', '.join(tables)}: with several rows of a "
+            "key, joined by more than columns of the stream, or too large for the driver"
+        )
     if by_spark:
         listed = ", ".join(by_spark[:_LISTED]) + (", …" if len(by_spark) > _LISTED else "")
         jobs += f"\nthe second job evaluates what only Spark can in SELECT or HAVING of {listed}"
