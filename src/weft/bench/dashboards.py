@@ -1,8 +1,9 @@
 """The bench of everyday queries: a team's dashboards and alerts over a year of flights.
 
 Everyone reads the same files and writes Parquet, in one process, by turns, after rounds that are not counted.
-Starting Spark and reading static tables is nobody's time. Replay takes the whole year in few batches; live
-takes small batches one after another. Weft's rows are compared with DuckDB's, query by query.
+Starting Spark is nobody's time; static tables are in memory for all but Weft, which fetches them in its own.
+Replay takes the whole year in few batches; live takes small batches one after another. Weft's rows are
+compared with DuckDB's, query by query.
 """
 
 from collections.abc import Callable, Sequence

@@ -160,7 +160,8 @@ def _measured(
     console: Console,
 ) -> Size:
     queries, run = opaque_queries(case, count, seed=seed), _Run()
-    with TemporaryDirectory(prefix="weft-bench-") as scratch:
+    # Beside the data: where folders for temporary files are memory, a checkpoint costs nothing.
+    with TemporaryDirectory(prefix=".weft-bench-", dir=dataset.folder.parent) as scratch:
         turns: list[tuple[str, Timed]] = [
             (f"{count:,} predicates", partial(_weft, spark, dataset, queries, Path(scratch), run)),
             ("one ordinary query", partial(_ordinary, spark, dataset, queries[0], Path(scratch))),

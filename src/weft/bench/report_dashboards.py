@@ -65,7 +65,7 @@ def _caption(figures: Figures) -> str:
     rounds, warmups = len(figures.runs_s[Contender.WEFT]), len(figures.warmup_s[Contender.WEFT])
     measured = (
         f"Medians over {rounds} alternating rounds, after {warmups} that warm up; {figures.cores} cores. "
-        "Everyone reads the same files and writes Parquet; start-up and static tables are nobody's time. "
+        "Everyone reads the same files and writes Parquet; starting Spark is nobody's time. "
     )
     if figures.mode is Mode.LIVE:
         return measured + (
