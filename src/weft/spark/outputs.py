@@ -1,5 +1,6 @@
 """What only Spark can evaluate of SELECT and HAVING: registered functions, all in one job a batch."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -40,13 +41,12 @@ def evaluate(
 ) -> Sequence[Computed]:
     """Evaluate the outputs and HAVING of all parts, in one job."""
     frames = [_frame(spark, number, part, functions) for number, part in enumerate(parts)]
-    whole = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
-    table = whole.toArrow().sort_by([(_PART, "ascending"), (_ROW, "ascending")])
+    table = _together(frames).toArrow().sort_by([(_PART, "ascending"), (_ROW, "ascending")])
     computed, begin = [], 0
-    for number, part in enumerate(parts):
+    for part in parts:
         rows = table.slice(begin, part.rows)
         begin += part.rows
-        names = [_output(number, index) for index in range(len(part.outputs))]
+        names = _names(part.outputs)
         outputs, (kept, failed) = (
             [rows[name].combine_chunks() for name in wanted] for wanted in (names, (_KEPT, _FAILED))
         )
@@ -54,8 +54,20 @@ def evaluate(
     return computed
 
 
+def _together(frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of all frames.
+
+    By halves: Spark looks at a union whole whenever another frame is added to it.
+    """
+    if len(frames) == 1:
+        return frames[0]
+    middle = len(frames) // 2
+    left, right = _together(frames[:middle]), _together(frames[middle:])
+    return left.unionByName(right, allowMissingColumns=True)
+
+
 def _frame(spark: SparkSession, number: int, part: OutputRows, functions: Mapping[str, Udf]) -> DataFrame:
-    """Return a part's rows with what is computed from them, under names of its own."""
+    """Return a part's rows with what is computed from them."""
     names = {slot: f"slot{order}" for order, slot in enumerate(part.columns)}
     translate = Translator(functions, slot=lambda slot: F.col(names[slot]))
     having = part.having
@@ -68,11 +80,18 @@ def _frame(spark: SparkSession, number: int, part: OutputRows, functions: Mappin
     return spark.createDataFrame(rows).select(
         F.lit(number).alias(_PART), _ROW, kept.alias(_KEPT), failed.alias(_FAILED),
         *(
-            translate(output).cast(str(output.type)).alias(_output(number, index))
-            for index, output in enumerate(part.outputs)
+            translate(output).cast(str(output.type)).alias(name)
+            for name, output in zip(_names(part.outputs), part.outputs, strict=True)
         ),
     )  # fmt: skip
 
 
-def _output(part: int, index: int) -> str:
-    return f"output{part}_{index}"
+def _names(outputs: Sequence[Expression]) -> list[str]:
+    """Return names for outputs, the same for those of other parts that have the same types."""
+    found: Counter[str] = Counter()
+    names = []
+    for output in outputs:
+        type = str(output.type)
+        names.append(f"{type} {found[type]}")
+        found[type] += 1
+    return names
