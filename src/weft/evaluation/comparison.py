@@ -73,16 +73,20 @@ def _compare_texts(operator: str, a: pa.Array, b: pa.Array) -> Mask:
 
 def _alike(call: Call, left: Vector, right: Vector) -> tuple[Vector, Vector, DataType]:
     """Return two vectors in the type that their comparison is made in."""
-    one, other = call.args[0].type, call.args[1].type
-    if one == other:
-        return left, right, one
-    if one.kind is Kind.DECIMAL or other.kind is Kind.DECIMAL:
-        one, other = _as_written(call.args[0]), _as_written(call.args[1])
-    type = _common(one, other) or one
-    return converted(left, one, type), converted(right, other, type), type
+    one, other = call.args
+    type = compared_type(one, other)
+    return converted(left, one.type, type), converted(right, other.type, type), type
 
 
-def _as_written(argument: Expression) -> DataType:
+def compared_type(left: Expression, right: Expression) -> DataType:
+    """Return the type that a comparison of two is made in."""
+    one, other = left.type, right.type
+    if one != other and Kind.DECIMAL in (one.kind, other.kind):
+        one, other = as_written(left), as_written(right)
+    return _common(one, other) or one
+
+
+def as_written(argument: Expression) -> DataType:
     """Return the type in which an argument meets a decimal: a whole constant takes the digits it has."""
     if isinstance(argument, Literal) and argument.type.kind is Kind.INT and isinstance(argument.value, int):
         return DataType(Kind.DECIMAL, len(str(abs(argument.value))), 0)

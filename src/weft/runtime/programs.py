@@ -5,12 +5,15 @@ the program: alerts that differ in their thresholds alone are one program with m
 """
 
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from weft.aggregates import Primitive
 from weft.evaluation import Evaluator, can_evaluate
+from weft.evaluation.comparison import as_written
 from weft.expression import Call, Expression, Literal, Slot, SlotKind, walk
 from weft.optimizer.plan import Answer
-from weft.types import DataType
+from weft.query.coercion import common_type
+from weft.types import DataType, Kind
 
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 _CONNECTIVES = frozenset({"and", "or", "not"})
@@ -60,17 +63,31 @@ def _parametrised(condition: Expression, constants: list[Literal]) -> Expression
         parts = tuple(_parametrised(part, constants) for part in condition.args)
         return Call(condition.function, parts, condition.type)
     if condition.function in _COMPARISONS:
-        operands = tuple(_parameter(operand, constants) for operand in condition.args)
+        left, right = condition.args
+        operands = _parameter(left, right.type, constants), _parameter(right, left.type, constants)
         return Call(condition.function, operands, condition.type)
     return condition
 
 
-def _parameter(operand: Expression, constants: list[Literal]) -> Expression:
+def _parameter(operand: Expression, beside: DataType, constants: list[Literal]) -> Expression:
     constant = _constant(operand)
     if constant is None or constant.value is None:
         return operand
+    if isinstance(constant.value, int) and beside.kind is Kind.DECIMAL:
+        constant = _beside_decimal(constant, as_written(operand), beside)
     constants.append(constant)
-    return Slot(SlotKind.PARAMETER, len(constants) - 1, operand.type)
+    return Slot(SlotKind.PARAMETER, len(constants) - 1, constant.type)
+
+
+def _beside_decimal(constant: Literal, written: DataType, beside: DataType) -> Literal:
+    """Return a whole constant as a decimal of the digits it has, if more would round what stands beside it.
+
+    Else all such constants keep one type, and so belong to one program.
+    """
+    common = common_type(constant.type, beside)
+    if common is None or common.scale == beside.scale:
+        return constant
+    return Literal(Decimal(constant.value), written.as_decimal())  # type: ignore[arg-type]
 
 
 def _constant(expression: Expression) -> Literal | None:

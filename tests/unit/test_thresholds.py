@@ -1,0 +1,166 @@
+"""HAVING of many readers at once against each reader's own HAVING, for every type that can be compared."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.language_samples import columns
+
+from weft.aggregates import arrow_type
+from weft.evaluation import Evaluator
+from weft.expression import Expression, Slot, walk
+from weft.optimizer.plan import answer, leaf
+from weft.query import bind, parse_select
+from weft.query.logical import Catalog, LogicalQuery, StreamDef
+from weft.runtime import thresholds
+from weft.runtime.programs import Program, program_of
+from weft.runtime.readings import Reader
+from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
+
+TYPES = {
+    "t": TIMESTAMP, "i": INT, "b": BIGINT, "f": DataType(Kind.FLOAT), "x": DOUBLE, "s": STRING, "day": DATE,
+    "ok": BOOLEAN, "tiny": DataType(Kind.TINYINT), "ntz": DataType(Kind.TIMESTAMP_NTZ),
+    "cents": DataType(Kind.DECIMAL, 10, 2), "fine": DataType(Kind.DECIMAL, 38, 30),
+    "long": DataType(Kind.DECIMAL, 38, 20),
+}  # fmt: skip
+CATALOG = Catalog(streams=(StreamDef(name="s", time="t", columns=columns(**TYPES)),))
+NAN, INF = float("nan"), float("inf")
+BELOW, ABOVE = Decimal(f"4.{'9' * 30}"), Decimal(f"5.{'0' * 29}1")
+NOON = datetime(2020, 1, 2, 12, tzinfo=UTC)
+VALUES: dict[str, tuple[Any, ...]] = {
+    "i": (-(2**31), -1, 0, 5, 6, 2**31 - 1),
+    "b": (-(2**63), -1, 0, 5, 6, 10**10, 2**53, 2**53 + 1, 2**63 - 1),
+    "tiny": (-128, 0, 5, 127),
+    "f": (-INF, -0.0, 0.0, 0.5, float(np.float32(0.1)), 5.0, INF, NAN),
+    "x": (-INF, -0.0, 0.0, 0.1, 0.5, 5.0, float(2**53), INF, NAN),
+    "s": ("", "a", "b", "ab", "é", "5"),
+    "day": (date(1969, 12, 31), date(2020, 1, 2), date(2020, 1, 3)),
+    "t": (NOON, NOON.replace(hour=0), NOON.replace(microsecond=1)),
+    "ntz": (NOON.replace(tzinfo=None), NOON.replace(hour=0, tzinfo=None)),
+    "ok": (False, True),
+    "cents": (Decimal("-5.01"), Decimal(0), Decimal("5.00"), Decimal("5.01"), Decimal("99999999.99")),
+    "fine": (BELOW, Decimal(5), ABOVE, Decimal("1E-30"), ABOVE.copy_negate(), Decimal("0.1")),
+    "long": (Decimal(10**10), Decimal(f"{10**10}.{'0' * 19}1"), Decimal(f"5.{'0' * 19}1"), Decimal(10**17)),
+}
+NUMBERS = (
+    "-1", "0", "5", "6", "50000", "2147483647", "10000000000", "0.1", "5.0", "5.01", "0.5", "-0.0",
+    "5.000000000000000000000000000001", "CAST(5 AS BIGINT)", "2 + 3", "CAST('NaN' AS DOUBLE)",
+    "CAST(0.1 AS FLOAT)", "CAST(0.1 AS DOUBLE)", "CAST('-0.0' AS DOUBLE)", "9007199254740993", "NULL",
+)  # fmt: skip
+DAYS = (
+    "DATE '2020-01-02'",
+    "DATE '1969-12-31'",
+    "TIMESTAMP '2020-01-02 12:00:00Z'",
+    "TIMESTAMP '2020-01-02'",
+)
+CONSTANTS = {
+    "s": ("''", "'a'", "'ab'", "'é'"),
+    "ok": ("TRUE", "FALSE"),
+    "day": DAYS,
+    "t": DAYS,
+    "ntz": DAYS,
+}
+COMPARISONS = ("<", "<=", ">", ">=", "=", "<>")
+
+
+@lru_cache(maxsize=4096)
+def bound(name: str, condition: str) -> LogicalQuery:
+    text = f"SELECT 1 AS one FROM s [RANGE '1 s'] GROUP BY {', '.join(TYPES)} HAVING {condition}"
+    return bind(parse_select(text, name=name), CATALOG)
+
+
+def reader(query: LogicalQuery) -> Reader:
+    answered = answer(query, leaf(query), 0)
+    program, parameters = program_of(answered)
+    return Reader(answer=answered, program=program, parameters=parameters)
+
+
+def slots(expression: Expression, rows: dict[str, list[Any]]) -> dict[Slot, pa.Array]:
+    """Return the columns that a condition reads."""
+    names = list(TYPES)
+    return {
+        node: pa.array(rows[names[node.index]], arrow_type(node.type))
+        for node in walk(expression)
+        if isinstance(node, Slot) and node.kind == "key"
+    }
+
+
+def assert_each_gets_its_own(conditions: Sequence[Sequence[str]], rows: dict[str, list[Any]]) -> None:
+    """Compare with each reader's condition as it is written; every ask has all rows, behind one another."""
+    length = len(next(iter(rows.values())))
+    programs: dict[Program, list[list[Reader]]] = defaultdict(lambda: [[] for _ in conditions])
+    wanted: dict[str, list[int]] = {}
+    for ask, several in enumerate(conditions):
+        for turn, condition in enumerate(several):
+            query = bound(f"q{ask}_{turn}", condition)
+            assert query.having is not None
+            held = Evaluator(slots(query.having, rows), length).holds(query.having)
+            wanted[query.name] = (np.flatnonzero(held) + ask * length).tolist()
+            one = reader(query)
+            programs[one.program][ask].append(one)
+    repeated = {name: values * len(conditions) for name, values in rows.items()}
+    for program, readers in programs.items():
+        assert program.having is not None
+        evaluator = Evaluator(slots(program.having, repeated), length * len(conditions))
+        bounds = np.arange(len(conditions) + 1) * length
+        passed = thresholds.passing(program.having, evaluator, bounds, readers)
+        cuts = np.cumsum(passed.counts)[:-1]
+        for one, got in zip(passed.readers, np.split(passed.rows, cuts), strict=True):
+            assert got.tolist() == wanted.pop(one.answer.query.name)
+    assert not wanted
+
+
+@st.composite
+def comparisons(draw: st.DrawFn, name: str, count: int) -> list[str]:
+    """Return comparisons of a column, alike but for their constants."""
+    operator, mirrored = draw(st.sampled_from(COMPARISONS)), draw(st.booleans())
+    drawn = st.sampled_from(CONSTANTS.get(name, NUMBERS))
+    constants = draw(st.lists(drawn, min_size=count, max_size=count))
+    return [f"{one} {operator} {name}" if mirrored else f"{name} {operator} {one}" for one in constants]
+
+
+@st.composite
+def rows_of(draw: st.DrawFn, names: Sequence[str]) -> dict[str, list[Any]]:
+    length = draw(st.integers(0, 8))
+    return {
+        name: draw(st.lists(st.none() | st.sampled_from(VALUES[name]), min_size=length, max_size=length))
+        for name in names
+    }
+
+
+@pytest.fixture(params=[0, 100], ids=["searched", "one by one"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have conditions searched for, or evaluated reader by reader, however few readers there are."""
+    monkeypatch.setattr(thresholds, "_FEW_READERS", request.param)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("name", VALUES)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_a_comparison_is_the_same_with_a_parameter(name: str, data: st.DataObject) -> None:
+    conditions = data.draw(comparisons(name, data.draw(st.integers(1, 7))))
+    split = data.draw(st.integers(0, len(conditions) - 1))
+    asks = [conditions[split:], *([conditions[:split]] if split else [])]
+    assert_each_gets_its_own(asks, data.draw(rows_of([name])))
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(
+    ("name", "constants"),
+    [("fine", ("5", "6", "50000", "0", "2 + 3")), ("long", ("10000000000", "20000000000", "5", "6"))],
+)
+@pytest.mark.parametrize("operator", COMPARISONS)
+def test_a_whole_constant_beside_a_decimal_has_only_its_digits(
+    name: str, constants: Sequence[str], operator: str
+) -> None:
+    conditions = [f"{name} {operator} {constant}" for constant in constants]
+    assert_each_gets_its_own([conditions], {name: [*VALUES[name], None]})
