@@ -94,27 +94,30 @@ def slots(expression: Expression, rows: dict[str, list[Any]]) -> dict[Slot, pa.A
 
 
 def assert_each_gets_its_own(conditions: Sequence[Sequence[str]], rows: dict[str, list[Any]]) -> None:
-    """Compare with each reader's condition as it is written; every ask has all rows, behind one another."""
+    """Compare with each reader's condition as it is written; every ask has all rows."""
     length = len(next(iter(rows.values())))
-    programs: dict[Program, list[list[Reader]]] = defaultdict(lambda: [[] for _ in conditions])
+    asks: dict[Program, dict[int, list[Reader]]] = defaultdict(lambda: defaultdict(list))
     wanted: dict[str, list[int]] = {}
     for ask, several in enumerate(conditions):
         for turn, condition in enumerate(several):
             query = bound(f"q{ask}_{turn}", condition)
             assert query.having is not None
             held = Evaluator(slots(query.having, rows), length).holds(query.having)
-            wanted[query.name] = (np.flatnonzero(held) + ask * length).tolist()
+            wanted[query.name] = np.flatnonzero(held).tolist()
             one = reader(query)
-            programs[one.program][ask].append(one)
-    repeated = {name: values * len(conditions) for name, values in rows.items()}
-    for program, readers in programs.items():
+            asks[one.program][ask].append(one)
+    for program, by_ask in asks.items():
         assert program.having is not None
-        evaluator = Evaluator(slots(program.having, repeated), length * len(conditions))
-        bounds = np.arange(len(conditions) + 1) * length
-        passed = thresholds.passing(program.having, evaluator, bounds, readers)
-        cuts = np.cumsum(passed.counts)[:-1]
-        for one, got in zip(passed.readers, np.split(passed.rows, cuts), strict=True):
-            assert got.tolist() == wanted.pop(one.answer.query.name)
+        repeated = {name: values * len(by_ask) for name, values in rows.items()}
+        evaluator = Evaluator(slots(program.having, repeated), length * len(by_ask))
+        bounds = np.arange(len(by_ask) + 1) * length
+        passed = thresholds.passing(program.having, evaluator, bounds, list(by_ask.values()))
+        begin = dict(zip(by_ask, bounds.tolist(), strict=False))
+        ends = np.cumsum(passed.counts).tolist()
+        for one, count, end in zip(passed.readers, passed.counts.tolist(), ends, strict=True):
+            name = one.answer.query.name
+            got = passed.rows[end - count : end] - begin[int(name[1 : name.index("_")])]
+            assert got.tolist() == wanted.pop(name)
     assert not wanted
 
 
@@ -144,7 +147,7 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("name", VALUES)
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_a_comparison_is_the_same_with_a_parameter(name: str, data: st.DataObject) -> None:
     conditions = data.draw(comparisons(name, data.draw(st.integers(1, 7))))
@@ -164,3 +167,55 @@ def test_a_whole_constant_beside_a_decimal_has_only_its_digits(
 ) -> None:
     conditions = [f"{name} {operator} {constant}" for constant in constants]
     assert_each_gets_its_own([conditions], {name: [*VALUES[name], None]})
+
+
+@st.composite
+def conditions_alike(draw: st.DrawFn, names: Sequence[str], count: int) -> list[str]:
+    """Return conditions of one shape; of each of their constants, all readers may have the same."""
+    shape = draw(st.sampled_from(SHAPES))
+    parts = []
+    for name in names[: shape.count("{}")]:
+        several = draw(comparisons(name, count))
+        parts.append(several[:1] * count if draw(st.booleans()) else several)
+    return [shape.format(*one) for one in zip(*parts, strict=True)]
+
+
+SHAPES = (
+    "{} AND {}", "{} AND {} AND {}", "i IS NOT NULL AND {} AND i <> 5", "({} AND {}) AND i + 1 > 0",
+    "{} OR {}", "NOT ({}) AND {}", "{} AND ({} OR {})",
+)  # fmt: skip
+
+
+@pytest.mark.usefixtures("few")
+@settings(max_examples=80)
+@given(data=st.data())
+def test_readers_get_what_their_own_condition_lets_pass(data: st.DataObject) -> None:
+    names = data.draw(st.lists(st.sampled_from(list(VALUES)), min_size=3, max_size=3))
+    first = data.draw(conditions_alike(names, data.draw(st.integers(1, 7))))
+    split = data.draw(st.integers(0, len(first) - 1))
+    rows = data.draw(rows_of(sorted({*names, "i"})))
+    assert_each_gets_its_own([first[split:], *([first[:split]] if split else [])], rows)
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("i >= 3 AND x > {}", {"i": [2, 3, 4, None], "x": [NAN, 7.0, 1.0, 9.0]}),
+        ("i >= {} AND x > {}", {"i": [2, 3, 4, None], "x": [NAN, 7.0, 1.0, 9.0]}),
+        ("x BETWEEN {} AND 7", {"x": [7.0, 1.0, -0.0, None]}),
+        ("i <> 3 AND cents >= {}", {"i": [3, 4, 5], "cents": [Decimal(4), Decimal("3.99"), None]}),
+        ("day < DATE '2020-01-0{}'", {"day": [date(2020, 1, 2), date(2020, 1, 6), None]}),
+        ("TIMESTAMP '2020-01-0{} 12:00:00Z' <= t", {"t": [NOON, NOON.replace(microsecond=1), None]}),
+        ("s = '{}'", {"s": ["3", "5", "55", None]}),
+    ],
+)
+def test_alerts_are_searched_for_not_evaluated_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, condition: str, values: dict[str, list[Any]]
+) -> None:
+    monkeypatch.setattr(thresholds, "_passing_each", None)
+    assert_each_gets_its_own([[condition.format(*[number] * 2) for number in range(1, 9)]], values)
+
+
+def test_parameters_that_agree_make_one_computation_of_any_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thresholds, "_passing_each", None)
+    assert_each_gets_its_own([["i = 3 OR NOT x > 2"] * 6], {"i": [3, 4, None], "x": [9.0, 1.0, NAN]})

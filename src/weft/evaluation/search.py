@@ -1,12 +1,16 @@
 """Where values stand among constants: one binary search, however many predicates compare with them."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.evaluation.vector import Array, Vector
+from weft.evaluation.casts import converted
+from weft.evaluation.vector import TEXTS, Array, Vector, constant
+from weft.expression import Literal
+from weft.types import DataType
 
 Numbers = npt.NDArray[np.int64]
 Point = int | float | bytes
@@ -34,6 +38,22 @@ def text_places(encoded: pa.DictionaryArray, points: Sequence[Point]) -> Numbers
     by_value: Numbers = np.append(found, 2 * len(points) + 1)
     of_rows: Numbers = by_value[np.asarray(encoded.indices.fill_null(len(binary)))]
     return of_rows
+
+
+@lru_cache(maxsize=1 << 14)
+def point(literal: Literal, type: DataType) -> Point | None:
+    """Return a constant as a point among values of a type; None for NULL, and for NaN, which equals no point.
+
+    >>> from weft.types import INT, decimal
+    >>> point(Literal(5, INT), decimal(12, 2))
+    500
+    """
+    with np.errstate(all="ignore"):
+        vector = converted(constant(literal.value, literal.type), literal.type, type)
+    if vector.valid is not None and not vector.valid[0]:
+        return None
+    value: Point = vector.values[0].as_py() if type.kind in TEXTS else vector.values.tolist()[0]
+    return value if value == value else None
 
 
 def _among(values: Array, points: Array) -> Numbers:

@@ -95,3 +95,8 @@ def _constant(expression: Expression) -> Literal | None:
     if isinstance(expression, Literal) or any(isinstance(node, Slot) for node in walk(expression)):
         return expression if isinstance(expression, Literal) else None
     return Literal(Evaluator({}, 1).values(expression)[0].as_py(), expression.type)
+
+
+def has_parameter(expression: Expression) -> bool:
+    """Say whether an expression reads a parameter."""
+    return any(isinstance(node, Slot) and node.kind is SlotKind.PARAMETER for node in walk(expression))

@@ -1,12 +1,12 @@
 """HAVING with parameters: which rows pass for each of many readers of the same finals.
 
-What holds no parameter is evaluated once. A comparison with one parameter is then a search in the sorted
-values, however many alerts ask; any other condition is evaluated reader by reader, for all asks at once.
+Parameters on which all readers agree are constants, and what holds no other is evaluated once. Where the rest
+is a comparison with a parameter, or an AND of such, each of these is one search however many alerts ask
+(weft.runtime.searches); any other condition is evaluated reader by reader, for all asks at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,16 @@ import pyarrow as pa
 from weft.aggregates import arrow_type
 from weft.evaluation import Evaluator
 from weft.expression import Call, Expression, Literal, Slot, SlotKind, walk
+from weft.runtime.programs import has_parameter
 from weft.runtime.readings import Reader
 from weft.runtime.repeating import spelled_out
-from weft.types import BOOLEAN
+from weft.runtime.searches import Search, found_by, search_for
 
 Rows = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
 Readers = Sequence[Sequence[Reader]]
 _FEW_READERS = 4
 """Up to this number of readers of an ask, conditions are evaluated reader by reader."""
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +39,19 @@ class Passing:
 
 def passing(having: Expression, evaluator: Evaluator, bounds: Rows, readers: Readers) -> Passing:
     """Return the rows that pass HAVING; `bounds` tells which rows are those of each ask, and so whose."""
-    if not _has_parameter(having):
+    having = _with_agreed(having, [reader for several in readers for reader in several])
+    if not has_parameter(having):
         return passing_alike(evaluator.holds(having), bounds, readers)
-    if max(map(len, readers)) > _FEW_READERS and (threshold := _threshold(having)) is not None:
-        passed = threshold.passing(evaluator, bounds, readers)
-        if passed is not None:
-            return passed
+    if max(map(len, readers)) > _FEW_READERS:
+        found = _passing_searched(having, evaluator, bounds, readers)
+        if found is not None:
+            return found
     return _passing_each(having, evaluator, bounds, readers)
 
 
 def constant_parts(condition: Expression) -> list[Expression]:
     """Return the largest parts of a condition that hold no parameter."""
-    if not _has_parameter(condition):
+    if not has_parameter(condition):
         return [condition]
     return (
         [part for argument in condition.args for part in constant_parts(argument)]
@@ -59,8 +60,22 @@ def constant_parts(condition: Expression) -> list[Expression]:
     )
 
 
-def _has_parameter(expression: Expression) -> bool:
-    return any(isinstance(node, Slot) and node.kind is SlotKind.PARAMETER for node in walk(expression))
+def _with_agreed(having: Expression, readers: Sequence[Reader]) -> Expression:
+    """Put constants in place of the parameters that are the same for all readers."""
+    columns = zip(*(reader.parameters for reader in readers), strict=True)
+    agreed = {
+        index: column[0] for index, column in enumerate(columns) if len({one.value for one in column}) == 1
+    }
+    return _with_constants(having, agreed) if agreed else having
+
+
+def _with_constants(expression: Expression, constants: Mapping[int, Literal]) -> Expression:
+    if isinstance(expression, Slot) and expression.kind is SlotKind.PARAMETER:
+        return constants.get(expression.index, expression)
+    if isinstance(expression, Call) and has_parameter(expression):
+        parts = tuple(_with_constants(part, constants) for part in expression.args)
+        return Call(expression.function, parts, expression.type)
+    return expression
 
 
 def passing_alike(holds: Bools, bounds: Rows, readers: Readers) -> Passing:
@@ -87,7 +102,7 @@ def _passing_each(having: Expression, evaluator: Evaluator, bounds: Rows, reader
         whole = len(asks) == len(readers)
         columns = {slot: values if whole else values.take(pa.array(rows)) for slot, values in given.items()}
         mine = [readers[ask][turn] for ask in asks.tolist()]
-        columns |= _parameters(mine, lengths[asks])
+        columns |= _parameters(rest, mine, lengths[asks])
         kept = rows[np.flatnonzero(Evaluator(columns, len(rows)).holds(rest))]
         cuts = np.searchsorted(kept, bounds)
         found += [(reader, kept[cuts[ask] : cuts[ask + 1]]) for ask, reader in zip(asks, mine, strict=True)]
@@ -106,7 +121,7 @@ def _with_given(expression: Expression, evaluator: Evaluator, given: dict[Slot, 
     """Evaluate the parts without a parameter, and put slots in their place."""
     if isinstance(expression, Literal):
         return expression
-    if not _has_parameter(expression):
+    if not has_parameter(expression):
         # Numbers of parameters begin with 0.
         slot = Slot(SlotKind.PARAMETER, -1 - len(given), expression.type)
         given[slot] = evaluator.values(expression)
@@ -117,76 +132,42 @@ def _with_given(expression: Expression, evaluator: Evaluator, given: dict[Slot, 
     return expression
 
 
-def _parameters(readers: Sequence[Reader], lengths: Rows) -> dict[Slot, pa.Array]:
+def _parameters(having: Expression, readers: Sequence[Reader], lengths: Rows) -> dict[Slot, pa.Array]:
     """Return each reader's parameters, repeated for its rows."""
     reader = pa.array(np.repeat(np.arange(len(readers)), lengths))
     return {
-        Slot(SlotKind.PARAMETER, index, constant.type): pa.array(
-            [one.parameters[index].value for one in readers], arrow_type(constant.type)
-        ).take(reader)
-        for index, constant in enumerate(readers[0].parameters)
+        slot: pa.array([one.parameters[slot.index].value for one in readers], arrow_type(slot.type)).take(
+            reader
+        )
+        for slot in walk(having)
+        if isinstance(slot, Slot) and slot.index >= 0
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Threshold:
-    """A comparison of a value with a parameter, and conditions without one that hold as well."""
-
-    value: Expression
-    comparison: str
-    parameter: int
-    others: Sequence[Expression]
-
-    def passing(self, evaluator: Evaluator, bounds: Rows, readers: Readers) -> Passing | None:
-        """Return the rows that pass; None where types want more care than sorting numbers."""
-        constants = [[reader.parameters[self.parameter] for reader in several] for several in readers]
-        limits = [_numbers(several, self.value) for several in constants]
-        values = evaluator.values(self.value)
-        if any(limit is None for limit in limits):
+def _passing_searched(
+    having: Expression, evaluator: Evaluator, bounds: Rows, readers: Readers
+) -> Passing | None:
+    """Give readers the rows whose places they ask for; None where HAVING is not an AND of comparisons."""
+    parts = _conjuncts(having)
+    everyone = [reader for several in readers for reader in several]
+    searches: list[Search] = []
+    for part in filter(has_parameter, parts):
+        search = search_for(part, evaluator, everyone)
+        if search is None:
             return None
-        usable = np.asarray(values.is_valid())
-        for other in self.others:
-            usable = usable & evaluator.holds(other)
-        numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
-        found = []
-        for ask, (several, limit) in enumerate(zip(readers, limits, strict=True)):
-            assert limit is not None
-            rows = bounds[ask] + np.flatnonzero(usable[bounds[ask] : bounds[ask + 1]])
-            rows = rows[np.argsort(numbers[rows], kind="stable")]
-            for reader, (begin, end) in zip(several, self._cuts(numbers[rows], limit), strict=True):
-                found.append((reader, np.sort(rows[begin:end])))
-        return _joined(found)
-
-    def _cuts(
-        self, ordered: npt.NDArray[np.generic], limits: npt.NDArray[np.generic]
-    ) -> list[tuple[int, int]]:
-        side = "right" if self.comparison in (">", "<=") else "left"
-        cuts = np.searchsorted(ordered, limits, side=side).tolist()  # type: ignore[call-overload]
-        if self.comparison in ("<", "<="):
-            return [(0, cut) for cut in cuts]
-        return [(cut, len(ordered)) for cut in cuts]
+        searches.append(search)
+    usable = np.logical_and.reduce([search.places <= search.last for search in searches])
+    for part in parts:
+        if not has_parameter(part):
+            usable = usable & evaluator.holds(part)
+    found: list[tuple[Reader, Rows]] = []
+    for several, begin, end in zip(readers, bounds.tolist(), bounds[1:].tolist(), strict=False):
+        found += found_by(searches, begin + np.flatnonzero(usable[begin:end]), several)
+    return _joined(found)
 
 
-def _threshold(having: Expression) -> _Threshold | None:
-    """Read a condition as one comparison with one parameter, beside conditions without any."""
-    parts = having.args if isinstance(having, Call) and having.function == "and" else (having,)
-    compared = [part for part in parts if _has_parameter(part)]
-    if len(compared) != 1 or not isinstance(compared[0], Call) or compared[0].function not in _MIRRORED:
-        return None
-    comparison, (left, right) = compared[0].function, compared[0].args
-    if _has_parameter(left):
-        comparison, left, right = _MIRRORED[comparison], right, left
-    if _has_parameter(left) or not isinstance(right, Slot):
-        return None
-    others = [part for part in parts if part is not compared[0]]
-    assert having.type == BOOLEAN
-    return _Threshold(value=left, comparison=comparison, parameter=right.index, others=others)
-
-
-def _numbers(constants: Sequence[Literal], value: Expression) -> npt.NDArray[np.generic] | None:
-    """Return constants in the type in which Spark compares the value with them, if that is a plain number."""
-    if value.type.is_fractional and all(isinstance(one.value, int | float | Decimal) for one in constants):
-        return np.array([float(one.value) for one in constants])  # type: ignore[arg-type]
-    if value.type.is_integer and all(one.type.is_integer for one in constants):
-        return np.array([one.value for one in constants], dtype=np.int64)
-    return None
+def _conjuncts(condition: Expression) -> list[Expression]:
+    """Return the conditions that must all hold."""
+    if isinstance(condition, Call) and condition.function == "and":
+        return [part for argument in condition.args for part in _conjuncts(argument)]
+    return [condition]
