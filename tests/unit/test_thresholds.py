@@ -219,3 +219,11 @@ def test_alerts_are_searched_for_not_evaluated_one_by_one(
 def test_parameters_that_agree_make_one_computation_of_any_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thresholds, "_passing_each", None)
     assert_each_gets_its_own([["i = 3 OR NOT x > 2"] * 6], {"i": [3, 4, None], "x": [9.0, 1.0, NAN]})
+
+
+def test_a_long_constant_beside_a_decimal_has_only_its_digits() -> None:
+    query = bound("q", "long > 10000000000")
+    assert query.having is not None
+    bit_more = Decimal(f"{10**10}.{'0' * 19}1")
+    held = Evaluator(slots(query.having, {"long": [bit_more, Decimal(10**10)]}), 2).holds(query.having)
+    assert held.tolist() == [True, False]  # as in Spark, but not of CAST(10000000000 AS BIGINT)

@@ -88,9 +88,15 @@ def compared_type(left: Expression, right: Expression) -> DataType:
 
 def as_written(argument: Expression) -> DataType:
     """Return the type in which an argument meets a decimal: a whole constant takes the digits it has."""
-    if isinstance(argument, Literal) and argument.type.kind is Kind.INT and isinstance(argument.value, int):
+    if isinstance(argument, Literal) and isinstance(argument.value, int) and _is_bare(argument):
         return DataType(Kind.DECIMAL, len(str(abs(argument.value))), 0)
     return argument.type
+
+
+def _is_bare(whole: Literal) -> bool:
+    """Say whether a constant has the type that its digits ask for: then no cast stands around it in Spark."""
+    fits = -(2**31) <= whole.value < 2**31  # type: ignore[operator]
+    return whole.type.kind is (Kind.INT if fits else Kind.BIGINT)
 
 
 def comparison(operator: str) -> Callable[[Call, Vector, Vector], Vector]:
