@@ -17,6 +17,8 @@ from weft.engine import Engine
 from weft.runtime.report import BatchReport
 from weft.spark.session import local_session
 
+SHAPES = ("count(*) > {}", "count(*) >= 10 AND sum(price) > 100 * {}")
+"""What alerts ask for, with their threshold; alone, and beside a condition that all have in common."""
 SIZES = (1, 30, 300)
 """How many alerts there are unless told."""
 _WARM = 2
@@ -28,13 +30,14 @@ _CHECKED = 5
 class AlertsSize:
     """What finals of some alerts took."""
 
+    having: str
     alerts: int
     finals_ms: float
     """The median over all batches of all rounds."""
     least_ms: float
     most_ms: float
     ratio: float
-    """To one alert."""
+    """To the first number of alerts of the same HAVING, which is one unless told."""
     results: int
     """In one run."""
 
@@ -51,12 +54,12 @@ class AlertsResult:
     differences: tuple[str, ...]
 
 
-def alert(number: int, alerts: int) -> str:
+def alert(having: str, number: int, alerts: int) -> str:
     """Return the text of an alert; few windows of any symbol pass its threshold, whatever its number."""
-    least = 1_000 + 1_000 * number // alerts
+    condition = having.format(1_000 + 1_000 * number // alerts)
     return (
         "SELECT symbol, count(*) AS trades, 100 * avg(price) / max(price) AS percent FROM trades "
-        f"[RANGE '10 min' SLIDE '1 min'] GROUP BY symbol HAVING count(*) > {least}"
+        f"[RANGE '10 min' SLIDE '1 min'] GROUP BY symbol HAVING {condition}"
     )
 
 
@@ -75,26 +78,27 @@ def run_alerts(
     """Run each number of alerts by turns, and print what finals took."""
     spark = local_session(cores=cores)
     dataset = make_trades(spark, data, rows=rows_per_batch * batches, files=batches, seed=seed)
-    finals: dict[int, list[float]] = {size: [] for size in alerts}
-    results: dict[int, int] = {}
+    cases = [(having, size) for having in SHAPES for size in alerts]
+    finals: dict[tuple[str, int], list[float]] = {case: [] for case in cases}
+    results: dict[tuple[str, int], int] = {}
     differences: list[str] = []
     with console.status("") as status:
         for turn in range(repeats):
-            for size in alerts:
-                status.update(f"round {turn + 1} of {repeats}: {size:,} alerts")
-                engine, reports = _run(spark, dataset, size)
+            for having, size in cases:
+                status.update(f"round {turn + 1} of {repeats}: {size:,} alerts, {having.format('t')}")
+                engine, reports = _run(spark, dataset, having, size)
                 measured = [report.seconds["finals"] for report in reports if "finals" in report.seconds]
-                finals[size] += measured[_WARM:]
-                results[size] = sum(report.windows for report in reports)
+                finals[having, size] += measured[_WARM:]
+                results[having, size] = sum(report.windows for report in reports)
                 if turn == 0:
                     differences += _differences(engine, size)
-    one = median(finals[alerts[0]])
     sizes = tuple(
         AlertsSize(
-            alerts=size, finals_ms=1000 * median(seconds), least_ms=1000 * min(seconds),
-            most_ms=1000 * max(seconds), ratio=median(seconds) / one, results=results[size],
+            having=having.format("t"), alerts=size, finals_ms=1000 * median(seconds),
+            least_ms=1000 * min(seconds), most_ms=1000 * max(seconds),
+            ratio=median(seconds) / median(finals[having, alerts[0]]), results=results[having, size],
         )
-        for size, seconds in finals.items()
+        for (having, size), seconds in finals.items()
     )  # fmt: skip
     result = AlertsResult(
         rows_per_batch=rows_per_batch, batches=batches, repeats=repeats, seed=seed, sizes=sizes,
@@ -107,11 +111,11 @@ def run_alerts(
     return result
 
 
-def _run(spark: SparkSession, dataset: Dataset, size: int) -> tuple[Engine, list[BatchReport]]:
+def _run(spark: SparkSession, dataset: Dataset, having: str, size: int) -> tuple[Engine, list[BatchReport]]:
     engine, reports = Engine(spark), list[BatchReport]()
     engine.load(dataset.statement(1))
     for number in range(size):
-        engine.add(alert(number, size), name=f"alert{number}")
+        engine.add(alert(having, number, size), name=f"alert{number}")
     engine.run(on_batch=lambda _, report: reports.append(report))
     return engine, reports
 
@@ -125,12 +129,13 @@ def _differences(engine: Engine, size: int) -> list[str]:
 def show_alerts(result: AlertsResult, console: Console) -> None:
     """Print finals by number of alerts."""
     table = Table(title=f"batches of {result.rows_per_batch:,} rows", title_justify="left")
+    table.add_column("HAVING")
     for name in ("alerts", "finals a batch, ms", "least", "most", "ratio to one", "results"):
         table.add_column(name, justify="right")
     for size in result.sizes:
         table.add_row(
-            f"{size.alerts:,}", f"{size.finals_ms:.2f}", f"{size.least_ms:.2f}", f"{size.most_ms:.2f}",
-            f"{size.ratio:.2f}", f"{size.results:,}",
+            size.having, f"{size.alerts:,}", f"{size.finals_ms:.2f}", f"{size.least_ms:.2f}",
+            f"{size.most_ms:.2f}", f"{size.ratio:.2f}", f"{size.results:,}",
         )  # fmt: skip
     console.print(table)
     console.print(f"medians over {result.repeats} rounds of {result.batches - _WARM} batches each")

@@ -91,6 +91,8 @@ def alerts(
 ) -> None:
     """Alerts that differ in one constant of HAVING: their finals against those of one such alert.
 
+    The constant stands alone, or beside a condition that all alerts have in common.
+
     Example: weft bench alerts -n 1 -n 300
     """
     result = run_alerts(
