@@ -8,7 +8,7 @@ import pytest
 from tests.postgres.samples import ask, fail_at, keyless, result, rows
 from tests.unit.lineages import after
 from weft.errors import Fenced
-from weft.sinks import PostgresSink
+from weft.sinks import PostgresSink, SinkError
 from weft.sinks.fence import Lineage, Target
 
 ORIGIN = "c1 trades"
@@ -22,11 +22,11 @@ def _closed() -> Iterator[None]:
         _opened.pop().close()
 
 
-def fenced(dsn: str, lineage: Lineage, done: int) -> PostgresSink:
+def fenced(dsn: str, lineage: Lineage, done: int, *, origin: str = ORIGIN) -> PostgresSink:
     sink = PostgresSink(dsn)
     _opened.append(sink)
     sink.stand_as(lineage)
-    sink.resume(done, origin=ORIGIN)
+    sink.resume(done, origin=origin)
     return sink
 
 
@@ -145,3 +145,42 @@ def test_everything_goes_where_nothing_is_common(dsn: str) -> None:
     assert (numbers(dsn), sink.done) == ([], -1)
     sink.deliver(0, {"a": pa.concat_tables([result((1, "A", 1))])})
     sink.flush()
+
+
+def test_a_table_that_another_checkpoint_writes_to_is_not_taken_back(dsn: str) -> None:
+    first = after(-1)
+    give(fenced(dsn, first, -1), range(4))
+    give(fenced(dsn, after(-1), -1, origin="c2 trades"), range(4, 9))
+    give(fenced(dsn, after(3, since=first), 3), range(4, 5), "b")
+    before, copy = ask(dsn, "SELECT * FROM weft_delivered"), after(1, since=first)
+    for take in (PostgresSink(dsn).surplus, PostgresSink(dsn).rewind):
+        with pytest.raises(SinkError, match='table "a" has results of sink "postgres c2 trades" too'):
+            take(target(copy, 1))
+    assert (numbers(dsn), numbers(dsn, "b")) == (list(range(9)), [4])
+    assert ask(dsn, "SELECT * FROM weft_delivered") == before
+    # As the sentence advises, if the other is over.
+    ask(dsn, "DELETE FROM weft_written WHERE sink = 'postgres c2 trades'")
+    PostgresSink(dsn).rewind(target(copy, 1))
+    assert (numbers(dsn), numbers(dsn, "b")) == ([0, 1], [])
+
+
+def test_tables_of_other_checkpoints_stay(dsn: str) -> None:
+    first = after(-1)
+    give(fenced(dsn, first, -1), range(4))
+    give(fenced(dsn, after(-1), -1, origin="c2 trades"), range(9), "b")
+    copy = after(1, since=first)
+    assert [(one.query, one.rows) for one in PostgresSink(dsn).surplus(target(copy, 1))] == [("a", 2)]
+    PostgresSink(dsn).rewind(target(copy, 1))
+    assert (numbers(dsn), numbers(dsn, "b")) == ([0, 1], list(range(9)))
+
+
+def test_a_sink_that_is_not_ahead_has_nothing_to_lose(dsn: str) -> None:
+    """Rows of later windows are another's, or a user's: this history is known to its end."""
+    first = after(-1)
+    give(fenced(dsn, first, -1), range(4))
+    ask(dsn, "INSERT INTO a SELECT window_start, window_end + interval '1 day', symbol, n FROM a")
+    before, follower = ask(dsn, "SELECT * FROM weft_delivered"), after(3, since=first)
+    assert PostgresSink(dsn).surplus(target(follower, 3)) == []
+    PostgresSink(dsn).rewind(target(follower, 3))
+    assert len(numbers(dsn)) == 8
+    assert ask(dsn, "SELECT * FROM weft_delivered") == before

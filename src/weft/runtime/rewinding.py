@@ -15,7 +15,7 @@ from weft.errors import EngineError
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.past import Past
 from weft.sinks import Sink
-from weft.sinks.fence import Fencing, Lineage, Surplus, Target, common_commit, known_through
+from weft.sinks.fence import Fencing, Lineage, Surplus, Target, common_commit, is_ahead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +57,14 @@ def _planned(
     sinks: Sequence[Sink], checkpoint: Checkpoint, past: Past, lineage: Lineage, origin: str
 ) -> Iterator[tuple[Sink, Fencing, Target]]:
     """Yield the sinks that have to be taken back, each with where to."""
-    queries = () if past.recovered is None else tuple(entry.name for entry in past.recovered.registry)
     for sink in sinks:
         if not isinstance(sink, Fencing):
             continue
         claim = sink.seen(origin)
-        ahead = claim is not None and claim.through > known_through(lineage, claim)
+        ahead = claim is not None and is_ahead(lineage, claim)
         commit = common_commit(lineage, claim) if ahead and claim is not None else past.last
         watermark = past.watermark if commit == past.last else _watermark(checkpoint, commit)
-        target = Target(origin=origin, lineage=lineage, commit=commit, watermark=watermark, queries=queries)
+        target = Target(origin=origin, lineage=lineage, commit=commit, watermark=watermark)
         if ahead:
             checkpoint.check_outbox(sink.name, after=commit)
         if ahead or sink.surplus(target):

@@ -102,7 +102,7 @@ def read_claim(text: str | bytes, *, name: str) -> Claim:
 
 def judge(sink: str, lineage: Lineage, claim: Claim | None) -> None:
     """Raise Fenced if a sink has seen what a lineage does not know of."""
-    if claim is None or claim.through <= known_through(lineage, claim):
+    if claim is None or not is_ahead(lineage, claim):
         return
     # As the file of a commit is called: it may be missing.
     seen = f"results through commit {claim.through:09d}"
@@ -115,6 +115,11 @@ def judge(sink: str, lineage: Lineage, claim: Claim | None) -> None:
         f"commit {own.after}). Nothing was changed there. Go on with the checkpoint that delivered there "
         "last, or take the sink back to this one with weft run --rewind, which shows first what would go"
     )
+
+
+def is_ahead(lineage: Lineage, claim: Claim) -> bool:
+    """Say whether a sink has seen what a lineage does not know of."""
+    return claim.through > known_through(lineage, claim)
 
 
 def known_through(lineage: Lineage, claim: Claim) -> int:
@@ -183,8 +188,6 @@ class Target:
     """Later commits are not this checkpoint's."""
     watermark: int | None
     """Where the watermark was then, in microseconds: later commits answered windows that end after it."""
-    queries: tuple[str, ...] = ()
-    """Those that the checkpoint knows."""
 
 
 @runtime_checkable

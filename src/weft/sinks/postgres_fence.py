@@ -6,13 +6,13 @@
 Both change in the transaction of the results.
 """
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from weft.sinks.fence import Claim, Surplus, Target, read_claim
+from weft.sinks.fence import Claim, Surplus, Target, is_ahead, read_claim
 from weft.sinks.postgres_refused import count_after, forget_after
 from weft.sinks.postgres_tables import quoted
+from weft.sinks.sink import SinkError
 
 if TYPE_CHECKING:
     import psycopg
@@ -38,6 +38,12 @@ _HAS_WINDOWS = """
     SELECT 1 FROM pg_attribute
     WHERE attrelid = to_regclass(%s) AND attname = 'window_end' AND NOT attisdropped
 """
+_WRITERS = f"""
+    SELECT own.query, min(other.sink) FILTER (WHERE other.sink <> own.sink)
+    FROM {WRITTEN} AS own JOIN {WRITTEN} AS other USING (query)
+    WHERE own.sink = %s GROUP BY own.query ORDER BY own.query
+"""
+"""The queries of a history, each with another history that writes to its table, NULL if there is none."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -72,10 +78,15 @@ def note_written(connection: "psycopg.Connection[Any]", sink: str, query: str) -
 
 
 def surplus(connection: "psycopg.Connection[Any]", sink: str, target: Target) -> list[Surplus]:
-    """Return how many rows of each query lie beyond where a history is to be taken back to."""
+    """Return how many rows of each query lie beyond where a history is to be taken back to.
+
+    Where the target knows all that was delivered, there are none: later rows are others'.
+    """
+    if not _is_ahead(seen_by(connection, sink), target):
+        return []
     why = f"after commit {target.commit}, which this checkpoint does not have"
     found = []
-    for query in _queries(connection, sink, target):
+    for query in _own_queries(connection, sink):
         condition, values = _later(target)
         counted = f"SELECT count(*) FROM {quoted(query)} WHERE {condition}"
         row = connection.execute(counted.encode(), values).fetchone()
@@ -87,8 +98,11 @@ def surplus(connection: "psycopg.Connection[Any]", sink: str, target: Target) ->
 
 def rewind(connection: "psycopg.Connection[Any]", sink: str, target: Target) -> None:
     """Remove those rows, and have the history be the current incarnation's; inside a transaction."""
-    seen_by(connection, sink, lock=True)
-    for query in _queries(connection, sink, target):
+    if not _is_ahead(seen_by(connection, sink, lock=True), target):
+        return
+    # Nobody begins to write to one of the tables until this is over.
+    connection.execute(f"LOCK TABLE {WRITTEN} IN SHARE MODE".encode())
+    for query in _own_queries(connection, sink):
         condition, values = _later(target)
         connection.execute(f"DELETE FROM {quoted(query)} WHERE {condition}".encode(), values)
     forget_after(connection, sink, target.watermark)
@@ -100,16 +114,32 @@ def rewind(connection: "psycopg.Connection[Any]", sink: str, target: Target) -> 
     )
 
 
-def _queries(connection: "psycopg.Connection[Any]", sink: str, target: Target) -> Sequence[str]:
-    """Return the queries that may have results in tables that are theirs by their columns."""
-    rows = connection.execute(f"SELECT query FROM {WRITTEN} WHERE sink = %s".encode(), (sink,)).fetchall()
-    names = dict.fromkeys([*(str(row[0]) for row in rows), *target.queries])
-    own = (DELIVERED, WRITTEN, "weft_refused")
-    return [
-        name
-        for name in names
-        if name not in own and connection.execute(_HAS_WINDOWS.encode(), (_regclass(name),)).fetchone()
-    ]
+def _is_ahead(claim: Claim | None, target: Target) -> bool:
+    return claim is not None and is_ahead(target.lineage, claim)
+
+
+def _own_queries(connection: "psycopg.Connection[Any]", sink: str) -> list[str]:
+    """Return the queries with results in tables that only one history writes to.
+
+    Raise SinkError if another writes to one of them, too: rows do not tell whose they are.
+    """
+    rows = connection.execute(_WRITERS.encode(), (sink,)).fetchall()
+    there = [(str(query), other) for query, other in rows if _has_windows(connection, str(query))]
+    for query, other in there:
+        if other is not None:
+            raise SinkError(
+                f'sink "{sink}" cannot be taken back: table {_regclass(query)} has results of sink "{other}" '
+                "too, and rows do not tell whose they are. Nothing was changed. Begin with a new checkpoint, "
+                f"or, if the other is over and its rows may go as well, remove what {WRITTEN} has of it"
+            )
+    return [query for query, _ in there]
+
+
+def _has_windows(connection: "psycopg.Connection[Any]", query: str) -> bool:
+    """Say whether there is a table of a query's name that is a query's by its columns."""
+    if query in (DELIVERED, WRITTEN, "weft_refused"):
+        return False
+    return connection.execute(_HAS_WINDOWS.encode(), (_regclass(query),)).fetchone() is not None
 
 
 def _regclass(query: str) -> str:
