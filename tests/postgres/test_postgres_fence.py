@@ -184,3 +184,25 @@ def test_a_sink_that_is_not_ahead_has_nothing_to_lose(dsn: str) -> None:
     PostgresSink(dsn).rewind(target(follower, 3))
     assert len(numbers(dsn)) == 8
     assert ask(dsn, "SELECT * FROM weft_delivered") == before
+
+
+def test_a_database_that_was_emptied_or_restored_is_told_of(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = after(-1)
+    give(fenced(dsn, first, -1), range(6))
+    fenced(dsn, after(5, since=first), 5)
+    assert caplog.messages == []
+    ask(dsn, "UPDATE weft_delivered SET commit = 2")
+    ask(dsn, "DELETE FROM a WHERE n > 2")
+    sink = fenced(dsn, after(5, since=first), 5)
+    assert "has no results of commits 3 to 5; it gets those that follow" in caplog.text
+    give(sink, range(6, 7))
+    assert numbers(dsn) == [0, 1, 2, 6]
+    ask(dsn, "DROP TABLE a, weft_delivered, weft_written")
+    sink = fenced(dsn, after(6, since=first), 6)
+    assert "has no results of commits 0 to 6" in caplog.text
+    # Once is enough.
+    caplog.clear()
+    sink.resume(6, origin=ORIGIN)
+    assert caplog.messages == []

@@ -111,9 +111,17 @@ class PostgresSink:
                 if not origin:
                     for forget in _FORGET_OLD:
                         self._connection.execute(forget.encode())
-                self._judge(self._connection)
+                claim = self._judge(self._connection)
                 self.done = self._last = self._count_on(self._connection, after)
                 self.refused = count(self._connection, self._counted_as)
+        self._tell_missing(-1 if claim is None else claim.through, after)
+
+    def _tell_missing(self, last: int, after: int) -> None:
+        """Say so if results are gone that were delivered: it is another database, or an older copy of it."""
+        if last < after and self._counted_as != self._own:
+            fields = {"sink": self.name, "database": self._place, "first": last + 1, "last": after}
+            message = "sink %s: %s has no results of commits %d to %d; it gets those that follow"
+            _log.warning(message, self.name, self._place, last + 1, after, extra=fields)
 
     def _history_of(self, origin: str) -> str:
         return f"{self.name} {origin}" if origin else self._own
