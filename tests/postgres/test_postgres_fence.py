@@ -7,7 +7,7 @@ import pytest
 
 from tests.postgres.samples import ask, fail_at, keyless, result, rows
 from tests.unit.lineages import after
-from weft.errors import Fenced
+from weft.errors import DamagedFile, Fenced
 from weft.sinks import PostgresSink, SinkError
 from weft.sinks.fence import Lineage, Target
 
@@ -206,3 +206,16 @@ def test_a_database_that_was_emptied_or_restored_is_told_of(
     caplog.clear()
     sink.resume(6, origin=ORIGIN)
     assert caplog.messages == []
+
+
+def test_a_damaged_claim_is_named_and_can_be_taken_back(dsn: str) -> None:
+    first = after(-1)
+    give(fenced(dsn, first, -1), range(4))
+    ask(dsn, "UPDATE weft_delivered SET claim = left(claim, 9)")
+    follower = after(3, since=first)
+    with pytest.raises(DamagedFile, match="column claim of table weft_delivered"):
+        fenced(dsn, follower, 3)
+    assert [one.rows for one in PostgresSink(dsn).surplus(target(follower, 1))] == [2]
+    PostgresSink(dsn).rewind(target(follower, 1))
+    give(fenced(dsn, follower, 1), range(2, 5))
+    assert numbers(dsn) == list(range(5))

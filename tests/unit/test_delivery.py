@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.deliveries import PatientSink, StoreSink, result, wait_until
 
-from weft.errors import EngineError, Fenced
+from weft.errors import DamagedFile, EngineError, Fenced
 from weft.sinks import Delivery, ForeachSink, Limits, MemorySink, Results, SinkError
 
 
@@ -165,6 +165,19 @@ def test_a_sink_that_is_ahead_of_the_checkpoint_takes_nothing(deliver: Callable[
     assert (sink.stored, told, delivery.status.done) == (([4, 5, 6], 6), [], 3)
     exact = deliver(sink, after=3, last=6)
     wait_until(lambda: exact.status.done == 6)
+
+
+def test_a_sink_that_cannot_tell_who_delivered_last_takes_nothing(deliver: Callable[..., Delivery]) -> None:
+    class Damaged(StoreSink):
+        def resume(self, after: int, *, origin: str = "") -> None:
+            raise DamagedFile("claim.json is damaged")
+
+    told = list[Fenced]()
+    delivery = deliver(Damaged(), on_fenced=told.append)
+    with pytest.raises(Fenced, match=r"sink store takes nothing: claim\.json is damaged") as refused:
+        delivery.await_begun(20)
+    wait_until(lambda: told == [refused.value])
+    assert delivery.status.attempts == 0
 
 
 def test_nothing_is_delivered_once_the_checkpoint_may_be_anothers(deliver: Callable[..., Delivery]) -> None:

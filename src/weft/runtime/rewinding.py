@@ -11,7 +11,7 @@ apart. Results that the checkpoint has beyond the common commit are delivered ag
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from weft.errors import EngineError
+from weft.errors import DamagedFile, EngineError
 from weft.runtime.checkpoint import Checkpoint
 from weft.runtime.past import Past
 from weft.sinks import Sink
@@ -60,15 +60,26 @@ def _planned(
     for sink in sinks:
         if not isinstance(sink, Fencing):
             continue
-        claim = sink.seen(origin)
-        ahead = claim is not None and is_ahead(lineage, claim)
-        commit = common_commit(lineage, claim) if ahead and claim is not None else past.last
+        common = _common(sink, sink, checkpoint, past, lineage, origin)
+        commit = past.last if common is None else common
         watermark = past.watermark if commit == past.last else _watermark(checkpoint, commit)
         target = Target(origin=origin, lineage=lineage, commit=commit, watermark=watermark)
-        if ahead:
+        if common is not None:
             checkpoint.check_outbox(sink.name, after=commit)
-        if ahead or sink.surplus(target):
+        if common is not None or sink.surplus(target):
             yield sink, sink, target
+
+
+def _common(
+    sink: Sink, fencing: Fencing, checkpoint: Checkpoint, past: Past, lineage: Lineage, origin: str
+) -> int | None:
+    """Return the last commit that a sink has as the checkpoint has it; None if it has seen no others."""
+    try:
+        claim = fencing.seen(origin)
+    except DamagedFile:
+        # Whose the results are cannot be told beyond those that the checkpoint itself has delivered.
+        return min(checkpoint.delivered(sink.name), past.last)
+    return common_commit(lineage, claim) if claim is not None and is_ahead(lineage, claim) else None
 
 
 def _watermark(checkpoint: Checkpoint, commit: int) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
-from weft.errors import EngineError, Fenced, WeftError
+from weft.errors import DamagedFile, EngineError, Fenced, WeftError
 from weft.faultpoints import reach
 from weft.sinks.backlog import Backlog, Outbox
 from weft.sinks.sink import Patient, Refusing, Results, Sink
@@ -59,8 +59,8 @@ class Delivery:
     engine started, and `origin` the history that commits are counted in, as `Sink.resume` has it. `outbox`
     reads results back. `on_done` is told, in the delivery's own thread, the sink's name and its last finished
     commit; it must not wait for whoever makes offers. `on_fenced` is told that the sink has seen another
-    incarnation: nothing more is tried then. `held` raises an error if another engine may deliver by now.
-    Setting `stop` ends waits for room.
+    incarnation, or cannot tell which: nothing more is tried then. `held` raises an error if another engine
+    may deliver by now. Setting `stop` ends waits for room.
     """
 
     def __init__(
@@ -245,7 +245,11 @@ class Delivery:
     def _resume(self) -> None:
         # What a sink was done with before it was given to this delivery was counted in another history.
         done = max(self._done, self._sink.done) if self._begun else self._done
-        self._sink.resume(done, origin=self._origin)
+        try:
+            self._sink.resume(done, origin=self._origin)
+        except DamagedFile as error:
+            # Who may deliver cannot be told, and no later try mends that.
+            raise Fenced(f"sink {self._sink.name} takes nothing: {error}") from error
         if self._last is not None and not self._begun and self._sink.done > self._last:
             # This engine has delivered nothing yet: new commits would be taken for those that it has.
             raise Fenced(
@@ -309,7 +313,7 @@ class Delivery:
             self._changed.notify_all()
 
     def _give_up(self, error: Fenced) -> None:
-        """Try nothing more: the sink has seen another incarnation, and that does not change by itself."""
+        """Try nothing more: what the sink has seen does not change by itself."""
         with self._changed:
             self._fenced, self._error, self._retry_at = error, _shown(error), None
             self._changed.notify_all()

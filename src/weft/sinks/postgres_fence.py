@@ -9,6 +9,7 @@ Both change in the transaction of the results.
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from weft.errors import DamagedFile
 from weft.sinks.fence import Claim, Surplus, Target, is_ahead, read_claim
 from weft.sinks.postgres_refused import count_after, forget_after
 from weft.sinks.postgres_tables import quoted
@@ -82,7 +83,7 @@ def surplus(connection: "psycopg.Connection[Any]", sink: str, target: Target) ->
 
     Where the target knows all that was delivered, there are none: later rows are others'.
     """
-    if not _is_ahead(seen_by(connection, sink), target):
+    if not _is_ahead(connection, sink, target):
         return []
     why = f"after commit {target.commit}, which this checkpoint does not have"
     found = []
@@ -98,7 +99,7 @@ def surplus(connection: "psycopg.Connection[Any]", sink: str, target: Target) ->
 
 def rewind(connection: "psycopg.Connection[Any]", sink: str, target: Target) -> None:
     """Remove those rows, and have the history be the current incarnation's; inside a transaction."""
-    if not _is_ahead(seen_by(connection, sink, lock=True), target):
+    if not _is_ahead(connection, sink, target, lock=True):
         return
     # Nobody begins to write to one of the tables until this is over.
     connection.execute(f"LOCK TABLE {WRITTEN} IN SHARE MODE".encode())
@@ -114,7 +115,14 @@ def rewind(connection: "psycopg.Connection[Any]", sink: str, target: Target) -> 
     )
 
 
-def _is_ahead(claim: Claim | None, target: Target) -> bool:
+def _is_ahead(
+    connection: "psycopg.Connection[Any]", sink: str, target: Target, *, lock: bool = False
+) -> bool:
+    """Say whether more was delivered in a history than the target knows; a damaged claim may hide that."""
+    try:
+        claim = seen_by(connection, sink, lock=lock)
+    except DamagedFile:
+        return True
     return claim is not None and is_ahead(target.lineage, claim)
 
 
