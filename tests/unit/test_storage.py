@@ -4,6 +4,7 @@ import errno
 import os
 import threading
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -231,6 +232,16 @@ def test_unfinished_files_are_not_seen_and_can_be_removed(folder: LocalFolder) -
     assert folder.names() == ["x"]
     folder.tidy()
     assert sorted(os.listdir(folder.path)) == [".hidden", "x"]
+
+
+def test_hidden_files_of_others_stay(folder: LocalFolder) -> None:
+    folder.make()
+    others = [".gitkeep", ".nfs000000000012abcd00000001", ".weft.lock", ".x.crc", ".x.swp", ".DS_Store"]
+    spark = f".000000001.{uuid4()}.tmp"
+    for name in (*others, spark):
+        (folder.path / name).write_bytes(b"1")
+    folder.tidy()
+    assert sorted(os.listdir(folder.path)) == sorted(others)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from weft.storage.marks import check_made_by
 
 _UNFINISHED = "."
 """Names of files that are being written begin with it."""
+_OWN_UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8}|[0-9a-f-]{36}\.tmp)", re.DOTALL)
+"""What they are called, by `LocalFolder` and by Hadoop's writer of checkpoints."""
 _ALONE = ".weft.lock"
 """The file that is locked by whoever wants to be alone in a folder."""
 _ALONE_SECONDS = 20.0
@@ -87,10 +90,10 @@ class LocalFolder:
         sync(self.path)
 
     def tidy(self) -> None:
-        """Remove unfinished files."""
-        for unfinished in self.path.glob(f"{_UNFINISHED}*"):
-            if unfinished.is_file():
-                unfinished.unlink()
+        """Remove unfinished files; other hidden ones are a user's, or the file system's."""
+        for found in self.path.glob(f"{_UNFINISHED}*"):
+            if _OWN_UNFINISHED.fullmatch(found.name) and found.is_file():
+                found.unlink()
 
     def delete(self, name: str) -> None:
         """Remove a file, or a link."""
