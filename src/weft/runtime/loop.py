@@ -253,9 +253,11 @@ class Loop:
                 reach("batch.begin")
                 report = self._process(batch, number)
                 reach("batch.aggregated")
-                if self._aside is not None:
-                    self._aside.keep(report.set_aside, report.counts, number)
+                aside = self._aside
+                kept = aside.keep(report.set_aside, report.counts, number) if aside is not None else ()
                 self._commit(report, batch=number)
+                if aside is not None:
+                    aside.note_commit(kept, self._ledger.number)
                 if report.counts.missing:
                     fields = {"stream": self._pipeline.stream.name, "batch": number}
                     _log.warning(_MISSING, extra={**fields, "files": report.counts.missing})

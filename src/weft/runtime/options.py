@@ -62,12 +62,18 @@ class RunOptions:
         session: Callable[[], SparkSession],
     ) -> Aside:
         """Return where a stream's rows go that are not aggregated, given the checkpoint and its own name."""
-        quarantine = None if root is None else root.folder(QUARANTINE)
+        quarantine = inside = None if root is None else root.folder(QUARANTINE)
         if self.quarantine is not None:
             quarantine = part_of(_folder_for("quarantine", self.quarantine, session), origin)
         late = None if self.late is None else part_of(_folder_for("late", self.late, session), origin)
         return Aside(
-            stream=stream, origin=origin, quarantine=quarantine, late=late, lineage=lineage, held=held
+            stream=stream,
+            origin=origin,
+            quarantine=quarantine,
+            late=late,
+            lineage=lineage,
+            inside=inside,
+            held=held,
         )
 
 
