@@ -219,3 +219,15 @@ def test_a_damaged_claim_is_named_and_can_be_taken_back(dsn: str) -> None:
     PostgresSink(dsn).rewind(target(follower, 1))
     give(fenced(dsn, follower, 1), range(2, 5))
     assert numbers(dsn) == list(range(5))
+
+
+@pytest.mark.parametrize("stream", ["a\0b", "a\ud83d", "\0" * 300])
+def test_a_stream_may_have_a_name_that_no_text_holds(dsn: str, stream: str) -> None:
+    first, origin = after(-1), f"c1 {stream}"
+    give(fenced(dsn, first, -1, origin=origin), range(3))
+    assert fenced(dsn, after(2, since=first), 0, origin=origin).done == 2
+    with pytest.raises(Fenced):
+        fenced(dsn, after(1, since=first), 1, origin=origin)
+    seen = PostgresSink(dsn).seen(origin)
+    assert seen is not None
+    assert seen.through == 2
