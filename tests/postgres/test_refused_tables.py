@@ -149,3 +149,26 @@ def test_rows_are_not_inserted_twice_if_the_table_fails_among_them(dsn: str) -> 
     kept = ask(dsn, "SELECT (\"row\"::json ->> 'n')::int FROM weft_refused ORDER BY 1")
     assert [n for _, n in rows(dsn, "a")] == [2, 3, 4]
     assert [n for (n,) in kept] == [1, 5, 6, 9]
+
+
+def test_a_query_whose_name_no_text_holds_stops_no_other(dsn: str) -> None:
+    sink = started(dsn)
+    odd_column = result((1, "A", 1)).rename_columns(["window_start", "window_end", "symbol", "n\0"])
+    sink.deliver(
+        0,
+        {
+            "a\0": result((1, "A", 1)),
+            "a\ud83d": result((1, "A", 1)),
+            "b": result((1, "A", 1)),
+            "c": odd_column,
+        },
+    )
+    sink.flush()
+    mend = "; give the query, or its column, another"
+    assert refused(dsn) == [
+        ("a%00", "PostgreSQL has no name 'a\\x00'" + mend),
+        ("a%ED%A0%BD", "PostgreSQL has no name 'a\\ud83d'" + mend),
+        ("c", "PostgreSQL has no name 'n\\x00'" + mend),
+    ]
+    assert (rows(dsn, "b"), sink.refused) == ([("A", 1)], 3)
+    sink.close()

@@ -16,9 +16,8 @@ from weft.sinks.postgres_fence import DELIVERED, WRITTEN, create_tables, note_wr
 from weft.sinks.postgres_fence import rewind as take_back
 from weft.sinks.postgres_fence import surplus as beyond
 from weft.sinks.postgres_refused import REFUSED, Refused, count, fault_of_table, insert, keep, refuse
-from weft.sinks.postgres_tables import TableShape, identifier, quoted, table_shape
+from weft.sinks.postgres_tables import TableShape, identifier, quoted, storable, table_shape
 from weft.sinks.sink import Results, SinkError, keys_of
-from weft.storage.names import file_name
 
 if TYPE_CHECKING:
     import psycopg
@@ -125,7 +124,7 @@ class PostgresSink:
             _log.warning(message, self.name, self._place, last + 1, after, extra=fields)
 
     def _history_of(self, origin: str) -> str:
-        return _storable(f"{self.name} {origin}") if origin else self._own
+        return storable(f"{self.name} {origin}") if origin else self._own
 
     def _judge(self, connection: "psycopg.Connection[Any]") -> Claim | None:
         """Return what was delivered in this history; raise Fenced if that is not known to this lineage."""
@@ -186,7 +185,7 @@ class PostgresSink:
 
     def _new_history(self) -> str:
         """Return a name for commits that no checkpoint counts: no other engine or stream counts by it."""
-        return f"{_storable(self.name)} run {uuid4().hex}"
+        return f"{storable(self.name)} run {uuid4().hex}"
 
     def _disconnect(self) -> None:
         """End the connection, and forget what is kept back."""
@@ -248,7 +247,7 @@ class PostgresSink:
             for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
                 refused += self._insert(connection, query, rows.slice(begin, _ROWS_AT_ONCE))
         if refused:
-            keep(connection, self._counted_as, query, refused)
+            keep(connection, self._counted_as, storable(query), refused)
         return refused
 
     def _insert(self, connection: "psycopg.Connection[Any]", query: str, rows: pa.Table) -> list[Refused]:
@@ -307,18 +306,6 @@ class PostgresSink:
                 if self._dsn.get(secret):
                     text = text.replace(self._dsn[secret], "***")
             raise SinkError(f"sink {self.name}: cannot {task} at {self._place}: {text}") from None
-
-
-def _storable(name: str) -> str:
-    """Return a name as PostgreSQL's text can hold it, which has neither NUL nor half a surrogate pair.
-
-    Of a history's name, the space goes as well, so that no other is the same.
-
-    >>> _storable("postgres c1 trades"), _storable("postgres c1 a\\0")
-    ('postgres c1 trades', 'postgres%20c1%20a%00')
-    """
-    unfit = any(character == "\0" or "\ud800" <= character <= "\udfff" for character in name)
-    return file_name(name) if unfit else name
 
 
 def _text(error: "psycopg.Error") -> str:

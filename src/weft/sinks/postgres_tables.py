@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.sinks.sink import SinkError, keys_of
+from weft.storage.names import file_name
 
 _LONGEST_NAME = 63
 """PostgreSQL cuts off longer names without a word, so two of them could meet."""
@@ -39,6 +40,18 @@ _TYPES: dict[pa.DataType, str] = {
 
 class Unwritable(ValueError):
     """A value that has no text; the message says why, without the value."""
+
+
+def storable(name: str) -> str:
+    """Return a name as PostgreSQL's text can hold it, which has neither NUL nor half a surrogate pair.
+
+    Of a history's name, the space goes as well, so that no other is the same.
+
+    >>> storable("postgres c1 trades"), storable("postgres c1 a\\0")
+    ('postgres c1 trades', 'postgres%20c1%20a%00')
+    """
+    unfit = any(character == "\0" or "\ud800" <= character <= "\udfff" for character in name)
+    return file_name(name) if unfit else name
 
 
 def identifier(name: str) -> str:
@@ -119,7 +132,10 @@ class TableShape:
 
 
 def table_shape(query: str, schema: pa.Schema) -> TableShape:
-    """Return the table that holds a query's results."""
+    """Return the table that holds a query's results; raise SinkError if PostgreSQL can have no such table."""
+    for name in (query, *schema.names):
+        if storable(name) != name:
+            raise SinkError(f"PostgreSQL has no name {name!a}; give the query, or its column, another")
     keys = keys_of(schema)
     return TableShape(
         name=query,
