@@ -152,7 +152,7 @@ class PlainJob:
     made = 0
 
     def __init__(
-        self, plan: SharedPlan, stream: object, tables: object, functions: object, known: object = None
+        self, plan: SharedPlan, stream: object, tables: object, functions: object, *learnt: object
     ) -> None:
         PlainJob.made += 1
         self.relations = plan.relations

@@ -45,6 +45,7 @@ from weft.spark.changes import SchemaWatch
 from weft.spark.columns import Udf
 from weft.spark.damaged import SPARK_ERRORS, UnreadFile, file_notices, readable
 from weft.spark.declarations import Tables
+from weft.spark.forms import Forms
 from weft.spark.groups import BatchGroups
 from weft.spark.job import BatchJob, Bounds
 from weft.spark.missing import FileAccount, count_missing
@@ -97,6 +98,8 @@ class Pipeline:
         """What queries read, and of what that was made."""
         self._known = KnownValues()
         """The values of columns for which predicates have been evaluated."""
+        self._forms = Forms()
+        """What is known of rows and groups."""
         self.watch = SchemaWatch(stream)
 
     @property
@@ -308,9 +311,8 @@ class Pipeline:
 
     def _adopt(self, plan: SharedPlan) -> RunningPlan:
         """Let a plan take effect; what was aggregated under others stays as it is."""
-        job = BatchJob(plan, self.stream, self.tables, self.functions, self._known)
-        if self._running is not None:
-            job.forms = self._running.job.forms.for_next_job()
+        self._forms = self._forms.for_next_job()
+        job = BatchJob(plan, self.stream, self.tables, self.functions, self._known, self._forms)
         self._running, self._tried, self.fragmentations = RunningPlan(plan, job), frozenset(), ()
         self.states = {relation.grouping: self._state(relation.grouping) for relation in plan.relations}
         after = after_all(self.clock)

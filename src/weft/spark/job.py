@@ -126,8 +126,9 @@ class BatchJob:
         tables: Mapping[str, StaticTable],
         functions: Mapping[str, Udf],
         known: KnownValues | None = None,
+        forms: Forms | None = None,
     ) -> None:
-        """Lay the job out; `known` are the values of columns that jobs before it have learnt."""
+        """Lay the job out; `known` and `forms` are what jobs before it have learnt of values, and of rows."""
         remember_functions()
         self.relations = plan.relations
         self.layout: Layout = lay_out(self.relations)
@@ -147,7 +148,7 @@ class BatchJob:
         self._judge_by(Bounds(watermark=None, future=None))
         self._built: tuple[object, _Steps] | None = None
         self._folders: dict[tuple[bool, bool], _FolderSteps] = {}
-        self.forms = Forms()
+        self._forms = forms or Forms()
         self.failures = Failures(
             [(answer, self._joins.translator(plan.relations[answer.relation])) for answer in plan.answers],
             self._good(),
@@ -157,9 +158,9 @@ class BatchJob:
         """Return the batch's groups, and the counts of rows that are in none."""
         size = batch_bytes(batch)
         # Only groups that Spark makes have words and values that are not known yet.
-        by_driver = not self.fragments.has_words and self.forms.driver_groups(size, bounds.groups_per_row)
+        by_driver = not self.fragments.has_words and self._forms.driver_groups(size, bounds.groups_per_row)
         result = self.fold_rows(batch, bounds) if by_driver else self.group_rows(batch, bounds)
-        self.forms.note(size, self._rows_read(result), len(result))
+        self._forms.note(size, self._rows_read(result), len(result))
         return result
 
     def group_rows(self, batch: DataFrame, bounds: Bounds) -> BatchGroups:
