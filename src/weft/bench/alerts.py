@@ -17,8 +17,11 @@ from weft.engine import Engine
 from weft.runtime.report import BatchReport
 from weft.spark.session import local_session
 
-SHAPES = ("count(*) > {}", "count(*) >= 10 AND sum(price) > 100 * {}")
-"""What alerts ask for, with their threshold; alone, and beside a condition that all have in common."""
+SHAPES = ("count(*) > {}", "count(*) >= 10 AND sum(price) > 100 * {}", "count(*) > 1000 * {}")
+"""What alerts ask for, with their threshold; alone, and beside a condition that all have in common.
+
+Those of the last never fire: it tells what alerts cost, their results aside.
+"""
 SIZES = (1, 30, 300)
 """How many alerts there are unless told."""
 _WARM = 2

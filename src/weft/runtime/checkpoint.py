@@ -20,7 +20,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from weft.errors import DamagedFile, EngineError
 from weft.faultpoints import reach
@@ -28,8 +27,6 @@ from weft.optimizer.plan import Grouping
 from weft.predicates import Formula
 from weft.runtime.blocks import (
     StoredBlock,
-    arrow_bytes,
-    arrow_table,
     block_bytes,
     codebook_bytes,
     described,
@@ -40,6 +37,7 @@ from weft.runtime.clock import Clock
 from weft.runtime.commits import Commit, commit_bytes, read_commit
 from weft.runtime.delivered import Note, Notes
 from weft.runtime.fragments import Signatures
+from weft.runtime.outbox import read_results, results_bytes
 from weft.runtime.position import mend, position
 from weft.runtime.registry import Registry
 from weft.runtime.state import Block
@@ -48,7 +46,6 @@ from weft.storage import Folder
 from weft.storage.container import pack, unpack
 from weft.threads import side_by_side
 
-_QUERY = "__weft_query"
 _COMMIT, _BLOCK, _CODEBOOK, _RESULTS = "commit", "block/", "codebook/", "results/"
 _SNAPSHOT_COMMITS = 100
 """A snapshot is taken after so many commits…"""
@@ -217,9 +214,7 @@ class Checkpoint:
     ) -> None:
         """Make a commit visible, whole or not at all."""
         sections = {_COMMIT: commit_bytes(commit, changes), **self._block_sections(blocks)}
-        tables = _by_schema(results)
-        many = sum(table.num_rows for table in tables) > _WORTH_THREADS
-        for number, stored in enumerate(side_by_side(arrow_bytes, tables, worth=many)):
+        for number, stored in enumerate(results_bytes(results)):
             sections[f"{_RESULTS}{number}"] = stored
         data = pack(sections)
         reach("commit.written")
@@ -298,9 +293,7 @@ class Checkpoint:
             raise DamagedFile(f"{error}; its results are not delivered until it is restored") from None
         for name, stored in sections.items():
             if name.startswith(_RESULTS):
-                rows = arrow_table(stored)
-                for query in rows[_QUERY].unique().to_pylist():
-                    found[query] = rows.filter(pc.equal(rows[_QUERY], query)).drop_columns([_QUERY])
+                found |= read_results(stored)
         return found
 
     def delivered(self, sink: str) -> int:
@@ -375,14 +368,3 @@ def _codebooks(sections: Iterable[str]) -> set[str]:
 
 def _named(number: int) -> str:
     return f"{number:09d}"
-
-
-def _by_schema(results: Mapping[str, pa.Table]) -> list[pa.Table]:
-    """Return results in as few tables as there are different columns, each row with its query's name."""
-    grouped: dict[tuple[pa.Schema, str], list[pa.Table]] = {}
-    for name, table in results.items():
-        names = pa.repeat(pa.scalar(name), table.num_rows)
-        # What a schema notes beside the columns is no part of its equality.
-        shape = table.schema, str(table.schema.metadata)
-        grouped.setdefault(shape, []).append(table.append_column(_QUERY, names))
-    return [pa.concat_tables(tables) for tables in grouped.values()]
