@@ -294,7 +294,8 @@ class Loop:
         folder = self._scratch.name if folder is None and self._scratch is not None else folder
         if source is None or source.format not in FILE_FORMATS or folder is None:
             return {}
-        return listed_files(open_folder(folder, lambda: self.spark), number)
+        # Files of this machine need no way through Java.
+        return listed_files(open_folder(folder.removeprefix("file://"), lambda: self.spark), number)
 
     def _commit(self, report: BatchReport, *, batch: int | None = None) -> None:
         began = perf_counter()
