@@ -129,17 +129,17 @@ class Checkpoint:
             one.tidy()
 
     @property
-    def spark_uri(self) -> str:
-        """Where Spark keeps its offsets."""
-        return self.folder.folder("spark").spark_uri
+    def spark(self) -> Folder:
+        """Where Spark keeps its notes."""
+        return self.folder.folder("spark")
 
     def position(self, batch: int, *, settled: bool = False) -> str:
         """Return what one of Spark's batches is made of; wait, if told, until its notes are on the disk."""
-        return position(self.folder.folder("spark"), batch, settled=settled)
+        return position(self.spark, batch, settled=settled)
 
     def mend_notes(self, committed: int) -> None:
         """See that Spark can go on after the last batch that is committed; raise DamagedFile if it cannot."""
-        planned = mend(self.folder.folder("spark"), committed)
+        planned = mend(self.spark, committed)
         if 0 <= planned < committed:
             raise self.replanned(planned + 1, committed)
 

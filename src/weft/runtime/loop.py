@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, perf_counter
 
@@ -28,7 +29,7 @@ from weft.runtime.registry import QueryState
 from weft.runtime.report import BatchReport
 from weft.spark.sources import FILE_FORMATS
 from weft.spark.troubles import sentence
-from weft.storage import open_folder
+from weft.storage import Folder, LocalFolder
 
 _STOP_SECONDS = 30.0
 """How long a stop waits for Spark to finish with a batch that Weft has committed, and for sinks."""
@@ -57,7 +58,7 @@ class Loop:
         frame: DataFrame,
         ledger: Ledger,
         *,
-        spark_folder: str | None = None,
+        spark_folder: Folder | None = None,
         aside: Aside | None = None,
         rewind: bool = False,
         on_batch: Callable[[BatchReport], None] | None = None,
@@ -134,7 +135,9 @@ class Loop:
             self._handle_all()
             return
         writer = self._frame.writeStream.foreachBatch(self._handle)
-        writer = writer.option("checkpointLocation", self._spark_folder or self._made_folder())
+        if self._spark_folder is None:
+            self._spark_folder = self._made_folder()
+        writer = writer.option("checkpointLocation", self._spark_folder.spark_uri)
         if trigger.follow:
             self._query = writer.trigger(processingTime=f"{trigger.interval_ms} milliseconds").start()
         else:
@@ -202,9 +205,7 @@ class Loop:
                 self._tell_rest()
         finally:
             delivered = self._ledger.drain(_STOP_SECONDS)
-            self._ledger.close()
-            if self._scratch is not None:
-                self._scratch.cleanup()
+            self._release()
         if not self._told:
             self._raise(died)
         return delivered
@@ -214,6 +215,10 @@ class Loop:
         self._stopping.set()
         if self._query is not None:
             self._query.stop()
+        self._release()
+
+    def _release(self) -> None:
+        """Let go of sinks, and of Spark's notes where no checkpoint keeps them."""
         self._ledger.close()
         if self._scratch is not None:
             self._scratch.cleanup()
@@ -233,9 +238,9 @@ class Loop:
                 return
             self._pause.wait(0.02)
 
-    def _made_folder(self) -> str:
+    def _made_folder(self) -> Folder:
         self._scratch = TemporaryDirectory(prefix="weft-", ignore_cleanup_errors=True)
-        return self._scratch.name
+        return LocalFolder(Path(self._scratch.name))
 
     def _handle(self, batch: DataFrame, number: int) -> None:
         # Before the lock is taken: queries come and go also while a sink is away.
@@ -290,12 +295,10 @@ class Loop:
 
         A DataFrame of the user's may leave files out on purpose.
         """
-        source, folder = self._pipeline.stream.source, self._spark_folder
-        folder = self._scratch.name if folder is None and self._scratch is not None else folder
-        if source is None or source.format not in FILE_FORMATS or folder is None:
+        source = self._pipeline.stream.source
+        if source is None or source.format not in FILE_FORMATS or self._spark_folder is None:
             return {}
-        # Files of this machine need no way through Java.
-        return listed_files(open_folder(folder.removeprefix("file://"), lambda: self.spark), number)
+        return listed_files(self._spark_folder, number)
 
     def _commit(self, report: BatchReport, *, batch: int | None = None) -> None:
         began = perf_counter()

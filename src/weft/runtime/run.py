@@ -77,6 +77,7 @@ class Run:
         self._begun = False
         self._failure: EngineError | None = None
         self._told: EngineError | None = None
+        """The failure, once `wait` has raised it."""
         self.stop_asked = threading.Event()
         """Set when another terminal has asked for a stop."""
         self._stopping = threading.Event()
@@ -210,7 +211,7 @@ class Run:
             pipeline,
             frame,  # type: ignore[arg-type]
             ledger,
-            spark_folder=None if past.checkpoint is None else past.checkpoint.spark_uri,
+            spark_folder=None if past.checkpoint is None else past.checkpoint.spark,
             aside=self._options.aside(
                 name,
                 self._root,
