@@ -61,8 +61,8 @@ def _jobs(plan: SharedPlan) -> str:
     tables = sorted({join.table for relation in plan.relations for join in relation.joins})
     if tables:
         jobs += (
-            f"\nanother for each table that Spark must join, of {', '.join(tables)}: with several rows of a "
-            "key, joined by more than columns of the stream, or too large for the driver"
+            f"\na joined table ({', '.join(tables)}) takes another job if it is large, has a key twice, or "
+            "is joined by more than columns of the stream"
         )
     if by_spark:
         listed = ", ".join(by_spark[:_LISTED]) + (", …" if len(by_spark) > _LISTED else "")
