@@ -16,7 +16,7 @@ from weft.query.size import check_expressions
 from weft.query.syntax import SelectSyntax
 
 _T = TypeVar("_T")
-# Results are kept in a directory of the query's name.
+# What can be typed in a terminal without quotes, or nearly so.
 _QUERY_NAME = re.compile(r"\w[\w.\- ]{0,127}")
 
 
