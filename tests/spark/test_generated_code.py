@@ -19,6 +19,11 @@ JOINED = (
     "SELECT city, avg(delay) AS d FROM departures, towns WHERE dest = code AND {} "
     "GROUP BY window(time, '1 hour'), city"
 )
+CONDITIONS = [
+    f"delay > {5 * n} AND dest <> 'D{n}' AND distance < {n + 10} * delay AND origin LIKE '%{n % 10}%'"
+    for n in range(40)
+]
+"""So many that rows have words."""
 Run = Callable[[BatchJob, DataFrame], pa.Table]
 
 
@@ -84,3 +89,28 @@ def test_rows_for_the_driver_with_joins(spark: SparkSession) -> None:
 def test_rows_that_spark_groups(spark: SparkSession, relations: int) -> None:
     job = job_of(spark, dashboards(relations))
     assert largest_method(spark, lambda: job.group_rows(nothing(spark), BOUNDS)) < MOST_BYTES
+
+
+def with_words(spark: SparkSession) -> BatchJob:
+    window = "[RANGE '1 hour' SLIDE '10 min']"
+    job = job_of(spark, [f"SELECT count(*) AS n FROM departures {window} WHERE {one}" for one in CONDITIONS])
+    assert job.fragments.has_words
+    return job
+
+
+def test_rows_with_words(spark: SparkSession) -> None:
+    job = with_words(spark)
+    assert largest_method(spark, lambda: job.group_rows(nothing(spark), BOUNDS)) < MOST_BYTES
+
+
+@pytest.mark.parametrize("make", [with_words, lambda spark: job_of(spark, dashboards(16))])
+def test_a_plan_that_comes_again_has_the_same_code(
+    spark: SparkSession, make: Callable[[SparkSession], BatchJob]
+) -> None:
+    """What is compiled again is run slowly again, too: a second or more of the first batches."""
+    assert spark._jvm is not None
+    metric = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    make(spark).group_rows(nothing(spark), BOUNDS)
+    before = metric.getCount()
+    make(spark).group_rows(nothing(spark), BOUNDS)
+    assert metric.getCount() == before

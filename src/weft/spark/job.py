@@ -302,12 +302,14 @@ class BatchJob:
         return inside if self._corrupt is None else inside & ~F.col(UNREAD)
 
     def _barrier(self) -> Column:
-        """Return a NULL that Spark generates no code for: a function with a lambda, of an array that is NULL.
+        """Return a NULL that Spark generates no code for, and cannot know to be one.
 
-        A row without a time is never good, so that there is no such row; but the optimizer cannot know.
+        A row without a time is never good, so that there is no such row. (A function with a lambda would not
+        do: newer versions of Spark generate code for it, with a new name for its variable each time, so that
+        every job would be compiled anew.)
         """
-        never = F.when(F.col(TIME).isNull() & F.col(BAD).isNull(), F.array(F.col(TIME)))
-        return F.exists(never, lambda time: time > 0)
+        never = F.when(F.col(TIME).isNull() & F.col(BAD).isNull(), F.lit(b""))
+        return F.hll_sketch_estimate(never)
 
     @property
     def _is_wide(self) -> bool:
@@ -359,7 +361,10 @@ class BatchJob:
         """
         if not self._is_wide:
             return column
-        return F.coalesce(column, F.when(self._barrier(), F.lit(None).cast(type)))
+        number = self._barrier()
+        if type.startswith("array"):
+            return F.coalesce(column, F.when(number.isNotNull(), F.array(number)).cast(type))
+        return F.coalesce(column, number.cast(type))
 
     def _uses(self, slot: Slot) -> list[tuple[Hashable, Column, int]]:
         """Return the expressions that relations keep in a slot, each with the relation's number."""
