@@ -18,6 +18,7 @@ from tests.spark.trades import Feed, stream
 from weft.aggregates import Combine, Primitive, arrow_type, to_arrow
 from weft.optimizer.rules import Sharing, optimize
 from weft.runtime import decode
+from weft.runtime.clock import Seen
 from weft.runtime.fragments import Signatures
 from weft.runtime.state import RelationState
 from weft.spark.groups import BatchGroups
@@ -25,9 +26,11 @@ from weft.spark.job import BatchJob, Bounds
 from weft.spark.lookups import LocalTable
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SEEDS = range(10)
+SEEDS = range(16)
 LOOKED_UP: list[dict[int, LocalTable] | None] = []
 """The tables of each seed that the driver looks up, or None."""
+WORDS: list[tuple[bool, set[bool]]] = []
+"""For each seed, whether rows have words, and whether relations are shared."""
 COLUMNS = (
     "time TIMESTAMP, symbol STRING, price DOUBLE, small FLOAT, vol INT, huge BIGINT, amount DECIMAL(12, 2), "
     "wide DECIMAL(38, 6), flag BOOLEAN, day DATE, raw BINARY"
@@ -143,21 +146,40 @@ def test_the_driver_groups_rows_as_spark_does(
     if seed % 2:
         # As with many relations: fragments and fields are evaluated apart from the stage.
         monkeypatch.setattr("weft.spark.job._MOST_IN_ONE_STAGE", 0)
+    if seed % 4 > 1:
+        # As with many predicates: rows have words.
+        monkeypatch.setattr("weft.optimizer.fragments.MOST_CELLS", 1)
+        monkeypatch.setattr("weft.spark.fragments.MOST_CELLS", 1)
     batch = rows(spark, chance, chance.choice((0, 1, 60, 400)))
     job = job_of(spark, chance, batch, tmp_path)
     first, last = (int((START + timedelta(days=days)).timestamp()) * 1_000_000 for days in (0, 1))
     bounds = Bounds(watermark=chance.choice((None, first)), future=last)
-    by_spark, by_driver = job.group_rows(batch, bounds), job.fold_rows(batch, bounds)
+    ways = [(job.group_rows, job.fold_rows), (job.fold_rows, job.group_rows)][seed % 3 % 2]
+    # What a result's fragments mean is known until the next batch.
+    one, other = (read(job, way(batch, bounds)) for way in ways)
     LOOKED_UP.append(job._joins.local_tables())
-    assert decode.seen(job, by_driver) == decode.seen(job, by_spark)
-    assert decode.failures(job, by_driver) == decode.failures(job, by_spark)
-    for index in range(len(job.relations)):
-        assert_alike(groups(job, index, by_driver), groups(job, index, by_spark))
+    WORDS.append((job.fragments.has_words, {relation.shared for relation in job.relations}))
+    assert one[:2] == other[:2]
+    for mine, theirs in zip(one[2], other[2], strict=True):
+        assert_alike(mine, theirs)
 
 
 def test_some_tables_are_looked_up_by_the_driver_and_some_joined_by_spark() -> None:
     assert any(LOOKED_UP)
     assert None in LOOKED_UP
+
+
+def test_some_rows_have_words_whether_or_not_they_are_shared() -> None:
+    for shared in (True, False):
+        assert any(words and shared in ways for words, ways in WORDS)
+
+
+def read(
+    job: BatchJob, result: BatchGroups
+) -> tuple[Seen, dict[str, int], list[dict[tuple[Any, ...], list[Any]]]]:
+    """Return all that a result tells: of rows, failures, and the groups of each relation."""
+    several = [groups(job, index, result) for index in range(len(job.relations))]
+    return decode.seen(job, result), decode.failures(job, result), several
 
 
 def groups(job: BatchJob, index: int, result: BatchGroups) -> dict[tuple[Any, ...], list[Any]]:

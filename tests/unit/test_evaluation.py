@@ -316,3 +316,28 @@ def test_small_decimals_stand_among_large_points() -> None:
     number = slot(0, DataType(Kind.DECIMAL, 38, 0))
     evaluator = Evaluator({number: pa.array([Decimal(5), Decimal(-5), None], arrow_type(number.type))}, 3)
     assert evaluator.positions(number, (-(10**30), 5, 10**30)).tolist() == [3, 2, 7]
+
+
+TEXT, NUMBER = Column("text", STRING), Column("number", BIGINT)
+CONDITIONS = (
+    call("like", TEXT, Literal("%b%", STRING)),
+    call("is_null", TEXT),
+    call("not", call("like", TEXT, Literal("a%", STRING))),
+    call(">", NUMBER, Literal(1, BIGINT)),
+    call("and", call("like", TEXT, Literal("%b", STRING)), call(">", NUMBER, Literal(1, BIGINT))),
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "ab", "b", "", None]), st.sampled_from([0, 1, 2, None]))))
+def test_what_reads_a_text_alone_is_evaluated_once_a_value(rows: list[tuple[str | None, int | None]]) -> None:
+    texts, numbers = ([row[place] for row in rows] for place in (0, 1))
+    given = {TEXT: pa.array(texts, pa.string()), NUMBER: pa.array(numbers, pa.int64())}
+    for condition in CONDITIONS:
+        evaluator = Evaluator(given, len(rows))
+        answers, which = evaluator.truths(condition)
+        reads_text = "number" not in str(condition)
+        assert (which is not None) is reads_text
+        if which is not None:
+            assert len(answers) == len(set(texts) - {None}) + 1
+        told = [[False, True, None][one] for one in (answers if which is None else answers[which])]
+        assert told == evaluator.values(condition).to_pylist()

@@ -60,3 +60,11 @@ def test_the_next_job_begins_with_what_is_known_until_its_own_batches_tell() -> 
     assert forms.for_next_job().driver_groups(30 * MB, groups_per_row=0.0)
     forms.note(MB, rows=10_000, groups=20)
     assert not forms.driver_groups(30 * MB, groups_per_row=0.0)
+
+
+def test_rows_with_many_words_are_the_drivers_if_they_fit() -> None:
+    forms = Forms()
+    forms.note(size=10_000, rows=1_000, groups=1)
+    assert forms.driver_groups(10 * MOST_ROWS, groups_per_row=0.0, many_words=True)
+    assert not forms.driver_groups(11 * MOST_ROWS, groups_per_row=0.0, many_words=True)
+    assert not forms.driver_groups(10 * MOST_ROWS, groups_per_row=0.0)

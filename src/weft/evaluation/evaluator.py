@@ -1,8 +1,10 @@
 """Expressions evaluated over given columns: a batch's rows, or the finals of windows."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates import arrow_type
@@ -11,11 +13,19 @@ from weft.evaluation.functions import IMPLEMENTATIONS, NULL_TOLERANT
 from weft.evaluation.logic import holding
 from weft.evaluation.search import Numbers, Point, places, text_places
 from weft.evaluation.vector import TEXTS, Mask, Vector, constant, from_arrow, null, to_arrow
-from weft.expression import Call, Column, Expression, Literal, Slot
+from weft.expression import Call, Column, Expression, Literal, Slot, walk
 from weft.query.fallible import sites
 from weft.types import Kind
 
 Given = Slot | Column
+
+
+class Truths(NamedTuple):
+    """What a condition is: 0 for false, 1 for true, 2 for NULL."""
+
+    answers: npt.NDArray[np.int8]
+    which: Numbers | None
+    """For each row, where its answer stands; None where each row has an answer of its own."""
 
 
 class Evaluator:
@@ -26,6 +36,9 @@ class Evaluator:
         self._rows = rows
         self._known: dict[Expression, Vector] = {}
         self._encoded: dict[Expression, pa.DictionaryArray] = {}
+        self._truths: dict[Expression, Truths] = {}
+        self._by_value: dict[Column, tuple[Evaluator, Numbers]] = {}
+        """For columns of text: what is evaluated over their different values, and which of them rows have."""
 
     def values(self, expression: Expression) -> pa.Array:
         """Return the values of an expression, as `arrow_type` of its type."""
@@ -65,6 +78,36 @@ class Evaluator:
             else:
                 found = places(self._vector(expression), points)
         return found if len(found) == self._rows else np.repeat(found, self._rows)
+
+    def truths(self, condition: Expression) -> Truths:
+        """Return what a condition is: 0 for false, 1 for true, 2 for NULL.
+
+        One that reads nothing but a column of text is evaluated once for each of its values.
+        """
+        if condition not in self._truths:
+            read = {node for node in walk(condition) if isinstance(node, Column)}
+            text = [one for one in read if one.type.kind in TEXTS and one != condition]
+            alone = len(text) == len(read) == 1
+            self._truths[condition] = self._by_text(condition, *text) if alone else self._told(condition)
+        return self._truths[condition]
+
+    def _told(self, condition: Expression) -> Truths:
+        with np.errstate(all="ignore"):
+            vector = self._vector(condition)
+        answers = vector.values.astype(np.int8)
+        if vector.valid is not None:
+            answers = np.where(vector.valid, answers, np.int8(2))
+        return Truths(answers if len(answers) == self._rows else np.repeat(answers, self._rows), None)
+
+    def _by_text(self, condition: Expression, column: Column) -> Truths:
+        if column not in self._by_value:
+            encoded = self.encoded(column)
+            # NULL is a value like others, and comes last.
+            several = pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)])
+            which = np.asarray(encoded.indices.fill_null(len(several) - 1))
+            self._by_value[column] = Evaluator({column: several}, len(several)), which
+        evaluator, which = self._by_value[column]
+        return Truths(evaluator._told(condition).answers, which)
 
     def _is_ready(self, column: pa.Array, given: Given) -> bool:
         """Say whether a given column is a result as it stands."""

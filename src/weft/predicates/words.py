@@ -113,6 +113,16 @@ class WordBook:
         """How many words there are."""
         return len(self.fields) + len(self.masks)
 
+    @property
+    def parts(self) -> int:
+        """How many look-ups the words of a row take."""
+        return sum(map(len, self.fields)) + sum(len(mask.tables) for mask in self.masks)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of bitwise words tell of predicates."""
+        return -(-len(self.predicates) // 8)
+
     def signatures(self, words: Words, learnt: Mapping[Hashable, "Learnt"]) -> Bits:
         """Return, for each row of words and predicate, whether the one satisfies the other.
 

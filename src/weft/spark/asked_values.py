@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from weft.evaluation import can_evaluate
 from weft.expression import Call, Expression, columns
 from weft.optimizer.plan import SharedPlan
 from weft.optimizer.values import evaluable
@@ -42,6 +43,11 @@ class AskedValues:
     def version(self) -> tuple[int, ...]:
         """What columns that look values up depend on."""
         return tuple(one.version for one in self.columns.values())
+
+    @property
+    def are_ours(self) -> bool:
+        """Whether the driver can evaluate all that is asked itself: there is no registered function."""
+        return not self.failing and all(map(can_evaluate, self.expressions))
 
     def prepare(self, batch: DataFrame) -> None:
         """Know what is asked before a batch is aggregated."""

@@ -23,9 +23,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.evaluation.evaluator import Truths
 from weft.expression import Column, Expression
 from weft.predicates import Attribute
-from weft.spark.cells import Cells, Lone
+from weft.spark.cells import Cells, Lone, Worded
 from weft.spark.groups import BatchGroups
 from weft.spark.handover import Handover
 from weft.spark.layout import Slot
@@ -65,7 +66,7 @@ class Names:
 class FoldedRelation:
     """What is grouped and aggregated for one relation, over the columns of rows."""
 
-    fragments: Cells | Lone
+    fragments: Cells | Lone | Worded
     """How the fragments of rows are found."""
     taken: Expression | None
     """Whether the relation takes a row at all; None where it takes all."""
@@ -142,6 +143,10 @@ class RowTable:
             self._positions[id(attribute)] = found
         return self._positions[id(attribute)]
 
+    def truths(self, condition: Expression) -> Truths:
+        """Return what a condition is for each row."""
+        return self._evaluator.truths(condition)
+
     @cached_property
     def moments(self) -> tuple[Numbers, Numbers]:
         """The different times of good rows, in order, and which of them is each row's; 0 for others."""
@@ -154,7 +159,7 @@ class RowTable:
 
     def in_fragments(self, relation: FoldedRelation) -> tuple[Rows, Numbers]:
         """Return the good rows that a relation takes, once for each of their fragments, and these."""
-        rows, numbers = relation.fragments.find(len(self), self.positions)
+        rows, numbers = relation.fragments.find(self)
         taken = self._is_good if relation.taken is None else self._taken(relation.taken)
         if taken.all():
             return rows, numbers
@@ -183,11 +188,18 @@ class RowTable:
         return any_failed.astype(np.int64) if any_failed.any() else None
 
 
-def fold(rows: RowTable, relations: Sequence[FoldedRelation], *, first_counts: bool) -> BatchGroups:
+def fold(
+    rows: RowTable,
+    relations: Sequence[FoldedRelation],
+    *,
+    first_counts: bool,
+    firsts: Callable[[], Sequence[int]],
+) -> BatchGroups:
     """Return the groups of all relations.
 
     Every row is counted once: in the groups of the first relation, if that is what `first_counts` says and it
-    takes the row, and otherwise by its verdict alone.
+    takes the row, and otherwise by its verdict alone. `firsts` tells the number of the first fragment of each
+    relation, when all have been found.
     """
 
     def grouped(index: int) -> tuple[Rows, pa.Table]:
@@ -197,17 +209,23 @@ def fold(rows: RowTable, relations: Sequence[FoldedRelation], *, first_counts: b
 
     many = len(rows) * len(relations) > _WORTH_THREADS
     found = side_by_side(grouped, range(len(relations)), worth=many)
-    tables = [table for _, table in found]
+    names = rows.names
+    tables = [_numbered(one, names.fragment, first) for (_, one), first in zip(found, firsts(), strict=True)]
     uncounted = np.ones(len(rows), dtype=bool)
     if first_counts:
         uncounted[found[0][0]] = False
-    names = rows.names
     counting = {names.fragment, names.rows, names.oldest, names.newest, names.read}
     counting |= {*names.failed_tests, *names.failed_values}
     counts = [one.select([name for name in one.column_names if name in counting]) for one in tables]
     counts.append(_rest(rows, np.flatnonzero(uncounted)))
     whole = pa.concat_tables(counts, promote_options="default")
     return BatchGroups(whole, names.fragment, names.rows, tables)
+
+
+def _numbered(groups: pa.Table, fragment: str, first: int) -> pa.Table:
+    """Return a relation's groups with its fragments numbered among those of all relations."""
+    numbers = np.asarray(groups[fragment]) + np.int32(first)
+    return groups.set_column(groups.column_names.index(fragment), fragment, pa.array(numbers))
 
 
 def _groups(
@@ -218,7 +236,7 @@ def _groups(
     starts, moment = relation.starts(moments), which[taken]
     # Moments are in order, and so are the slices that they lie in.
     slices = np.cumsum(np.diff(starts, prepend=starts[:1]) != 0)
-    own = _sorted(_codes(rows, relation, taken, slices[moment], fragments - relation.fragments.first))
+    own = _sorted(_codes(rows, relation, taken, slices[moment], fragments))
     groups = Groups(taken[own.order], own.begins)
     columns: dict[str, pa.Array] = {
         rows.names.fragment: pa.array(fragments[own.firsts].astype(np.int32)),

@@ -35,16 +35,21 @@ class Forms:
     _groups_per_row: float | None = None
     _groups_per_row_before: float | None = None
 
-    def driver_groups(self, size: int | None, groups_per_row: float | None) -> bool:
+    def driver_groups(
+        self, size: int | None, groups_per_row: float | None, *, many_words: bool = False
+    ) -> bool:
         """Say whether the driver should group a batch of so many bytes; None if nobody knows how many.
 
         `groups_per_row` is what the planner expects, for as long as no batch of this job has told: 0 if it
-        expects nothing, and the job before tells; None if no batch at all has been seen.
+        expects nothing, and the job before tells; None if no batch at all has been seen. `many_words` says
+        that Spark is slow to give rows their words (weft.spark.words).
         """
         if not size:
             # A batch without rows is how queries are tried: Spark should look at all that it may compute.
             return False
         rows = size / (self._bytes_per_row or _LIKELY_BYTES)
+        if many_words:
+            return rows <= MOST_ROWS
         told = (self._groups_per_row, groups_per_row or None, self._groups_per_row_before, groups_per_row)
         per_row = next((one for one in told if one is not None), None)
         if per_row is None:

@@ -47,7 +47,14 @@ from weft.spark.columns import named
 from weft.spark.joins import Joins
 from weft.spark.known_values import UNKNOWN, KnownColumn
 from weft.spark.points import comparable, condition, lookup, points_array
-from weft.spark.word_coder import Searched, WordCoder, answer_name, missed_name, searched_expressions
+from weft.spark.word_coder import (
+    DriverWords,
+    Searched,
+    WordCoder,
+    answer_name,
+    missed_name,
+    searched_expressions,
+)
 from weft.spark.words import Follows
 from weft.types import Kind
 
@@ -58,6 +65,8 @@ UNWANTED = -100
 _LEAST_ROOM = 64
 _FEW_PARTS = 12
 """Up to so many look-ups, words are as well evaluated in the method that aggregates rows."""
+_MANY_PARTS = 32
+"""With more look-ups than these, words of a row take Spark 3 to 5 µs, and the driver less."""
 _Number = TypeVar("_Number", np.int32, np.int64)
 Place = tuple[tuple[Join, ...], Expression]
 """An expression, and the tables that are joined where it is evaluated."""
@@ -183,8 +192,13 @@ class FragmentCoder:
 
         Many are evaluated behind the barrier: see weft.spark.words.
         """
-        few = sum(coder.parts for coder in self._words.values()) <= _FEW_PARTS
-        return [word for coder in self._words.values() for word in coder.words(None if few else barrier)]
+        many = sum(coder.book.parts for coder in self._words.values()) > _FEW_PARTS
+        return [word for coder in self._words.values() for word in coder.words(barrier if many else None)]
+
+    @property
+    def has_many_words(self) -> bool:
+        """Whether rows have so many words that Spark is slow to make them."""
+        return sum(coder.for_driver.book.parts for coder in self._words.values()) > _MANY_PARTS
 
     def word_uses(self) -> list[list[tuple[Hashable, Column, int]]]:
         """Return, for each word that rows are grouped by, the columns that relations keep in it."""
@@ -314,10 +328,9 @@ class FragmentCoder:
         missed = {one.name: result[missed_name(one)].combine_chunks() for one in self._asked.columns.values()}
         several = [pc.fill_null(result[word], 0).to_numpy() for word in words]
         table = np.array(several, dtype=np.int64).reshape(len(words), len(result)).T
-        renamed, numbered, first = fragment.copy(), [], NOBODYS + 1
+        found: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]] = []
         for index, coded in enumerate(self.coded):
             rows = np.flatnonzero((fragment >= coded.first) & (fragment < coded.bound))
-            own = replace(self.numbered[index], first=first)
             numbers = (fragment[rows] - coded.first).astype(np.int64)
             if index in self._words:
                 coder, mine = self._words[index], pa.array(rows)
@@ -326,14 +339,30 @@ class FragmentCoder:
                     numbers = coder.corrected(numbers, some, books[index])
                 else:
                     numbers = coder.read(table[rows, : books[index].width], some, books[index])
-                    own = Numbered(first, coder.seen.predicates, coder.seen.bits)
+            found.append((rows, numbers))
+        renamed = fragment.copy()
+        for index, ((rows, numbers), own) in enumerate(zip(found, self.number_again(), strict=True)):
             nothing = NOBODYS if index == 0 and self._first_is_shared else UNWANTED
-            renamed[rows] = np.where(numbers < 0, nothing, numbers + first)
+            renamed[rows] = np.where(numbers < 0, nothing, numbers + own.first)
+        place = result.column_names.index(name)
+        return result.set_column(place, name, pa.array(renamed)).filter(pa.array(renamed > UNWANTED))
+
+    def number_again(self) -> tuple[Numbered, ...]:
+        """Number all fragments, those of words by the signatures that have occurred so far."""
+        numbered, first = list[Numbered](), NOBODYS + 1
+        for index, before in enumerate(self.numbered):
+            own = replace(before, first=first)
+            if index in self._words and not self._words[index].is_bitwise:
+                seen = self._words[index].seen
+                own = Numbered(first, seen.predicates, seen.bits)
             numbered.append(own)
             first = own.bound
         self.numbered = tuple(numbered)
-        place = result.column_names.index(name)
-        return result.set_column(place, name, pa.array(renamed)).filter(pa.array(renamed > UNWANTED))
+        return self.numbered
+
+    def driver_words(self, index: int) -> DriverWords | None:
+        """Return how the driver gives rows of a relation their words; None if they have none."""
+        return self._words[index].for_driver if index in self._words else None
 
     def extend(self, relation: int, follows: Follows) -> Numbered:
         """Have a relation's fragments tell a predicate that follows from others of it."""

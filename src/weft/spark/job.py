@@ -157,8 +157,9 @@ class BatchJob:
     def run(self, batch: DataFrame, bounds: Bounds) -> BatchGroups:
         """Return the batch's groups, and the counts of rows that are in none."""
         size = batch_bytes(batch)
-        # Only groups that Spark makes have words and values that are not known yet.
-        by_driver = not self.fragments.has_words and self._forms.driver_groups(size, bounds.groups_per_row)
+        by_driver = self._values.are_ours and self._forms.driver_groups(
+            size, bounds.groups_per_row, many_words=self.fragments.has_many_words
+        )
         result = self.fold_rows(batch, bounds) if by_driver else self.group_rows(batch, bounds)
         self._forms.note(size, self._rows_read(result), len(result))
         return result

@@ -4,7 +4,7 @@ Spark reads rows, judges their times and hands over the columns that queries rea
 driver does not look them up.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from weft.evaluation import can_evaluate
 from weft.expression import Expression
 from weft.optimizer.plan import Relation
-from weft.predicates import Attribute, attributes
-from weft.spark.cells import Cells, Lone
+from weft.predicates import Attribute, Formula, attributes
+from weft.spark.cells import Cells, Lone, Worded
 from weft.spark.columns import Translator
 from weft.spark.failures import Failures
 from weft.spark.folding import FoldedRelation, Names, RowColumns, RowTable, fold
@@ -36,7 +36,7 @@ class RowFolder:
     """What is asked of Spark, after rows were judged."""
     rows: RowColumns
     relations: tuple[FoldedRelation, ...]
-    first_counts: bool
+    fragments: FragmentCoder
 
     @property
     def needs_joins(self) -> bool:
@@ -45,7 +45,12 @@ class RowFolder:
 
     def fold(self, rows: pa.Table, tables: Mapping[int, LocalTable]) -> BatchGroups:
         """Return the groups of a batch's rows, with the tables that are to be looked up."""
-        return fold(RowTable(rows, self.rows, tables), self.relations, first_counts=self.first_counts)
+        return fold(
+            RowTable(rows, self.rows, tables),
+            self.relations,
+            first_counts=self.fragments.first_counts,
+            firsts=lambda: [one.first for one in self.fragments.number_again()],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +79,7 @@ class FolderParts:
         fields = [column.alias(name) for name, column in columns.items()]
         fields += handover.fields()
         rows = RowColumns(names=names, handover=handover, failures=failures)
-        return RowFolder(tuple(fields), rows, relations, self.fragments.first_counts)
+        return RowFolder(tuple(fields), rows, relations, self.fragments)
 
     def _relation(self, index: int, handover: Handover, known: dict[Attribute, Attribute]) -> FoldedRelation:
         relation, layout = self.relations[index], self.layout
@@ -97,20 +102,31 @@ class FolderParts:
 
     def _fragments(
         self, index: int, translate: Translator, handover: Handover, known: dict[Attribute, Attribute]
-    ) -> Cells | Lone:
+    ) -> Cells | Lone | Worded:
         relation, book = self.relations[index], self.fragments.codebooks[index]
-        first = self.fragments.coded[index].first
 
         def own(attribute: Attribute) -> Attribute:
             over = replace(attribute, expression=handover.over(translate, attribute.expression))
             return known.setdefault(over, over)
 
-        if book is None:
-            (predicate,) = relation.predicates
+        def alone(predicate: Formula) -> Lone:
             tested = {expression: own(one) for expression, one in attributes([predicate]).items()}
-            return Lone(first=first, predicate=predicate, attributes=tested)
-        several = tuple(map(own, book.attributes))
-        return Cells(first=first, book=book, attributes=several, shared=relation.shared)
+            return Lone(predicate=predicate, attributes=tested)
+
+        words = self.fragments.driver_words(index)
+        if words is not None:
+            asked: dict[Hashable, Attribute | Expression | Lone] = {}
+            for axis in words.book.axes:
+                if axis.key in words.attributes:
+                    asked[axis.key] = own(words.attributes[axis.key])
+                elif isinstance(axis.key, Formula):
+                    asked[axis.key] = alone(axis.key)
+                else:
+                    asked[axis.key] = handover.over(translate, axis.key)  # type: ignore[arg-type]
+            return Worded(book=words.book, asked=asked, shared=relation.shared, seen=words.seen)
+        if book is None:
+            return alone(*relation.predicates)
+        return Cells(book=book, attributes=tuple(map(own, book.attributes)), shared=relation.shared)
 
     def _failing(
         self, name: str, translate: Translator, sites: Sequence[Expression], handover: Handover

@@ -1,6 +1,8 @@
 """Give each row of a relation its words: where each axis comes from in Spark, and how words are read back."""
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +43,16 @@ def missed_name(column: KnownColumn) -> str:
     return f"__weft_missed_{column.code_name}"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DriverWords:
+    """The words of a relation where the driver groups rows."""
+
+    book: WordBook
+    attributes: Mapping[Hashable, Attribute]
+    """The axes that are positions."""
+    seen: SeenSignatures
+
+
 class WordCoder:
     """The words of one relation."""
 
@@ -59,6 +71,15 @@ class WordCoder:
         tested = [asked.expressions.get(one) for one in searched_expressions(relation)]
         self.columns = tuple(dict.fromkeys(one for one in tested if one is not None))
         """The columns whose values are looked up."""
+
+    @cached_property
+    def for_driver(self) -> DriverWords:
+        """How the driver makes words: it evaluates conditions itself, whatever is known of values."""
+        book = word_book(
+            self._relation.predicates, self._axis, _axis_of_predicate, bitwise=not self._relation.shared
+        )
+        attributes: dict[Hashable, Attribute] = {key: one for key, (one, _, _) in self._searched.items()}
+        return DriverWords(book, attributes, self.seen)
 
     @property
     def book(self) -> WordBook:
@@ -84,12 +105,6 @@ class WordCoder:
         """Return the names of the words."""
         return [f"{self._name}_{number}" for number in range(self.book.width)]
 
-    @property
-    def parts(self) -> int:
-        """How many look-ups the words of a row take."""
-        fields = sum(map(len, self.book.fields))
-        return fields + sum(len(mask.tables) for mask in self.book.masks)
-
     def words(self, barrier: Column | None) -> list[Column]:
         """Return the words."""
         looked = {axis.key: self._looked(axis) for axis in self.book.axes}
@@ -111,7 +126,7 @@ class WordCoder:
         for column in self.columns:
             unknown = unknown | (F.col(answer_name(column)) == UNKNOWN)
         names, found = self.names(), []
-        for number in range(-(-len(self._relation.predicates) // 8)):
+        for number in range(self.book.bytes):
             word = F.col(names[number // BYTES])
             byte = F.shiftright(word, 8 * (number % BYTES)).bitwiseAND(F.lit(255)).cast("int")
             found.append(F.when((byte != 0) | unknown, byte + F.lit(first + 256 * number)))

@@ -10,6 +10,8 @@ from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -20,6 +22,9 @@ from weft.spark.points import lookup_long
 
 Looked = Callable[[Words], Column]
 """Looks a row's answer up in a table that has a number for each answer of an axis."""
+_UNREAD = -2
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number without a pattern in its bits."""
 _MOST_KEPT = 1 << 16
 """Signatures of earlier batches are kept up to so many; beyond it, only if most of them still occur."""
 
@@ -100,18 +105,32 @@ class SeenSignatures:
     bits: Bits
     follows: list[Follows] = field(default_factory=list)
     _numbers: dict[bytes, int] = field(default_factory=dict)
+    _read: "_ReadWords | None" = None
+    """What words of the last batch meant: most come again."""
 
     def numbers(
         self, book: WordBook, words: Words, learnt: Mapping[Hashable, Learnt]
     ) -> npt.NDArray[np.int32]:
         """Return the signature of each row of words by its number, −1 for the empty one."""
-        firsts, groups = _distinct(words, [one.answers for one in learnt.values()])
-        told = {key: Learnt(one.axis, one.answers[firsts]) for key, one in learnt.items()}
-        bits = book.signatures(words[firsts], told)
+        firsts, groups = distinct(words, [one.answers for one in learnt.values()])
+        if learnt:
+            told = {key: Learnt(one.axis, one.answers[firsts]) for key, one in learnt.items()}
+            return self._numbered(book.signatures(words[firsts], told))[groups]
+        if len(self._numbers) > max(_MOST_KEPT, 4 * len(firsts)):
+            self._forget()
+        different = words[firsts]
+        known = None if self._read is None or self._read.book is not book else self._read.find(different)
+        numbers = np.full(len(different), _UNREAD, dtype=np.int32) if known is None else known
+        fresh = np.flatnonzero(numbers == _UNREAD)
+        numbers[fresh] = self._numbered(book.signatures(different[fresh], {}))
+        if len(different):
+            self._read = _ReadWords(book, different, numbers)
+        return numbers[groups]
+
+    def _numbered(self, bits: Bits) -> npt.NDArray[np.int32]:
+        """Return the number of each signature, −1 for the empty one."""
         for one in self.follows:
             bits = np.column_stack([bits, one.column(self.predicates[: bits.shape[1]], bits)])
-        if len(self._numbers) > max(_MOST_KEPT, 4 * len(bits)):
-            self._numbers, self.bits = {}, self.bits[:0]
         packed = np.packbits(bits, axis=1)
         width, data = packed.shape[1], packed.tobytes()
         numbers, fresh = np.empty(len(bits), dtype=np.int32), []
@@ -127,7 +146,10 @@ class SeenSignatures:
                 fresh.append(row)
         if fresh:
             self.bits = np.concatenate([self.bits, bits[fresh]])
-        return numbers[groups]
+        return numbers
+
+    def _forget(self) -> None:
+        self._numbers, self.bits, self._read = {}, self.bits[:0], None
 
     def follow(self, one: Follows) -> None:
         """Tell one more predicate, which follows from others."""
@@ -137,20 +159,51 @@ class SeenSignatures:
         self._numbers = {row.tobytes(): n for n, row in enumerate(np.packbits(self.bits, axis=1))}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _ReadWords:
+    """Different words, and the number of the signature of each."""
+
+    book: WordBook
+    words: Words
+    numbers: npt.NDArray[np.int32]
+
+    def find(self, words: Words) -> npt.NDArray[np.int32]:
+        """Return the numbers of words that are among these, and _UNREAD for others."""
+        places = pc.index_in(_mixed(words), value_set=_mixed(self.words))
+        place = np.asarray(places.fill_null(0))
+        same = np.asarray(places.is_valid()) & (self.words[place] == words).all(axis=1)
+        return np.where(same, self.numbers[place], np.int32(_UNREAD))
+
+
 def seen_signatures(predicates: tuple[Formula, ...]) -> SeenSignatures:
     """Return that none were seen yet."""
     return SeenSignatures(predicates, np.zeros((0, len(predicates)), dtype=bool))
 
 
-def _distinct(words: Words, answers: Sequence[Words]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the first of each set of equal rows, and for each row the number of its set."""
-    columns = [*words.T, *answers]
-    codes = np.zeros(len(words), dtype=np.int64)
-    for number, column in enumerate(columns):
-        # One column after the other: sorting numbers is much faster than sorting rows.
-        _, own = np.unique(column, return_inverse=True)
-        codes = own.ravel() if not number else codes * (int(own.max(initial=0)) + 1) + own.ravel()
-        if number:
-            codes = np.unique(codes, return_inverse=True)[1].ravel()
-    _, firsts, groups = np.unique(codes, return_index=True, return_inverse=True)
-    return firsts, groups.ravel()
+def distinct(
+    words: Words, answers: Sequence[Words] = ()
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the first of each set of equal rows, and for each row the number of its set.
+
+    >>> distinct(np.array([[1, 2], [3, 4], [1, 2]]))
+    (array([0, 1]), array([0, 1, 0]))
+    """
+    rows = np.column_stack([words, *answers])
+    encoded = _mixed(rows).dictionary_encode()
+    groups = np.asarray(encoded.indices, dtype=np.intp)
+    firsts = np.zeros(len(encoded.dictionary), dtype=np.intp)
+    firsts[groups[::-1]] = np.arange(len(rows) - 1, -1, -1)
+    if (rows[firsts[groups]] == rows).all():
+        return firsts, groups
+    # Two rows have come to one number, which hardly ever happens.
+    _, found, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return found, which.ravel()
+
+
+def _mixed(rows: Words) -> pa.Array:
+    """Return a number for each row: the same for equal rows, and hardly ever for others."""
+    mixed = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.T:
+        mixed = (mixed ^ column.astype(np.uint64)) * _FACTOR
+        mixed ^= mixed >> np.uint64(29)
+    return pa.array(mixed.view(np.int64))
