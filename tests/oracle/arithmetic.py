@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from tests.oracle.expressions import Dialect, Expression, Literal
+from tests.oracle.expressions import Dialect, Expression, operand_decimal
 from tests.oracle.types import (
     BIGINT,
     DOUBLE,
@@ -16,8 +16,6 @@ from tests.oracle.types import (
     SqlType,
     Value,
     adjusted_decimal,
-    as_decimal,
-    decimal_type,
     fit_decimal,
     fit_integer,
 )
@@ -37,7 +35,7 @@ class Arithmetic(Expression):
         if Kind.DOUBLE in (left.kind, right.kind):
             return DOUBLE
         if Kind.DECIMAL in (left.kind, right.kind):
-            return _decimal_result(self.op, _operand_decimal(self.left), _operand_decimal(self.right))
+            return _decimal_result(self.op, operand_decimal(self.left), operand_decimal(self.right))
         if self.op == "/":
             return DOUBLE
         return BIGINT if BIGINT in (left, right) else INT
@@ -94,13 +92,6 @@ def _double_result(op: str, left: float, right: float) -> float:
         case "%":
             return math.nan if math.isinf(left) else math.fmod(left, right)
     raise ValueError(f"no such operator: {op}")
-
-
-def _operand_decimal(operand: Expression) -> SqlType:
-    """Return an operand's type as a decimal: a whole literal is as narrow as its digits."""
-    if isinstance(operand, Literal) and isinstance(operand.value, int):
-        return decimal_type(len(str(abs(operand.value))), 0)
-    return as_decimal(operand.type)
 
 
 def _decimal_result(op: str, left: SqlType, right: SqlType) -> SqlType:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.oracle.expressions import Dialect, Expression
+from tests.oracle.expressions import Dialect, Expression, operands_type
 from tests.oracle.types import BOOLEAN, Row, SqlType, Value, common_type, widen
 
 
@@ -77,7 +77,7 @@ class Compare(Condition):
     right: Expression
 
     def evaluate(self, row: Row) -> Value:
-        in_type = common_type(self.left.type, self.right.type)
+        in_type = operands_type(self.left, self.right)
         return compare(self.op, self.left.evaluate(row), self.right.evaluate(row), in_type)
 
     def text(self, dialect: Dialect) -> str:
@@ -190,8 +190,8 @@ class Between(Condition):
     def evaluate(self, row: Row) -> Value:
         value = self.of.evaluate(row)
         inside = all_of(
-            compare(">=", value, self.low.evaluate(row), common_type(self.of.type, self.low.type)),
-            compare("<=", value, self.high.evaluate(row), common_type(self.of.type, self.high.type)),
+            compare(">=", value, self.low.evaluate(row), operands_type(self.of, self.low)),
+            compare("<=", value, self.high.evaluate(row), operands_type(self.of, self.high)),
         )
         return negate(inside) if self.negated else inside
 

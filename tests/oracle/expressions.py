@@ -23,9 +23,12 @@ from tests.oracle.types import (
     NULL,
     STRING,
     TIMESTAMP,
+    Kind,
     Row,
     SqlType,
     Value,
+    as_decimal,
+    common_type,
     decimal_type,
     fit_integer,
 )
@@ -166,3 +169,18 @@ def _double_text(value: float) -> str:
         return f"CAST('{name}' AS DOUBLE)"
     text = repr(value)
     return text if "e" in text else f"{text}E0"
+
+
+def operand_decimal(operand: Expression) -> SqlType:
+    """Return an operand's type as a decimal: a whole literal is as narrow as its digits."""
+    if isinstance(operand, Literal) and isinstance(operand.value, int):
+        return decimal_type(len(str(abs(operand.value))), 0)
+    return as_decimal(operand.type)
+
+
+def operands_type(left: Expression, right: Expression) -> SqlType:
+    """Return the type in which the two sides of a comparison meet."""
+    kinds = {left.type.kind, right.type.kind}
+    if Kind.DECIMAL in kinds and kinds <= {Kind.DECIMAL, Kind.INT, Kind.BIGINT}:
+        return common_type(operand_decimal(left), operand_decimal(right))
+    return common_type(left.type, right.type)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tests.oracle.conditions import Condition, compare, truth
-from tests.oracle.expressions import Dialect, Expression, Literal
-from tests.oracle.types import Row, SqlType, Value, common_type
+from tests.oracle.expressions import Dialect, Expression, Literal, operands_type
+from tests.oracle.types import Row, SqlType, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class NullSafe(Condition):
         left, right = self.left.evaluate(row), self.right.evaluate(row)
         if left is None or right is None:
             return left is None and right is None
-        return compare("=", left, right, common_type(self.left.type, self.right.type))
+        return compare("=", left, right, operands_type(self.left, self.right))
 
     def text(self, dialect: Dialect) -> str:
         return f"({self.left.text(dialect)} <=> {self.right.text(dialect)})"

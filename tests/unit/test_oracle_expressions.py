@@ -243,3 +243,12 @@ def test_conditions_are_written_with_all_their_parentheses() -> None:
     assert Between(a, Literal(1), Literal(2), True).sql() == "(a NOT BETWEEN 1 AND 2)"
     case = Case(((IsNull(a), Literal(0)),), a)
     assert Coalesce((case, Literal(1))).sql() == "coalesce(CASE WHEN (a IS NULL) THEN 0 ELSE a END, 1)"
+
+
+@pytest.mark.parametrize(("text", "zero"), [("0E-38", True), ("1E-38", True), ("3.546E-35", False)])
+def test_a_whole_constant_has_its_own_digits_beside_a_decimal(text: str, zero: bool) -> None:
+    """Spark compares in DECIMAL(38, 37) then, and with IN, which knows no constants, in DECIMAL(38, 28)."""
+    tiny, row = column(decimal_type(38, 38), Decimal(text))
+    assert Compare("=", tiny, Literal(0)).evaluate(row) is zero
+    assert Between(tiny, Literal(0), Literal(0)).evaluate(row) is zero
+    assert In(tiny, (Literal(0),)).evaluate(row) is True
