@@ -58,8 +58,8 @@ class Sharing(StrEnum):
 def share_fragments_in_one_form(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
     """Merge relations of one grouping wherever that pays; with words only if they spare half the relations.
 
-    Rows that have words are grouped by Spark, and with them those of all other relations, however few rows or
-    many groups there are: see weft.spark.forms.
+    What words cost depends on who groups rows, which is decided batch by batch (weft.spark.forms): the driver
+    looks them up almost as fast as cells, Spark does not. Twice the relations cost about as much as that.
     """
     merged = share_fragments(plan, statistics)
     if all(cells(relation.predicates) <= MOST_CELLS for relation in merged.relations):
