@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.expression import Column
+from weft.optimizer import fragments
 from weft.optimizer.cost import PAPER_WEIGHTS, Fragmentation
 from weft.optimizer.explain import explain
 from weft.optimizer.fragments import MOST_CELLS, cost, measured_key, roots_of, share_fragments
@@ -213,14 +215,24 @@ def test_a_predicate_too_wide_for_any_grid_shares_words() -> None:
     assert sorted(len(relation.predicates) for relation in unshared.relations) == [1, 2]
 
 
-def test_words_that_spare_few_relations_are_not_worth_it() -> None:
+def test_words_of_one_grouping_leave_others_as_they_are() -> None:
     wide = " AND ".join(f"price + {number} BETWEEN 1 AND 5" for number in range(12))
     ungrouped = [wide, "vol > 5", "vol > 6"]
     others = [f"vol > 5 GROUP BY {key}" for key in ("symbol", "price", "vol")]
-    # 4 relations with words, 5 without: then the driver can group the rows of all.
     plan = optimize(queries(ungrouped + others))
-    assert [len(relation.predicates) for relation in plan.relations if not relation.keys] == [1, 2]
-    assert len(plan.relations) == 5
+    assert [len(relation.predicates) for relation in plan.relations if not relation.keys] == [3]
+    assert [len(relation.predicates) for relation in plan.relations if relation.keys] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("with_words", "in_grids", "chosen"), [(1, 2, 1), (2, 3, 3), (2, 4, 2), (1, 1, 1)])
+def test_words_must_spare_half_the_roots(
+    monkeypatch: pytest.MonkeyPatch, with_words: int, in_grids: int, chosen: int
+) -> None:
+    def roots(_: object, most_cells: int | None) -> list[SimpleNamespace]:
+        return [SimpleNamespace(has_words=True)] * (with_words if most_cells is None else in_grids)
+
+    monkeypatch.setattr(fragments, "_roots", roots)
+    assert len(fragments._coded([], fragments.Coding.SPARING)) == chosen
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,6 +9,7 @@ aggregates rows once for each predicate instead.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from itertools import combinations
 from math import exp, gcd, prod
@@ -33,6 +34,21 @@ _MOST_COMBINATIONS = 1 << 62
 """Numbers of combinations stay below it."""
 _MOST_PAIRED = 24
 """Up to so many roots, all pairs are tried for the best one to merge."""
+
+
+class Coding(StrEnum):
+    """What rows may be coded by."""
+
+    GRIDS = "grids"
+    """Cells of grids alone, however many roots that takes."""
+    ANY = "any"
+    """Grids, and words wherever grids would be too large."""
+    SPARING = "sparing"
+    """The same, but words only if they spare a grouping half of its roots.
+
+    What words cost depends on who groups rows, which is decided batch by batch (weft.spark.forms): the driver
+    looks them up almost as fast as cells, Spark does not. Twice the roots cost about as much as that.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,12 +205,14 @@ def measured_key(relation: Relation) -> Measured:
 
 
 def share_fragments(
-    plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS, most_cells: int | None = None
+    plan: SharedPlan,
+    statistics: Statistics,
+    weights: Weights = WEIGHTS,
+    coding: Coding = Coding.SPARING,
 ) -> SharedPlan:
     """Merge relations of one grouping into roots with joint fragments, wherever that is expected to pay.
 
     Each relation has one predicate, and no two of a grouping have the same: as `share_slices` leaves them.
-    Roots have grids of at most so many cells, if there is a limit.
     """
     groupings: dict[Grouping, list[Root]] = {}
     for relation, asking in zip(plan.relations, plan.answers_by_relation(), strict=True):
@@ -203,7 +221,7 @@ def share_fragments(
     relations: list[Relation] = []
     place: dict[tuple[Grouping, Formula], int] = {}
     for grouping, leaves in groupings.items():
-        for root in _roots(leaves, most_cells):
+        for root in _coded(leaves, coding):
             place |= {(grouping, predicate): len(relations) for predicate in root.relation.predicates}
             relations.append(replace(root.relation, shared=_pays(root)))
     # Rows are counted in the first relation's copy, which every row must have: see weft.spark.job.
@@ -270,6 +288,17 @@ def _root(relation: Relation, windows: Sequence[Window], statistics: Statistics,
         due_per_ms=due,
         range_ms=sum(window.range_ms / window.slide_ms for window in windows) / due if due else 1.0,
     )
+
+
+def _coded(leaves: Sequence[Root], coding: Coding) -> list[Root]:
+    """Merge the leaves of one grouping, coded as is asked."""
+    if coding is Coding.GRIDS:
+        return _roots(leaves, MOST_CELLS)
+    merged = _roots(leaves, None)
+    if coding is Coding.ANY or not any(root.has_words for root in merged):
+        return merged
+    in_grids = _roots(leaves, MOST_CELLS)
+    return merged if 2 * len(merged) <= len(in_grids) else in_grids
 
 
 def _roots(leaves: Sequence[Root], most_cells: int | None) -> list[Root]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from weft.expression import columns
 from weft.optimizer.cost import Weights
-from weft.optimizer.fragments import MOST_CELLS, cells, share_fragments
+from weft.optimizer.fragments import Coding, share_fragments
 from weft.optimizer.plan import SharedPlan, answer, leaf, union
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Statistics, assumed
@@ -55,19 +55,6 @@ class Sharing(StrEnum):
     """Rows are aggregated once for each predicate that they satisfy."""
 
 
-def share_fragments_in_one_form(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
-    """Merge relations of one grouping wherever that pays; with words only if they spare half the relations.
-
-    What words cost depends on who groups rows, which is decided batch by batch (weft.spark.forms): the driver
-    looks them up almost as fast as cells, Spark does not. Twice the relations cost about as much as that.
-    """
-    merged = share_fragments(plan, statistics)
-    if all(cells(relation.predicates) <= MOST_CELLS for relation in merged.relations):
-        return merged
-    in_grids = share_fragments(plan, statistics, most_cells=MOST_CELLS)
-    return merged if 2 * len(merged.relations) <= len(in_grids.relations) else in_grids
-
-
 def evaluate_most_by_value(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
     """Have predicates evaluated by value where half the relations gain: Spark groups all of them then."""
     found = evaluate_by_value(plan, statistics)
@@ -84,12 +71,12 @@ def evaluate_most_by_value(plan: SharedPlan, statistics: Statistics) -> SharedPl
     return found if 2 * len(gaining) >= len(plan.relations) else plan
 
 
-_JOINTLY = partial(share_fragments, weights=Weights(row=1e9, root=1e18))
-_GRIDS = partial(share_fragments, weights=Weights(row=1e9, root=1e18), most_cells=MOST_CELLS)
+_JOINTLY = partial(share_fragments, weights=Weights(row=1e9, root=1e18), coding=Coding.ANY)
+_GRIDS = partial(share_fragments, weights=Weights(row=1e9, root=1e18), coding=Coding.GRIDS)
 """Copies of rows are looked up in grids."""
 RULES: Mapping[Sharing, tuple[Rule, ...]] = {
     # Fragments after slices, so that each predicate is seen once.
-    Sharing.AUTO: (share_slices, share_fragments_in_one_form, evaluate_most_by_value),
+    Sharing.AUTO: (share_slices, share_fragments, evaluate_most_by_value),
     Sharing.JOINT: (share_slices, _JOINTLY, evaluate_by_value),
     Sharing.SEPARATE: (share_slices, evaluate_by_value),
     Sharing.UNSHARED: (share_slices, _GRIDS, copy_rows),

@@ -90,7 +90,10 @@ class Handover:
 
     def _column(self, name: str, type: DataType) -> Column:
         table = self.joins.table_column(name) if self.looks_up else None
-        return self._hand_over(name, named(name), type) if table is None else self._look_up(*table, type)
+        if table is not None:
+            return self._look_up(*table, type)
+        # Making a column takes a call to Java: only once for each.
+        return self._known.get(name) or self._hand_over(name, named(name), type)
 
     def _look_up(self, number: int, name: str | None, type: DataType) -> Column:
         if number not in self._keys:
