@@ -56,7 +56,10 @@ class Sharing(StrEnum):
 
 
 def evaluate_most_by_value(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
-    """Have predicates evaluated by value where half the relations gain: Spark groups all of them then."""
+    """Have predicates evaluated by value where half the relations gain.
+
+    If there are registered functions among them, Spark groups the rows of all relations then.
+    """
     found = evaluate_by_value(plan, statistics)
     by_value = set(found.by_value)
     gaining = [
