@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 import weft
 from tests.spark.trades import Feed, stream
 from weft.aggregates import Combine, Primitive, arrow_type, to_arrow
-from weft.optimizer.rules import Sharing, optimize
+from weft.optimizer.rules import Sharing, copy_rows, optimize
+from weft.optimizer.statistics import assumed
 from weft.runtime import decode
 from weft.runtime.clock import Seen
 from weft.runtime.fragments import Signatures
@@ -113,7 +114,7 @@ def stored(spark: SparkSession, rows: pa.Table, folder: Path) -> DataFrame:
     return spark.read.parquet(str(folder))
 
 
-def job_of(spark: SparkSession, chance: Random, batch: DataFrame, folder: Path) -> BatchJob:
+def job_of(spark: SparkSession, chance: Random, batch: DataFrame, folder: Path, *, words: bool) -> BatchJob:
     engine = weft.Engine(spark)
     engine.stream("t", batch, time="time")
     names = ["a", "b", "Ä", *(["a", "b"] if chance.random() < 0.5 else []), None]
@@ -134,7 +135,10 @@ def job_of(spark: SparkSession, chance: Random, batch: DataFrame, folder: Path) 
     for number, text in enumerate(queries(chance, chance.randint(2, 8))):
         engine.add(text, name=f"q{number}")
     declared = engine._declared
-    plan = optimize(engine._queries_of("t"), sharing=chance.choice(list(Sharing)))
+    sharing = Sharing.JOINT if words else chance.choice(list(Sharing))
+    plan = optimize(engine._queries_of("t"), sharing=sharing)
+    if words and chance.random() < 0.5:
+        plan = copy_rows(plan, assumed(()))
     return BatchJob(plan, declared.streams["t"].definition, declared.tables, declared.functions)
 
 
@@ -146,12 +150,13 @@ def test_the_driver_groups_rows_as_spark_does(
     if seed % 2:
         # As with many relations: fragments and fields are evaluated apart from the stage.
         monkeypatch.setattr("weft.spark.job._MOST_IN_ONE_STAGE", 0)
-    if seed % 4 > 1:
+    words = seed % 4 > 1
+    if words:
         # As with many predicates: rows have words.
         monkeypatch.setattr("weft.optimizer.fragments.MOST_CELLS", 1)
         monkeypatch.setattr("weft.spark.fragments.MOST_CELLS", 1)
     batch = rows(spark, chance, chance.choice((0, 1, 60, 400)))
-    job = job_of(spark, chance, batch, tmp_path)
+    job = job_of(spark, chance, batch, tmp_path, words=words)
     first, last = (int((START + timedelta(days=days)).timestamp()) * 1_000_000 for days in (0, 1))
     bounds = Bounds(watermark=chance.choice((None, first)), future=last)
     ways = [(job.group_rows, job.fold_rows), (job.fold_rows, job.group_rows)][seed % 3 % 2]
