@@ -4,6 +4,7 @@ Spark repeats a row for every relation and sends its groups through a shuffle: a
 a group, whatever its rows, and 0.3 µs for a row and relation. The driver is handed every row once: about 3 µs
 for a row of 14 columns, and 0.15 µs for a row and relation. So the driver groups rows where groups are not
 much fewer than rows, and where rows are so few that a second stage of a job costs more than they do.
+Rows with many words are the driver's as long as it can hold them: Spark takes 3 to 5 µs for those of a row.
 """
 
 from dataclasses import dataclass
