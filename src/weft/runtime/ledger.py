@@ -139,7 +139,7 @@ class Ledger:
             position=position,
         )
         if self._checkpoint is not None:
-            self._checkpoint.write(commit, self.registry.changes(), report.blocks, report.results)
+            self._checkpoint.write(commit, self.registry.changes(), _kept(report), report.results)
         self.registry.committed()
         self.number, self.batch, self._position = commit.number, commit.batch, commit.position
         for sink in self._inline:
@@ -261,6 +261,14 @@ def _live(entry: Registered, query: LogicalQuery) -> LiveQuery:
         until=entry.until,
         derivation=None if entry.derivation is None else derivation_from(entry.derivation),
     )
+
+
+def _kept(report: BatchReport) -> Mapping[Placed, Block]:
+    """Return what a restart needs of a batch: its windows that are answered already are in the results."""
+    oldest = report.oldest_kept
+    if oldest is None:
+        return report.blocks
+    return {placed: block.since(oldest) for placed, block in report.blocks.items()}
 
 
 def _all_blocks(pipeline: Pipeline) -> dict[Placed, Block]:

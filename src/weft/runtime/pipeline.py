@@ -360,13 +360,15 @@ class Pipeline:
             )  # fmt: skip
             found = answer_due(spark, *self._read(everyone=moved), advance, asked)
             self._waiting = {}
+        oldest = None
         if moved:
-            self._evict(self.oldest_needed() if advance.now is not None else _END_OF_TIME)
+            oldest = self.oldest_needed() if advance.now is not None else _END_OF_TIME
+            self._evict(oldest)
         for name in found.broken:
             self.remove(name)
         return BatchReport(
             counts=RowCounts(), results=found.results, final_ops=found.final_ops,
-            failures=found.failures, broken=found.broken, ended=self._end(),
+            failures=found.failures, broken=found.broken, ended=self._end(), oldest_kept=oldest,
         )  # fmt: skip
 
     def _read(self, *, everyone: bool) -> tuple[Sequence[Answer], Sequence[Reading]]:

@@ -5,7 +5,7 @@ slice, key and fragment (STS 5).
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,19 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def since(self, start: int) -> "Block":
+        """Return the part whose slices begin at a time or later."""
+        kept = np.flatnonzero(self.starts >= start)
+        if len(kept) == len(self):
+            return self
+        return replace(
+            self,
+            starts=self.starts[kept],
+            keys=self.keys.take(kept),
+            fragments=self.fragments[kept],
+            partials={one: partial.take(kept) for one, partial in self.partials.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
