@@ -35,6 +35,8 @@ _SHORT = 4
 
 def combine(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
     """Return one combined partial per range."""
+    if len(lo) == len(partial) and _follow(lo, hi, len(partial)):
+        return partial
     lengths = hi - lo
     if len(lo) == 0 or int(lengths.max()) == 1:
         return partial.take(lo)
@@ -80,13 +82,28 @@ def _directly(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Par
 
 
 def _any_valid(valid: Mask, lo: Rows, hi: Rows) -> Mask:
-    seen = np.concatenate(([0], np.cumsum(valid)))
+    if _follow(lo, hi, len(valid)):
+        return np.logical_or.reduceat(valid, lo)
+    seen = _running(valid)
     return seen[hi] > seen[lo]
+
+
+def _follow(lo: Rows, hi: Rows, rows: int) -> bool:
+    """Say whether each range begins where the one before it ends, up to the last row."""
+    return len(lo) > 0 and int(hi[-1]) == rows and np.array_equal(lo[1:], hi[:-1])
+
+
+def _running(values: npt.NDArray[np.int64] | Mask) -> npt.NDArray[np.int64]:
+    """Return the sums of all values before each row, and of all."""
+    sums = np.empty(len(values) + 1, dtype=np.int64)
+    sums[0] = 0
+    np.cumsum(values, out=sums[1:])
+    return sums
 
 
 def _reduce(ufunc: np.ufunc, values: Objects, lo: Rows, hi: Rows) -> Objects:
     """Apply a ufunc to each range."""
-    if np.array_equal(lo[1:], hi[:-1]) and hi[-1] == len(values):
+    if _follow(lo, hi, len(values)):
         in_turn: Objects = ufunc.reduceat(values, lo)
         return in_turn
     lengths = hi - lo
@@ -117,9 +134,9 @@ def _by_levels(ufunc: np.ufunc, values: Objects, first: Rows, last: Rows) -> Obj
 
 def _add(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
     values = partial.fields[0]
-    if values.dtype == np.int64:
+    if values.dtype == np.int64 and not _follow(lo, hi, len(values)):
         # Whatever wraps around in a running total of integers wraps back.
-        running = np.concatenate(([0], np.cumsum(values)))
+        running = _running(values)
         return (running[hi] - running[lo],)
     with np.errstate(all="ignore"):
         return (_reduce(np.add, values, lo, hi),)

@@ -193,7 +193,12 @@ def _pane_partials(
     changes[1:] |= pane[1:] != pane[:-1]
     begins = np.append(np.flatnonzero(changes), len(key))
     lo, hi = begins[:-1], begins[1:]
-    partials = {one: combine(one, shards.partial(one).take(row), lo, hi) for one in primitives}
+    # One ask that every shard counts for reads them as they are.
+    whole = len(row) == len(shards) and ask[0] == ask[-1]
+    partials = {
+        one: combine(one, shards.partial(one) if whole else shards.partial(one).take(row), lo, hi)
+        for one in primitives
+    }
     group = np.cumsum(another[lo]) - 1
     return _PanePartials(
         ask=ask[lo], key=key[lo], pane=pane[lo], group=group, begins=begins, partials=partials
