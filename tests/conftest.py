@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from weft.spark.session import local_session
+from weft.spark.session.local import local_session
 
 # Machines are shared, so no example has a deadline; CI sees the same examples every time.
 settings.register_profile("weft", deadline=None, derandomize="CI" in os.environ, print_blob=True)

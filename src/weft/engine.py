@@ -6,7 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from weft.durability.registry import Registered
+from weft.durability.rewinding import Approve
 from weft.errors import EngineError
+from weft.finals.results import result_schema
 from weft.handle import Query
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.rules import Sharing
@@ -15,25 +18,22 @@ from weft.queries import Queries
 from weft.query import bind, parse, parse_duration, parse_select
 from weft.query.logical import LogicalQuery, StreamDef, TableDef, TimeUnit
 from weft.query.statements import CreateQuery, CreateStream, CreateTable
-from weft.runtime.clock import Clock
-from weft.runtime.control import Control
-from weft.runtime.explaining import explain_stream
-from weft.runtime.info import QueryInfo
-from weft.runtime.loop import Trigger
-from weft.runtime.options import MakeSink, RunOptions
-from weft.runtime.pipeline import Pipeline
-from weft.runtime.registry import Registered
-from weft.runtime.results import result_schema
-from weft.runtime.rewinding import Approve
-from weft.runtime.run import OnBatch, Run
-from weft.runtime.status import EngineStatus
-from weft.runtime.subscribers import Subscribers
+from weft.service.control import Control
+from weft.service.execution import OnBatch, Run
+from weft.service.explaining import explain_stream
+from weft.service.info import QueryInfo
+from weft.service.options import MakeSink, RunOptions
+from weft.service.status import EngineStatus
+from weft.service.subscribers import Subscribers
 from weft.sinks import Sink
 from weft.spark.columns import Udf
-from weft.spark.declarations import Declarations
+from weft.spark.input.declarations import Declarations
+from weft.spark.input.sources import frame_or_files
 from weft.spark.plain import run_plain
-from weft.spark.session import local_session, utc
-from weft.spark.sources import frame_or_files
+from weft.spark.session.local import local_session, utc
+from weft.state.clock import Clock
+from weft.stream.loop import Trigger
+from weft.stream.pipeline import Pipeline
 
 
 class Engine:

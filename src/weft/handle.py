@@ -7,13 +7,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from weft.durability.registry import QueryState, Registered
 from weft.errors import EngineError
+from weft.finals.results import not_kept
 from weft.query.logical import LogicalQuery
-from weft.runtime.clock import Clock
-from weft.runtime.info import QueryInfo, query_info
-from weft.runtime.pipeline import Pipeline
-from weft.runtime.registry import QueryState, Registered
-from weft.runtime.results import not_kept
+from weft.service.info import QueryInfo, query_info
+from weft.state.clock import Clock
+from weft.stream.pipeline import Pipeline
 
 
 class Owner(Protocol):

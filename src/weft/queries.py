@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 
+from weft.durability.registry import QueryState
 from weft.errors import EngineError, UnknownName, WeftError, suggestion
 from weft.handle import Owner, Query
 from weft.limits import Limits
 from weft.query import check, parse_select
 from weft.query.logical import LogicalQuery
 from weft.query.statements import CreateQuery
-from weft.runtime.changes import Changes
-from weft.runtime.info import QueryInfo, cannot_run
-from weft.runtime.registry import QueryState
-from weft.runtime.run import Run
-from weft.runtime.trying import Halted, try_out_all
+from weft.service.execution import Run
+from weft.service.info import QueryInfo, cannot_run
+from weft.service.trying import Halted, try_out_all
+from weft.stream.changes import Changes
 
 
 class Queries:

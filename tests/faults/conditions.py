@@ -47,7 +47,7 @@ _PIECES = (16 << 20, 1 << 20, 1 << 16)
 def _prompt() -> list[Undo]:
     return [
         put("weft.sinks.parquet", "_BUFFERED_SECONDS", 0.0),
-        put("weft.runtime.checkpoint", "_SNAPSHOT_COMMITS", 8),
+        put("weft.durability.checkpoint", "_SNAPSHOT_COMMITS", 8),
     ]
 
 
@@ -70,7 +70,7 @@ def _jumping(hours: Sequence[float]) -> list[Undo]:
     def seconds() -> float:
         return shifted() / 1e9
 
-    imported = ("weft.runtime.pipeline", "weft.cli.live")
+    imported = ("weft.stream.pipeline", "weft.cli.live")
     return [
         put("time", "time_ns", shifted),
         put("time", "time", seconds),
@@ -87,7 +87,7 @@ def _in_batch(do: Callable[[Any], None]) -> list[Undo]:
             do(batch)
         return process(pipeline, batch, *given, **named)
 
-    return [wrap("weft.runtime.pipeline", "Pipeline.process", before)]
+    return [wrap("weft.stream.pipeline", "Pipeline.process", before)]
 
 
 def _short_of_memory() -> list[Undo]:
@@ -108,7 +108,7 @@ def _short_of_memory() -> list[Undo]:
 
 def _vanishing() -> list[Undo]:
     def remove(batch: Any) -> None:
-        from weft.spark.files import batch_files
+        from weft.spark.input.files import batch_files
 
         path = Path(batch_files(batch)[0].removeprefix("file:").replace("//", "/"))
         path.rename(path.parent.parent / GONE / path.name)
@@ -129,8 +129,8 @@ def _full_in_a_batch() -> list[Undo]:
         return original(*given, **named)
 
     return [
-        wrap("weft.runtime.loop", "Loop._process", process),
-        wrap("weft.spark.job", "BatchJob.run", run),
+        wrap("weft.stream.loop", "Loop._process", process),
+        wrap("weft.spark.job.job", "BatchJob.run", run),
     ]
 
 

@@ -26,7 +26,7 @@ def blame_anyone() -> list[Undo]:
     def blame(find: Callable[..., Any], pipeline: Any, batch: Any, error: Exception) -> dict[str, str]:
         return {sorted(pipeline.queries)[0]: str(error)}
 
-    return [*CONDITIONS[FULL_IN_A_BATCH](), wrap("weft.runtime.loop", "find_culprits", blame)]
+    return [*CONDITIONS[FULL_IN_A_BATCH](), wrap("weft.stream.loop", "find_culprits", blame)]
 
 
 def give_way() -> list[Undo]:

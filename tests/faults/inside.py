@@ -9,8 +9,8 @@ from tests.faults.mutants import planted
 from tests.faults.site import Site
 from weft import Engine, faultpoints
 from weft.limits import Limits
-from weft.runtime.clock import Clock
 from weft.sinks import Sink
+from weft.state.clock import Clock
 
 
 def engine_of(spark: SparkSession, site: Site, *, limits: Limits | None = None) -> Engine:

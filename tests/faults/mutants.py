@@ -23,7 +23,7 @@ from tests.faults.grave_mutants import (
 from tests.faults.oracle import Verdict
 from tests.faults.patches import Undo, wrap
 from tests.faults.site import Site
-from weft.runtime.delivered import Note, Notes
+from weft.durability.delivered import Note, Notes
 from weft.storage import LocalFolder
 
 _FILES = 10
@@ -122,7 +122,7 @@ def _end_one_later() -> list[Undo]:
         # A slice that begins where a window ends is in that window.
         return panes(due, ask, start - 1)
 
-    return [wrap("weft.runtime.repeating", "_panes", later)]
+    return [wrap("weft.finals.repeating", "_panes", later)]
 
 
 def _watermark_of_the_next_batch() -> list[Undo]:
@@ -132,7 +132,7 @@ def _watermark_of_the_next_batch() -> list[Undo]:
             return reached
         return replace(reached, watermark=reached.watermark + reached.newest - clock.newest)
 
-    return [wrap("weft.runtime.clock", "Clock.after", early)]
+    return [wrap("weft.state.clock", "Clock.after", early)]
 
 
 def _commit_after_spark() -> list[Undo]:
@@ -144,14 +144,14 @@ def _commit_after_spark() -> list[Undo]:
             before, by_name = held.pop(0)
             write(*before, **by_name)
 
-    return [wrap("weft.runtime.checkpoint", "Checkpoint.write", late)]
+    return [wrap("weft.durability.checkpoint", "Checkpoint.write", late)]
 
 
 def _without_last_block() -> list[Undo]:
     def fewer(blocks: Callable[..., Any], *given: Any, **named: Any) -> Iterator[Any]:
         yield from list(blocks(*given, **named))[:-1]
 
-    return [wrap("weft.runtime.checkpoint", "Recovered.blocks", fewer)]
+    return [wrap("weft.durability.checkpoint", "Recovered.blocks", fewer)]
 
 
 def _replay_as_new() -> list[Undo]:
@@ -159,7 +159,7 @@ def _replay_as_new() -> list[Undo]:
         begin(ledger, **named)
         ledger.batch -= ledger.batch >= 0
 
-    return [wrap("weft.runtime.ledger", "Ledger.__init__", forgetful)]
+    return [wrap("weft.durability.ledger", "Ledger.__init__", forgetful)]
 
 
 MUTANTS = {

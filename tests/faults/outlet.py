@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tests.faults.conditions import PROMPT
 from tests.faults.mutants import planted
-from weft.runtime.checkpoint import Checkpoint
+from weft.durability.checkpoint import Checkpoint
 from weft.sinks import Delivery, Limits, ParquetSink, PostgresSink, Results, Sink
 from weft.storage import LocalFolder
 

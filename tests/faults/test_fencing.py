@@ -14,8 +14,8 @@ from tests.faults.inside import engine_of, run
 from tests.faults.mutants import planted
 from tests.faults.site import Site
 from weft import Engine
+from weft.durability.rewinding import Rewind
 from weft.errors import Fenced
-from weft.runtime.rewinding import Rewind
 
 
 def everything(folder: Path) -> dict[str, bytes]:

@@ -59,7 +59,7 @@ def test_a_full_disk_holds_back_that_sink_until_there_is_room(spark: SparkSessio
 def test_what_a_full_disk_held_back_comes_after_a_restart(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("weft.runtime.loop._STOP_SECONDS", 0.5)
+    monkeypatch.setattr("weft.stream.loop._STOP_SECONDS", 0.5)
     site, events = Site.made(tmp_path / "site", files_per_batch=4), Events(seed=27)
     site.out.mkdir()
     with small_disk(site.out) as mounted:

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 
 from tests.faults.disk import small_disk
 from tests.faults.driver import ROOT
-from weft.runtime.info import read_registry
+from weft.service.info import read_registry
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _SHUFFLES = """
-import weft.spark.files
-import weft.spark.forms
-weft.spark.files._SMALL_BYTES = weft.spark.forms.MOST_ROWS = 0
+import weft.spark.input.files
+import weft.spark.job.forms
+weft.spark.input.files._SMALL_BYTES = weft.spark.job.forms.MOST_ROWS = 0
 """
 _PLAIN = "from weft.cli import main; main()"
 _STAND_IN = """
@@ -75,7 +75,7 @@ def test_no_query_is_blamed_for_a_full_scratch_disk(tmp_path: Path) -> None:
     (tmp_path / "workload.sql").write_text(MANY)
     command = ["run", tmp_path / "workload.sql", "--checkpoint", state, "--out", out]
     with small_disk(scratch, kibibytes=256) as mounted:
-        stand_in = "" if mounted else "weft.spark.job:BatchJob.run"
+        stand_in = "" if mounted else "weft.spark.job.job:BatchJob.run"
         error = error_of(weft(*command, scratch=scratch, stand_in=stand_in, shuffles=True))
         assert "error: the stream stopped: a disk is full (" in error
         batch = 1 if mounted else 0
@@ -113,7 +113,7 @@ def test_no_query_is_blamed_for_a_disk_that_is_too_small_for_results(tmp_path: P
     (tmp_path / "workload.sql").write_text(FAR)
     command = ["run", tmp_path / "workload.sql", "--checkpoint", state, "--out", tmp_path / "out"]
     with small_disk(scratch, kibibytes=1_024) as mounted:
-        stand_in = "" if mounted else "weft.runtime.selecting:evaluate"
+        stand_in = "" if mounted else "weft.finals.selecting:evaluate"
         error = error_of(weft(*command, scratch=scratch, stand_in=stand_in))
         assert "error: the stream stopped: a disk is full (" in error
         assert "No space left on device); nothing of batch 0 is consumed" in error

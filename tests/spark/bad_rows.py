@@ -11,14 +11,14 @@ from weft.optimizer.rules import leaves
 from weft.optimizer.slices import Slicing
 from weft.query import CreateStream, bind, parse, parse_select
 from weft.query.logical import Catalog, StreamDef
-from weft.runtime import decode
-from weft.runtime.clock import Clock, RowCounts
-from weft.spark.changes import SchemaWatch
-from weft.spark.damaged import SPARK_ERRORS, SetAsideFile, readable
-from weft.spark.job import BatchJob, Bounds
-from weft.spark.quarantine import set_aside, write_set_aside
-from weft.spark.session import utc
-from weft.spark.sources import open_stream
+from weft.spark.input.damaged import SPARK_ERRORS, SetAsideFile, readable
+from weft.spark.input.quarantine import set_aside, write_set_aside
+from weft.spark.input.schema_changes import SchemaWatch
+from weft.spark.input.sources import open_stream
+from weft.spark.job.job import BatchJob, Bounds
+from weft.spark.session.local import utc
+from weft.state.clock import Clock, RowCounts
+from weft.stream import decode
 
 SECOND = 1_000_000
 

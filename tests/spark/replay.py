@@ -10,11 +10,11 @@ from tests.oracle.spec import Spec, WindowSyntax
 from weft.optimizer.slices import Slicing
 from weft.query import CreateStream, bind, parse, parse_select
 from weft.query.logical import LogicalQuery, StreamDef, TableDef
-from weft.runtime.clock import Clock
-from weft.runtime.lives import after_all
-from weft.runtime.pipeline import BatchReport, Pipeline
 from weft.spark.columns import Udf
-from weft.spark.declarations import Declarations
+from weft.spark.input.declarations import Declarations
+from weft.state.clock import Clock
+from weft.state.lives import after_all
+from weft.stream.pipeline import BatchReport, Pipeline
 
 
 class Replayed:

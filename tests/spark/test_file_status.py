@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from weft.errors import SourceError
-from weft.spark import file_status
-from weft.spark.file_status import FileStatus, statuses
+from weft.spark.input import file_status
+from weft.spark.input.file_status import FileStatus, statuses
 
 LIKE_AN_ANSWER = "x; isDirectory=false; length=1; replication=1; blocksize=1; modification_time=1; y"
 NAMES = ["a b", "c%20d", "é 日本", LIKE_AN_ANSWER, "q[1]{2}*?", "back\\slash"]

@@ -18,13 +18,13 @@ from tests.spark.trades import Feed, stream
 from weft.aggregates import Combine, Primitive, arrow_type, to_arrow
 from weft.optimizer.rules import Sharing, copy_rows, optimize
 from weft.optimizer.statistics import assumed
-from weft.runtime import decode
-from weft.runtime.clock import Seen
-from weft.runtime.fragments import Signatures
-from weft.runtime.state import RelationState
-from weft.spark.groups import BatchGroups
-from weft.spark.job import BatchJob, Bounds
-from weft.spark.lookups import LocalTable
+from weft.spark.input.lookups import LocalTable
+from weft.spark.job.batch_groups import BatchGroups
+from weft.spark.job.job import BatchJob, Bounds
+from weft.state.clock import Seen
+from weft.state.signatures import Signatures
+from weft.state.store import RelationState
+from weft.stream import decode
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SEEDS = range(16)
@@ -149,12 +149,12 @@ def test_the_driver_groups_rows_as_spark_does(
     chance = Random(seed)
     if seed % 2:
         # As with many relations: fragments and fields are evaluated apart from the stage.
-        monkeypatch.setattr("weft.spark.job._MOST_IN_ONE_STAGE", 0)
+        monkeypatch.setattr("weft.spark.job.job._MOST_IN_ONE_STAGE", 0)
     words = seed % 4 > 1
     if words:
         # As with many predicates: rows have words.
         monkeypatch.setattr("weft.optimizer.fragments.MOST_CELLS", 1)
-        monkeypatch.setattr("weft.spark.fragments.MOST_CELLS", 1)
+        monkeypatch.setattr("weft.spark.job.fragment_coder.MOST_CELLS", 1)
     batch = rows(spark, chance, chance.choice((0, 1, 60, 400)))
     job = job_of(spark, chance, batch, tmp_path, words=words)
     first, last = (int((START + timedelta(days=days)).timestamp()) * 1_000_000 for days in (0, 1))
@@ -246,7 +246,7 @@ def test_files_of_few_rows_are_grouped_by_the_driver(
             return whole(job, batch, bounds)
 
         monkeypatch.setattr(BatchJob, name, noted)
-    monkeypatch.setattr("weft.spark.forms.MOST_ROWS", most_rows)
+    monkeypatch.setattr("weft.spark.job.forms.MOST_ROWS", most_rows)
     feed((1, "a", 1.0, 1), (2, "b", 2.0, 2))
     engine = weft.Engine(spark)
     stream(engine, spark, feed((11, "a", 3.0, 3)))

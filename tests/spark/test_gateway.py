@@ -7,7 +7,7 @@ from py4j.clientserver import ClientServerConnection
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from weft.spark.gateway import java_class, remember_functions
+from weft.spark.session.gateway import java_class, remember_functions
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> int:

@@ -15,10 +15,10 @@ from tests.spark.trades import Feed, counted, stream
 from tests.unit.checkpoint_samples import GROUPING, commit, one_row, starts, wrote
 from tests.unit.odd_names import NASTY
 from tests.unit.state_samples import Row, block
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.registry import Registry
 from weft.errors import DamagedFile, EngineError, InternalError, InUse
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.info import read_registry
-from weft.runtime.registry import Registry
+from weft.service.info import read_registry
 from weft.storage import LocalFolder, lock, open_folder
 from weft.storage.hadoop import HadoopFolder
 from weft.storage.lock import Lock, holder

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 import weft
 from tests.spark.test_live_queries import more, running
 from tests.spark.trades import Feed, ends, stream
-from weft.runtime.loop import Loop, Trigger
-from weft.runtime.report import BatchReport
+from weft.state.report import BatchReport
+from weft.stream.loop import Loop, Trigger
 
 
 def compiled(spark: SparkSession) -> int:

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import weft.spark.files as files
-from weft.spark.files import in_one_task
+import weft.spark.input.files as files
+from weft.spark.input.files import in_one_task
 
 ROWS = 40
 

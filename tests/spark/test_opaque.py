@@ -25,11 +25,11 @@ from tests.spark.replay import Player, Replayed, replay
 from weft.optimizer import fragments, values
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.runtime.report import BatchReport
-from weft.spark import fragments as coding
-from weft.spark import known_values
-from weft.spark.forms import Forms
-from weft.spark.session import local_session
+from weft.spark.job import fragment_coder as coding
+from weft.spark.job import known_values
+from weft.spark.job.forms import Forms
+from weft.spark.session.local import local_session
+from weft.state.report import BatchReport
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

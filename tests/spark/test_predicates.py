@@ -29,7 +29,7 @@ from tests.spark.replay import Replayed, declared, replay, udf_of
 from weft.optimizer.rules import Sharing
 from weft.query import bind, parse_select
 from weft.spark.columns import Translator
-from weft.spark.session import local_session, utc
+from weft.spark.session.local import local_session, utc
 
 EngineFactory = Callable[[SparkSession], weft.Engine]
 

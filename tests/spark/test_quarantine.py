@@ -21,12 +21,12 @@ import weft
 from tests.spark.bad_rows import SECOND, Judge, declared
 from tests.spark.trades import Feed
 from tests.spark.trades import stream as trades
+from weft.durability.side_output import Aside, part_of, stream_folder
 from weft.query.logical import StreamDef, TimeUnit
-from weft.runtime.aside import Aside, part_of, stream_folder
-from weft.runtime.clock import RowCounts
-from weft.spark.quarantine import batch_of
-from weft.spark.schemas import column_defs
-from weft.spark.sources import open_static
+from weft.spark.input.quarantine import batch_of
+from weft.spark.input.schemas import column_defs
+from weft.spark.input.sources import open_static
+from weft.state.clock import RowCounts
 from weft.storage import LocalFolder
 
 FUTURE = 10_000

@@ -14,8 +14,8 @@ from weft.optimizer.plan import SharedPlan
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import Slicing
 from weft.query.logical import LogicalQuery
-from weft.runtime.pipeline import BatchReport
-from weft.runtime.planner import Planner, TakeSample
+from weft.stream.pipeline import BatchReport
+from weft.stream.planner import Planner, TakeSample
 
 WAYS = Sharing.JOINT, Sharing.SEPARATE, Sharing.UNSHARED
 

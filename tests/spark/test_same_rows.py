@@ -14,8 +14,8 @@ from tests.faults.site import Site
 from tests.spark import awkward
 from tests.spark.alike import differences
 from tests.spark.awkward import DOUBLE_KEYS, QUERIES, STREAM, Row, cut, neighbours, shuffled, site_of
-from weft.runtime.clock import Clock
-from weft.runtime.report import BatchReport
+from weft.state.clock import Clock
+from weft.state.report import BatchReport
 
 ROWS = awkward.rows_of(1_500, seed=41, seconds=120)
 TIMELY = [row for row in ROWS if not row.late]

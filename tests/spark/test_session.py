@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from weft.spark import session
-from weft.spark.session import local_session
+from weft.spark.session import session
+from weft.spark.session.local import local_session
 
 
 def test_the_running_session_is_reused(spark: SparkSession) -> None:
@@ -57,7 +57,7 @@ def test_workers_run_this_python(spark: SparkSession) -> None:
 @pytest.mark.spark
 def test_a_session_prints_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     program = (
-        "from weft.spark.session import local_session\n"
+        "from weft.spark.session.local import local_session\n"
         "spark = local_session(cores=1, memory='512m')\n"
         "spark.sql('CREATE TABLE t USING parquet AS SELECT id FROM range(3)')\n"
         "print(spark.table('t').count(), spark.sparkContext.master)\n"

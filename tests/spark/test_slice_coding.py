@@ -19,10 +19,10 @@ from weft.optimizer.plan import Relation
 from weft.optimizer.slice_manager import SliceManager
 from weft.optimizer.slice_starts import Times
 from weft.optimizer.slices import Slicing, common_grid, edge_classes
-from weft.runtime.due import Advance
-from weft.spark import slicing
-from weft.spark.constants import Constants
-from weft.spark.slicing import SliceCoder, Table, build_table
+from weft.spark.job import slicing
+from weft.spark.job.constants import Constants
+from weft.spark.job.slicing import SliceCoder, Table, build_table
+from weft.state.open_windows import Advance
 from weft.window import Window
 
 CASES: list[dict[str, Any]] = [

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.bad_rows import SECOND, Judge, declared
-from weft.spark.changes import SchemaWatch
-from weft.spark.damaged import readable
-from weft.spark.files import batch_files
-from weft.spark.missing import VANISHED, MissingFile
+from weft.spark.input.damaged import readable
+from weft.spark.input.files import batch_files
+from weft.spark.input.missing import VANISHED, MissingFile
+from weft.spark.input.schema_changes import SchemaWatch
 
 COLUMNS = "id BIGINT, time TIMESTAMP, vol BIGINT"
 

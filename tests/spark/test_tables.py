@@ -16,11 +16,11 @@ from weft.optimizer.rules import optimize
 from weft.optimizer.slices import Slicing
 from weft.query import bind, parse_select
 from weft.query.logical import Catalog, ColumnDef, StreamDef, TableDef
-from weft.spark import tables as tables_module
-from weft.spark.declarations import Tables
-from weft.spark.joins import Joins
-from weft.spark.schemas import column_defs
-from weft.spark.tables import StaticTable
+from weft.spark.input import tables as tables_module
+from weft.spark.input.declarations import Tables
+from weft.spark.input.schemas import column_defs
+from weft.spark.input.tables import StaticTable
+from weft.spark.job.joins import Joins
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = "time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT"

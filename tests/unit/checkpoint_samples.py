@@ -5,14 +5,14 @@ from typing import Any
 
 from tests.unit.state_samples import EXACT, Row, block
 
+from weft.durability.checkpoint import Checkpoint, Recovered
+from weft.durability.commits import Commit
+from weft.durability.registry import QueryState, Registered
 from weft.expression import Column
 from weft.optimizer.plan import Grouping
-from weft.runtime.checkpoint import Checkpoint, Recovered
-from weft.runtime.clock import Clock, RowCounts
-from weft.runtime.commits import Commit
-from weft.runtime.registry import QueryState, Registered
-from weft.runtime.state import Block
-from weft.runtime.warm import Derivation
+from weft.state.clock import Clock, RowCounts
+from weft.state.derivation import Derivation
+from weft.state.store import Block
 from weft.storage import Folder
 from weft.storage.container import unpack
 from weft.types import BIGINT

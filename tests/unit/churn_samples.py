@@ -21,8 +21,8 @@ from tests.unit.window_samples import edges_between
 
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.runtime.lives import LiveQuery
-from weft.runtime.pipeline import BatchReport, Pipeline
+from weft.state.lives import LiveQuery
+from weft.stream.pipeline import BatchReport, Pipeline
 from weft.window import Window
 
 SHAPES = ((10, 10), (20, 10), (30, 10), (25, 10), (40, 20), (7, 10), (15, 15), (60, 30))

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 from tests.unit.pipeline_samples import MS, Batch, Row, asked, plain_pipeline, process, results
 
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.clock import RowCounts
-from weft.runtime.ledger import Ledger, registered, restore
-from weft.runtime.loop import Loop
-from weft.runtime.pipeline import BatchReport, Pipeline
-from weft.runtime.registry import Registry
-from weft.runtime.rejoining import rejoin
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.ledger import Ledger, registered
+from weft.durability.registry import Registry
+from weft.durability.rejoining import rejoin
+from weft.state.clock import RowCounts
 from weft.storage import LocalFolder
+from weft.stream.loop import Loop
+from weft.stream.pipeline import BatchReport, Pipeline
+from weft.stream.restoring import restore
 
 ALL = ("vol > 0", lambda row: row.vol is not None and row.vol > 0)
 LONG = asked("long", ALL, (60, 5))
@@ -81,7 +82,7 @@ class Runs:
     def batch(self, *times: int) -> None:
         """Process and commit a batch."""
         report = process(self.pipeline, rows(*times))
-        self.ledger.commit(self.pipeline, report, batch=self.ledger.batch + 1)
+        self.ledger.commit(self.pipeline.outcome(report), batch=self.ledger.batch + 1)
 
     def offer(self, *times: int) -> None:
         """Have the loop handle a batch, as Spark does."""

@@ -20,13 +20,13 @@ from weft.optimizer.statistics import Sample
 from weft.predicates import All, Formula, Test, Values
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
-from weft.runtime import pipeline as pipeline_module
-from weft.runtime.clock import RowCounts, Seen
-from weft.runtime.fragments import Signatures
-from weft.runtime.pipeline import BatchReport, LiveQuery, Pipeline
-from weft.runtime.state import Block
-from weft.spark.fragments import FragmentCoder, attributes_of
-from weft.spark.job import Bounds
+from weft.spark.job.fragment_coder import FragmentCoder, attributes_of
+from weft.spark.job.job import Bounds
+from weft.state.clock import RowCounts, Seen
+from weft.state.signatures import Signatures
+from weft.state.store import Block
+from weft.stream import pipeline as pipeline_module
+from weft.stream.pipeline import BatchReport, LiveQuery, Pipeline
 
 MS = 1000
 

@@ -12,8 +12,8 @@ from tests.unit.aggregate_samples import decimal_type, lifted
 
 from weft.aggregates import Combine, Primitive, count_of
 from weft.expression import Column
-from weft.runtime.fragments import Signatures
-from weft.runtime.state import Block, RelationState
+from weft.state.signatures import Signatures
+from weft.state.store import Block, RelationState
 from weft.types import BIGINT, DOUBLE, STRING
 
 MONEY = decimal_type(38, 2)

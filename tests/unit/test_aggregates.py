@@ -39,17 +39,17 @@ from weft.aggregates import (
 )
 from weft.aggregates.functions import SYNONYMS
 from weft.expression import Column, Expression, Slot, SlotKind
+from weft.finals.programs import program_of
+from weft.finals.readings import readings
+from weft.finals.selecting import Finals
+from weft.finals.ways import combined
 from weft.optimizer.rules import optimize
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
-from weft.runtime.due import Advance
-from weft.runtime.fragments import Signatures
-from weft.runtime.lives import LiveQuery
-from weft.runtime.programs import program_of
-from weft.runtime.readings import readings
-from weft.runtime.selecting import Finals
-from weft.runtime.state import Block, RelationState
-from weft.runtime.ways import combined
+from weft.state.lives import LiveQuery
+from weft.state.open_windows import Advance
+from weft.state.signatures import Signatures
+from weft.state.store import Block, RelationState
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
 MOMENTS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")

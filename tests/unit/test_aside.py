@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.unit.lineages import after
 
+from weft.durability import side_output as aside
+from weft.durability.side_output import Aside
 from weft.errors import DamagedFile, Fenced
-from weft.runtime import aside
-from weft.runtime.aside import Aside
-from weft.runtime.clock import RowCounts
 from weft.sinks.fence import Lineage
+from weft.state.clock import RowCounts
 from weft.storage import LocalFolder
 
 

@@ -45,8 +45,8 @@ from weft.bench.workloads import Predicates, paper_queries, scotty_queries
 from weft.errors import UserError
 from weft.optimizer.slices import Slicing
 from weft.query import parse_select
-from weft.runtime.clock import RowCounts
-from weft.runtime.pipeline import BatchReport
+from weft.state.clock import RowCounts
+from weft.stream.pipeline import BatchReport
 from weft.window import Window
 
 FIELDS = (

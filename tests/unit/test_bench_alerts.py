@@ -4,10 +4,10 @@ import pytest
 
 from weft.bench.alerts import SHAPES, alert
 from weft.bench.trades import COLUMNS
+from weft.finals.programs import program_of
 from weft.optimizer.plan import answer, leaf
 from weft.query import CreateStream, bind, parse, parse_select
 from weft.query.logical import Catalog
-from weft.runtime.programs import program_of
 
 
 @pytest.mark.parametrize("having", SHAPES)

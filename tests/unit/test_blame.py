@@ -12,20 +12,23 @@ from pyspark.errors import PySparkException
 from tests.unit.java_samples import failed_job, raised_in_worker, text_of_job
 from tests.unit.pipeline_samples import MS, Batch, PlainJob, Row, asked, plain_pipeline, process, results
 
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.ledger import Ledger, registered
+from weft.durability.registry import Registry
 from weft.errors import EngineError, SourceError
 from weft.expression import Slot, SlotKind
+from weft.finals import answering
+from weft.finals.selecting import ReadRows, Selected, select
 from weft.optimizer.plan import SharedPlan
 from weft.query.logical import LogicalQuery
-from weft.runtime import answering, blame
-from weft.runtime import pipeline as pipeline_module
-from weft.runtime.blame import culprits, find_culprits, reason
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.ledger import Ledger, registered, restore
-from weft.runtime.pipeline import BatchReport, Pipeline
-from weft.runtime.registry import Registry
-from weft.runtime.selecting import ReadRows, Selected, select
-from weft.runtime.trying import try_out
+from weft.service.trying import try_out
+from weft.spark.session.blame import culprits, reason
 from weft.storage import LocalFolder
+from weft.stream import blame
+from weft.stream import pipeline as pipeline_module
+from weft.stream.blame import find_culprits
+from weft.stream.pipeline import BatchReport, Pipeline
+from weft.stream.restoring import restore
 from weft.types import BIGINT
 
 GOOD = asked("good", ("vol > 0", lambda row: True), (20, 5))
@@ -325,7 +328,7 @@ def test_after_a_restart_only_the_query_at_fault_is_lost(
         registry.put(registered(live, commit=0, added_live=False))
     ledger = Ledger(registry=registry, checkpoint=checkpoint)
     first = process(pipeline, batch(1, 12))
-    ledger.commit(pipeline, first, batch=0)
+    ledger.commit(pipeline.outcome(first), batch=0)
 
     recovered = checkpoint.recover()
     assert recovered is not None

@@ -16,8 +16,8 @@ from tests.unit.java_samples import (
     text_of_job,
 )
 
-from weft.spark.causes import root
-from weft.spark.troubles import JAVA_ENDED, Trouble, is_a_querys, sentence, trouble_of
+from weft.spark.session.causes import root
+from weft.spark.session.troubles import JAVA_ENDED, Trouble, is_a_querys, sentence, trouble_of
 
 SPARK = "org.apache.spark."
 FULL = "No space left on device"

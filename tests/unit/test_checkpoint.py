@@ -39,12 +39,12 @@ from tests.unit.state_samples import (
 )
 
 from weft.aggregates import Combine, Primitive
+from weft.durability.checkpoint import Checkpoint, fingerprint
+from weft.durability.encoding import block_bytes, read_block
+from weft.durability.registry import QueryState, Registered, Registry
 from weft.errors import DamagedFile, EngineError
 from weft.expression import Call, Column
-from weft.runtime.blocks import block_bytes, read_block
-from weft.runtime.checkpoint import Checkpoint, fingerprint
-from weft.runtime.registry import QueryState, Registered, Registry
-from weft.runtime.state import Block
+from weft.state.store import Block
 from weft.storage import LocalFolder
 from weft.storage.container import pack, unpack
 from weft.types import BIGINT, BOOLEAN, DataType, Kind

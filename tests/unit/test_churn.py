@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from tests.unit.churn_samples import Script, above, between, random_run
 from tests.unit.pipeline_samples import Row, asked, plain_pipeline, results
 
+from weft.durability.encoding import described
 from weft.expression import Expression
 from weft.optimizer.plan import Grouping
 from weft.optimizer.slices import Slicing
 from weft.predicates import tests as every_test
-from weft.runtime import state as state_module
-from weft.runtime.blocks import described
-from weft.runtime.fragments import Signatures
-from weft.runtime.pipeline import Pipeline
-from weft.runtime.warm import derivation_from
+from weft.state import store as state_module
+from weft.state.derivation import derivation_from
+from weft.state.signatures import Signatures
+from weft.stream.pipeline import Pipeline
 
 
 @settings(max_examples=60)

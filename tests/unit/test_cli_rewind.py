@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from weft.cli.app import app
 from weft.cli.rewinding import asking
+from weft.durability.rewinding import Rewind
 from weft.errors import EngineError
-from weft.runtime.rewinding import Rewind
 from weft.sinks.fence import Surplus
 
 REWINDS = [

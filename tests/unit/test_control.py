@@ -11,10 +11,10 @@ import pytest
 
 from weft.errors import EngineError, UnknownName, WeftError
 from weft.query.logical import LogicalQuery
-from weft.runtime.changes import Changes
-from weft.runtime.control import Control
-from weft.runtime.info import QueryInfo
+from weft.service.control import Control
+from weft.service.info import QueryInfo
 from weft.storage.mailbox import CHANGES, Reply, Request
+from weft.stream.changes import Changes
 
 
 @dataclass

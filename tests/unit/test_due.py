@@ -11,11 +11,11 @@ from tests.unit.language_samples import TRADES
 from tests.unit.pipeline_samples import asked
 from tests.unit.window_samples import due_between, due_ends, windows
 
+from weft.finals.readings import readings
 from weft.optimizer.plan import answer, leaf
-from weft.runtime.clock import Clock, RowCounts, Seen
-from weft.runtime.due import Advance, oldest_needed
-from weft.runtime.lives import LiveQuery
-from weft.runtime.readings import readings
+from weft.state.clock import Clock, RowCounts, Seen
+from weft.state.lives import LiveQuery
+from weft.state.open_windows import Advance, oldest_needed
 from weft.window import Window
 
 Times = npt.NDArray[np.int64]

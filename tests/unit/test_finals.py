@@ -30,14 +30,14 @@ from tests.unit.state_samples import (
 )
 
 from weft.aggregates import Primitive, aggregate
+from weft.finals import repeating as repeating_module
+from weft.finals import totals as totals_module
+from weft.finals import ways as ways_module
+from weft.finals.readings import Reading
+from weft.finals.repeating import DueWindows
+from weft.finals.ways import combined
 from weft.predicates import Formula
-from weft.runtime import repeating as repeating_module
-from weft.runtime import totals as totals_module
-from weft.runtime import ways as ways_module
-from weft.runtime.readings import Reading
-from weft.runtime.repeating import DueWindows
-from weft.runtime.state import RelationState
-from weft.runtime.ways import combined
+from weft.state.store import RelationState
 from weft.types import BIGINT, DOUBLE, STRING, DataType
 
 Call = tuple[str, tuple[Primitive, ...], DataType]

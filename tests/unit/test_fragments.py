@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.runtime import fragments as fragments_module
-from weft.runtime.fragments import Fragments, Signatures
+from weft.state import signatures as fragments_module
+from weft.state.signatures import Fragments, Signatures
 
 signatures = st.lists(st.frozensets(st.integers(0, 40), max_size=6), max_size=20)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.runtime.groups import GroupIndex
+from weft.state.groups import GroupIndex
 
 TYPES = (pa.string(), pa.float64(), pa.int64())
 keys = st.tuples(

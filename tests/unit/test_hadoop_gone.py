@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from weft.spark.troubles import Trouble, trouble_of
+from weft.spark.session.troubles import Trouble, trouble_of
 from weft.storage.hadoop import HadoopFolder
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from weft.errors import EngineError
-from weft.spark import java
-from weft.spark.java import JavaHome, find_java, newest_for_spark, quiet_home
+from weft.spark.session import java
+from weft.spark.session.java import JavaHome, find_java, newest_for_spark, quiet_home
 
 
 def install(home: Path, version: str, *, release: bool = True) -> Path:

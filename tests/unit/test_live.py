@@ -25,8 +25,8 @@ from weft.cli.live import LiveView
 from weft.cli.log_options import Level, logs
 from weft.cli.screen import draw
 from weft.cli.stopping import Stop, await_end
-from weft.runtime.clock import Clock, RowCounts
-from weft.runtime.report import BatchReport
+from weft.state.clock import Clock, RowCounts
+from weft.state.report import BatchReport
 
 END = datetime(2026, 1, 1, 0, 17, tzinfo=UTC)
 NEWEST = int(END.timestamp() * 1e6)

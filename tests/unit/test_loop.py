@@ -10,14 +10,14 @@ from tests.unit.loop_samples import ALL, EMPTY, LONG, SHORT, Runs, rows
 from tests.unit.pipeline_samples import MS, Row, asked, process
 
 from weft import faultpoints
+from weft.durability import checkpoint as checkpoint_module
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.registry import QueryState
+from weft.finals import answering
 from weft.limits import Limits
-from weft.runtime import answering
-from weft.runtime import checkpoint as checkpoint_module
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.clock import RowCounts
-from weft.runtime.pipeline import BatchReport
-from weft.runtime.registry import QueryState
+from weft.state.clock import RowCounts
 from weft.storage import LocalFolder
+from weft.stream.pipeline import BatchReport
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_query_with_too_many_groups_fails_alone(runs: Runs) -> None:
     runs.start(SHORT, keyed, limits=Limits(groups_per_query=2))
     for number, time in enumerate((1, 11)):
         report = process(runs.pipeline, [Row(time * MS, "a", 1, 1), Row(time * MS, "b", 1, 1)])
-        runs.ledger.commit(runs.pipeline, report, batch=number)
+        runs.ledger.commit(runs.pipeline.outcome(report), batch=number)
     entry = runs.ledger.registry.get("keyed")
     assert entry is not None
     assert entry.state == "running"
@@ -115,7 +115,7 @@ def test_a_query_with_too_many_groups_fails_alone(runs: Runs) -> None:
     # A batch's groups are counted when its rows are merged with others: with the next batch at the latest.
     for number, time in enumerate((21, 33), 2):
         report = process(runs.pipeline, [Row(time * MS, "c", 1, 1), Row(time * MS, "a", 1, 1)])
-        runs.ledger.commit(runs.pipeline, report, batch=number)
+        runs.ledger.commit(runs.pipeline.outcome(report), batch=number)
         broken |= report.broken
     assert broken == {
         "keyed": "3 groups, more than the limit groups_per_query = 2; raise it with "
@@ -213,7 +213,7 @@ def test_the_log_tells_that_a_query_failed_but_not_with_what_values(
     error = "[CAST_INVALID_INPUT] The value 'sesame' of the type STRING cannot be cast"
     report = BatchReport(counts=RowCounts(), results={}, broken={"short": error})
     with caplog.at_level(logging.DEBUG):
-        runs.ledger.commit(runs.pipeline, report, batch=0)
+        runs.ledger.commit(runs.pipeline.outcome(report), batch=0)
     (record,) = [one for one in caplog.records if one.getMessage() == "query failed"]
     assert (vars(record)["query"], vars(record)["kind"]) == ("short", "CAST_INVALID_INPUT")
     assert not [one for one in caplog.records if "sesame" in str(vars(one))]

@@ -14,14 +14,14 @@ from tests.unit.loop_samples import ALL, LONG, SHORT, Runs, rows
 from tests.unit.pipeline_samples import Batch, asked
 
 from weft import faultpoints
+from weft.durability import checkpoint as checkpoint_module
+from weft.durability.registry import QueryState
 from weft.errors import DamagedFile, EngineError
+from weft.finals import answering
 from weft.limits import Limits
-from weft.runtime import answering
-from weft.runtime import checkpoint as checkpoint_module
-from weft.runtime.loop import Loop
-from weft.runtime.pipeline import BatchReport
-from weft.runtime.registry import QueryState
 from weft.storage import LocalFolder
+from weft.stream.loop import Loop
+from weft.stream.pipeline import BatchReport
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_a_snapshot_that_fails_is_tried_again(
     monkeypatch.setattr(checkpoint_module, "_SNAPSHOT_COMMITS", 2)
     runs.start(SHORT)
     faultpoints.arm("snapshot.before:1:error")
-    with caplog.at_level(logging.WARNING, "weft.runtime"):
+    with caplog.at_level(logging.WARNING, "weft"):
         runs.batch(1)
         runs.batch(12)
     assert "a snapshot cannot be written, and is tried again" in caplog.text

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.checkpoint_samples import commit
 from tests.unit.odd_names import listing, odd_names, surroundings
 
-from weft.runtime.aside import Aside, stream_folder
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.places import claim_folder, find_folder, identity, remove_folder, stream_of
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.places import claim_folder, find_folder, identity, remove_folder, stream_of
+from weft.durability.side_output import Aside, stream_folder
 from weft.sinks import ParquetSink
 from weft.storage import LocalFolder
 from weft.storage.names import file_name

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tests.unit.checkpoint_samples import commit
 
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.places import claim_folder, find_folder, folder_of, has_folder, identity, stream_of
+from weft.durability.registry import Registry
 from weft.errors import DamagedFile
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.places import claim_folder, find_folder, folder_of, has_folder, identity, stream_of
-from weft.runtime.registry import Registry
 from weft.storage import LocalFolder
 
 NAME = "0123456789abcdef0123456789abcdef"

@@ -9,6 +9,7 @@ from tests.unit.language_samples import CATALOG
 
 from weft.errors import InternalError
 from weft.expression import Call, Column, Literal
+from weft.finals.programs import Program, program_of
 from weft.optimizer.plan import SharedPlan, answer, leaf, lift
 from weft.optimizer.rules import RULES, Sharing, leaves, optimize, share_slices
 from weft.optimizer.slices import Slicing, edge_classes
@@ -16,7 +17,6 @@ from weft.optimizer.statistics import Statistics, assumed
 from weft.predicates import TRUE, canonical
 from weft.query import bind, parse_select
 from weft.query.logical import AggregateCall, LogicalQuery
-from weft.runtime.programs import Program, program_of
 from weft.types import BIGINT, BOOLEAN, DOUBLE, NULL
 
 FIVE, SEVEN = "[RANGE '12 min' SLIDE '5 min']", "[RANGE '21 min' SLIDE '7 min']"

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.test_choosing import queries, split_by, spread, statistics, thresholds
 
-import weft.runtime.planner as planning
+import weft.stream.planner as planning
 from weft.optimizer.fragments import cost, roots_of
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.statistics import Sample
-from weft.runtime.planner import Planner
+from weft.stream.planner import Planner
 
 
 def test_a_plan_is_kept_until_another_is_clearly_better() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.position import listed_files, mend
 from weft.errors import DamagedFile
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.position import listed_files, mend
 from weft.storage import LocalFolder
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"logOffset":3}\n-\n'

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.unit.checkpoint_samples import BIG, PAUSED, commit
 from tests.unit.language_samples import CATALOG
 
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.registry import QueryState, Registered, Registry, from_record
+from weft.durability.rejoining import rejoin
 from weft.errors import UnknownName
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.info import cannot_run, read_registry, stored_info
-from weft.runtime.registry import QueryState, Registered, Registry, from_record
-from weft.runtime.rejoining import rejoin
+from weft.service.info import cannot_run, read_registry, stored_info
 from weft.storage import LocalFolder
 from weft.storage.lock import Lock
 from weft.storage.mailbox import Mailbox

@@ -8,9 +8,9 @@ from tests.unit.lineages import after
 from tests.unit.test_parquet_fence import ORIGIN, fenced, give
 from tests.unit.test_sinks_parquet import written
 
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.past import Past
-from weft.runtime.rewinding import Rewind, rewind
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.past import Past
+from weft.durability.rewinding import Rewind, rewind
 from weft.sinks import ParquetSink
 from weft.storage import LocalFolder
 

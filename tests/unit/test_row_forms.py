@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.spark.forms import FEW_ROWS, MOST_ROWS, Forms
+from weft.spark.job.forms import FEW_ROWS, MOST_ROWS, Forms
 
 MB = 1 << 20
 

@@ -12,30 +12,30 @@ import pyarrow as pa
 import pytest
 from tests.unit.pipeline_samples import plain_pipeline
 
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.ledger import Ledger
+from weft.durability.past import Past
+from weft.durability.places import claim_folder, find_folder
+from weft.durability.registry import Registry
+from weft.durability.rejoining import Rejoined, check_names
 from weft.errors import EngineError
 from weft.limits import DEFAULTS
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.runtime import loop as loop_module
-from weft.runtime import run as run_module
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.clock import RowCounts
-from weft.runtime.ledger import Ledger
-from weft.runtime.live_stream import Live
-from weft.runtime.loop import Trigger
-from weft.runtime.options import RunOptions
-from weft.runtime.past import Past
-from weft.runtime.places import claim_folder, find_folder
-from weft.runtime.registry import Registry
-from weft.runtime.rejoining import Rejoined, check_names
-from weft.runtime.replies import reply_of
-from weft.runtime.report import BatchReport
-from weft.runtime.run import Run
+from weft.service import execution as run_module
+from weft.service.execution import Run
+from weft.service.options import RunOptions
+from weft.service.replies import reply_of
+from weft.service.running_stream import Live
 from weft.sinks import Delivery, ForeachSink, Limits, MemorySink
-from weft.spark.declarations import Declarations
+from weft.spark.input.declarations import Declarations
+from weft.state.clock import RowCounts
+from weft.state.report import BatchReport
 from weft.storage import LocalFolder
 from weft.storage.lock import holder
 from weft.storage.mailbox import Mailbox, Reply, Request
+from weft.stream import loop as loop_module
+from weft.stream.loop import Trigger
 
 
 def made(checkpoint: Path | None, *sinks: Any, follow: bool = False, control: Any = None) -> Run:
@@ -297,7 +297,7 @@ def test_only_batches_wait_for_a_sink_that_is_away(behind: Delivery, monkeypatch
     def start() -> None:
         ledger = Ledger(registry=Registry(), recovered=recovered, deliveries=[behind])
         done.append("started")
-        ledger.commit(pipeline, report)
+        ledger.commit(pipeline.outcome(report))
         done.append("changed")
         ledger.await_room()
         done.append("room")

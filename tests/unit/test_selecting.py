@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from tests.unit.language_samples import CATALOG
 
 from weft.aggregates import Partial
+from weft.finals import thresholds
+from weft.finals.programs import program_of
+from weft.finals.readings import Reader
+from weft.finals.selecting import Finals, ReadRows, Selected
+from weft.finals.selecting import select as select_rows
 from weft.optimizer.plan import answer, leaf
 from weft.query import bind, parse_select
-from weft.runtime import thresholds
-from weft.runtime.groups import GroupIndex
-from weft.runtime.programs import program_of
-from weft.runtime.readings import Reader
-from weft.runtime.selecting import Finals, ReadRows, Selected
-from weft.runtime.selecting import select as select_rows
+from weft.state.groups import GroupIndex
 
 Row = tuple[str, int, float | None, int]
 """Symbol, end of the window, sum of prices, count."""

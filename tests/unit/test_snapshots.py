@@ -8,10 +8,10 @@ import pytest
 from tests.unit.checkpoint_samples import BIG, GROUPING, PAUSED, commit, one_row, recovered, starts, wrote
 from tests.unit.state_samples import Row, block
 
+from weft.durability import checkpoint as checkpoint_module
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.registry import Registry
 from weft.errors import DamagedFile
-from weft.runtime import checkpoint as checkpoint_module
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.registry import Registry
 from weft.storage import LocalFolder
 
 

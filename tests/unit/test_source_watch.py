@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.query.logical import ColumnDef, Source, StreamDef
-from weft.spark import changes
-from weft.spark.changes import SchemaWatch, text_differences
-from weft.spark.files import HEAD_BYTES
+from weft.spark.input import schema_changes as changes
+from weft.spark.input.files import HEAD_BYTES
+from weft.spark.input.schema_changes import SchemaWatch, text_differences
 from weft.types import DataType, Kind
 
 COLUMNS = tuple(

@@ -25,8 +25,8 @@ from tests.unit.state_samples import (
     state_of,
 )
 
-from weft.runtime import state as state_module
-from weft.runtime.state import RelationState
+from weft.state import store as state_module
+from weft.state.store import RelationState
 
 KNOWN = ("all", "positive", "even", "none")
 

@@ -25,17 +25,17 @@ from tests.unit.state_samples import (
     state_of,
 )
 
+from weft.durability.checkpoint import Checkpoint
+from weft.durability.encoding import codebook_bytes, described, read_codebook
+from weft.durability.registry import Registry
 from weft.expression import Call, Column, Expression, Literal
+from weft.finals.readings import Reading
+from weft.finals.repeating import DueWindows
+from weft.finals.ways import combined
 from weft.predicates import TRUE, Formula, canonical
-from weft.runtime.blocks import codebook_bytes, described, read_codebook
-from weft.runtime.checkpoint import Checkpoint
-from weft.runtime.fragments import Signatures
-from weft.runtime.readings import Reading
-from weft.runtime.registry import Registry
-from weft.runtime.repeating import DueWindows
-from weft.runtime.state import Block, RelationState
-from weft.runtime.warm import Derivation, derivation_from
-from weft.runtime.ways import combined
+from weft.state.derivation import Derivation, derivation_from
+from weft.state.signatures import Signatures
+from weft.state.store import Block, RelationState
 from weft.storage import LocalFolder
 from weft.types import BIGINT, BOOLEAN
 

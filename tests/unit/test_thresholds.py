@@ -17,12 +17,12 @@ from tests.unit.language_samples import columns
 from weft.aggregates import arrow_type
 from weft.evaluation import Evaluator
 from weft.expression import Expression, Slot, walk
+from weft.finals import thresholds
+from weft.finals.programs import Program, program_of
+from weft.finals.readings import Reader
 from weft.optimizer.plan import answer, leaf
 from weft.query import bind, parse_select
 from weft.query.logical import Catalog, LogicalQuery, StreamDef
-from weft.runtime import thresholds
-from weft.runtime.programs import Program, program_of
-from weft.runtime.readings import Reader
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
 TYPES = {

@@ -9,12 +9,12 @@ from tests.unit.loop_samples import ALL, LONG, SHORT, Runs
 from tests.unit.pipeline_samples import asked
 
 from weft import faultpoints
+from weft.durability.registry import QueryState
 from weft.errors import EngineError
 from weft.limits import Limits
-from weft.runtime.changes import Changes
-from weft.runtime.pipeline import BatchReport
-from weft.runtime.registry import QueryState
 from weft.storage import LocalFolder
+from weft.stream.changes import Changes
+from weft.stream.pipeline import BatchReport
 
 MANY = [asked(f"many{number}", ALL, (10 + 5 * (number % 8), 5)) for number in range(300)]
 

@@ -30,11 +30,11 @@ from weft.optimizer.plan import Relation, SharedPlan, leaf, union
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
 from weft.predicates import canonical, codebook
-from weft.runtime.clock import Clock
-from weft.runtime.fragments import Fragments, Signatures
-from weft.runtime.lives import LiveQuery, first_window
-from weft.runtime.warm import Held, History, cut_at
+from weft.state.clock import Clock
+from weft.state.lives import LiveQuery, first_window
+from weft.state.signatures import Fragments, Signatures
 from weft.storage import LocalFolder
+from weft.stream.warm_start import Held, History, cut_at
 from weft.window import Window
 
 # Where fragments tell.

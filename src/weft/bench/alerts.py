@@ -14,8 +14,8 @@ from weft.bench.dataset import Dataset
 from weft.bench.same_rows import difference
 from weft.bench.trades import make_trades
 from weft.engine import Engine
-from weft.runtime.report import BatchReport
-from weft.spark.session import local_session
+from weft.spark.session.local import local_session
+from weft.state.report import BatchReport
 
 SHAPES = ("count(*) > {}", "count(*) >= 10 AND sum(price) > 100 * {}", "count(*) > 1000 * {}")
 """What alerts ask for, with their threshold; alone, and beside a condition that all have in common.

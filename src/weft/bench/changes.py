@@ -23,7 +23,7 @@ from weft.bench.workloads import BenchQuery
 from weft.engine import Engine
 from weft.handle import Query
 from weft.query import parse_duration
-from weft.runtime.pipeline import BatchReport
+from weft.stream.pipeline import BatchReport
 
 Pair = tuple[str, BenchQuery]
 """Who leaves, and who joins in its place."""

@@ -13,7 +13,7 @@ from weft.bench.memory_run import heap_in_use, resident
 from weft.bench.runs import How, Input, engine_for, run_engine
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
-from weft.runtime.pipeline import BatchReport
+from weft.stream.pipeline import BatchReport
 
 _ROWS_IN_BATCH = 400
 _SAMPLES = 50

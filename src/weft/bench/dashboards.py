@@ -45,7 +45,7 @@ from weft.bench.report import needs_matplotlib, publish
 from weft.bench.report_dashboards import show_dashboards
 from weft.bench.same_rows import difference, read_rows
 from weft.query.logical import LogicalQuery
-from weft.spark.session import local_session
+from weft.spark.session.local import local_session
 
 _VARIANTS = (Contender.NO_CHECKPOINT, Contender.PLAIN, Contender.KEEPING)
 _TEXTS = {Contender.PLAIN: plain_text, Contender.KEEPING: keeping_text}

@@ -19,8 +19,8 @@ from weft.bench.runs import spark_window
 from weft.engine import Engine
 from weft.expression import Slot, columns
 from weft.query.logical import AggregateCall, JoinKind, LogicalQuery
-from weft.runtime.report import BatchReport
 from weft.spark.columns import Translator, named
+from weft.state.report import BatchReport
 from weft.storage.names import file_name
 
 TIME = "time"

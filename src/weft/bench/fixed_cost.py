@@ -9,7 +9,7 @@ from weft.bench.options import Options
 from weft.bench.runs import How, Input, drain, engine_for, run_engine
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
-from weft.runtime.pipeline import BatchReport
+from weft.stream.pipeline import BatchReport
 
 _ROWS_IN_BATCH = 50
 _STARTING = 2

@@ -17,8 +17,8 @@ from weft.bench.trades import make_trades
 from weft.bench.workloads import paper_queries
 from weft.engine import Engine
 from weft.optimizer.slices import Slicing
-from weft.runtime.pipeline import BatchReport
-from weft.spark.session import local_session
+from weft.spark.session.local import local_session
+from weft.stream.pipeline import BatchReport
 
 _COLLECTIONS = 5
 _LETTING_GO_SECONDS = 0.3

@@ -28,9 +28,9 @@ from weft.bench.opaque_queries import SIZES, Case, OpaqueQuery, make_readings, o
 from weft.bench.report import save
 from weft.bench.runs import drain, spark_window
 from weft.engine import Engine
-from weft.runtime.pipeline import BatchReport
-from weft.spark.session import local_session
+from weft.spark.session.local import local_session
 from weft.storage.names import file_name
+from weft.stream.pipeline import BatchReport
 
 _TOGETHER, _SAMPLED = 16, 16
 

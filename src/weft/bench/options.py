@@ -10,7 +10,7 @@ from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.equality import Check
 from weft.errors import UserError
 from weft.optimizer.slices import Slicing
-from weft.spark.session import local_session
+from weft.spark.session.local import local_session
 
 PAPER_ROWS = 1_138_636
 """How many trades the paper's hour has (STS, section 6.2)."""

@@ -10,7 +10,7 @@ from weft.bench.options import Options
 from weft.bench.runs import How, Input, engine_for, run_engine
 from weft.bench.workloads import BenchQuery
 from weft.engine import Engine
-from weft.runtime.pipeline import BatchReport
+from weft.stream.pipeline import BatchReport
 
 _EVERY = 4
 """A query joins after so many batches, so that most batches are as they were."""

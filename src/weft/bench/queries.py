@@ -16,8 +16,8 @@ from weft.bench.queries_workload import many_queries
 from weft.bench.trades import make_trades
 from weft.engine import Engine
 from weft.limits import Limits
-from weft.runtime.pipeline import BatchReport
-from weft.spark.session import local_session
+from weft.spark.session.local import local_session
+from weft.stream.pipeline import BatchReport
 
 QUERY_COUNTS = (100, 1_000, 10_000)
 _ROWS_IN_BATCH = 1_000

@@ -25,10 +25,10 @@ from weft.bench.report import save
 from weft.bench.same_rows import difference
 from weft.engine import Engine
 from weft.optimizer.rules import Sharing
-from weft.runtime.planner import Planner
-from weft.spark.job import BatchJob, Bounds
-from weft.spark.sampling import take_sample
-from weft.spark.session import local_session
+from weft.spark.job.job import BatchJob, Bounds
+from weft.spark.job.sampling import take_sample
+from weft.spark.session.local import local_session
+from weft.stream.planner import Planner
 
 SIZES = (1, 2, 4, 7, 16)
 _ORDINARY = "one ordinary query"

@@ -23,8 +23,8 @@ from weft.bench.workloads import BenchQuery
 from weft.engine import Engine
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.runtime.pipeline import BatchReport
-from weft.runtime.run import OnBatch
+from weft.service.execution import OnBatch
+from weft.stream.pipeline import BatchReport
 from weft.window import Window
 
 

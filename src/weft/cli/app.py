@@ -8,7 +8,7 @@ from rich.console import Console
 from weft import __version__
 from weft.cli import bench, control, demo, explain, run
 from weft.errors import UserError
-from weft.spark.troubles import JAVA_ENDED, Trouble, is_machines, sentence, trouble_of
+from weft.spark.session.troubles import JAVA_ENDED, Trouble, is_machines, sentence, trouble_of
 
 app = typer.Typer(
     help="Many sliding-window queries over one stream, as one Spark pipeline.\n\n"

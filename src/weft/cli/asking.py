@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, sleep
 
 from weft.errors import EngineError
-from weft.spark.session import local_session
+from weft.spark.session.local import local_session
 from weft.storage import Folder, LocalFolder, open_folder
 from weft.storage.lock import Holder, holder
 from weft.storage.mailbox import CHANGES, Mailbox, Reply, Request

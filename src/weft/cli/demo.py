@@ -12,7 +12,7 @@ from weft.bench.workloads import paper_queries
 from weft.cli.live import LiveView
 from weft.engine import Engine
 from weft.sinks import as_table
-from weft.spark.session import local_session
+from weft.spark.session.local import local_session
 
 
 def demo(

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.cli.wording import NONE
-from weft.runtime.report import BatchReport
+from weft.state.report import BatchReport
 
 _RATE_SECONDS = 10.0
 """The rate is that of the last so many seconds."""

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.wording import NONE, moment, one_line, printable, window
-from weft.runtime.info import QueryInfo
+from weft.service.info import QueryInfo
 
 _STYLES = {"running": "green", "paused": "yellow", "failed": "bold red"}
 _OVER = frozenset({"ended", "dropped"})

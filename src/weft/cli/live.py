@@ -15,8 +15,8 @@ from weft.cli.figures import Figures
 from weft.cli.screen import draw, states
 from weft.cli.status import EngineStatus
 from weft.cli.wording import NONE, moment, one_line, printable, span
-from weft.runtime.ledger import kind_of
-from weft.runtime.report import BatchReport
+from weft.durability.ledger import kind_of
+from weft.state.report import BatchReport
 
 _LINE_SECONDS = 10.0
 """How often a line is printed where there is no terminal."""

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from weft.durability.rewinding import Approve, Rewind
 from weft.errors import EngineError
-from weft.runtime.rewinding import Approve, Rewind
 
 
 def asking(console: Console, *, yes: bool, hidden: Callable[[], AbstractContextManager[None]]) -> Approve:

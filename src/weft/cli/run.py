@@ -19,13 +19,13 @@ from weft.cli.stopping import Stop, await_end, say_leaving
 from weft.cli.workload import load
 from weft.engine import Engine
 from weft.errors import EngineError
+from weft.finals.results import result_schema
 from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.runtime.options import MakeSink
-from weft.runtime.results import result_schema
+from weft.service.options import MakeSink
 from weft.sinks import ConsoleSink, DeliveryStatus, ParquetSink, PostgresSink, as_table
-from weft.spark.session import hush
+from weft.spark.session.local import hush
 from weft.storage import open_folder
 
 _SHOWN_QUERIES = 5

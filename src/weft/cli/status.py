@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from weft.runtime.clock import Clock
+from weft.state.clock import Clock
 
 
 class SinkStatus(Protocol):

@@ -7,7 +7,7 @@ from weft.errors import SourceError
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.spark.session import local_session
+from weft.spark.session.local import local_session
 
 
 def load(

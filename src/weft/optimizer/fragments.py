@@ -46,8 +46,8 @@ class Coding(StrEnum):
     SPARING = "sparing"
     """The same, but words only if they spare a grouping half of its roots.
 
-    What words cost depends on who groups rows, which is decided batch by batch (weft.spark.forms): the driver
-    looks them up almost as fast as cells, Spark does not. Twice the roots cost about as much as that.
+    What words cost depends on who groups rows, which is decided batch by batch (weft.spark.job.forms): the
+    driver looks them up almost as fast as cells, Spark does not. Twice the roots cost about as much as that.
     """
 
 
@@ -224,7 +224,7 @@ def share_fragments(
         for root in _coded(leaves, coding):
             place |= {(grouping, predicate): len(relations) for predicate in root.relation.predicates}
             relations.append(replace(root.relation, shared=_pays(root)))
-    # Rows are counted in the first relation's copy, which every row must have: see weft.spark.job.
+    # Rows are counted in the first relation's copy, which every row must have: see weft.spark.job.job.
     order = sorted(range(len(relations)), key=lambda number: not relations[number].shared)
     moved = {old: new for new, old in enumerate(order)}
     answers = tuple(replace(one, relation=moved[place[one.grouping, one.predicate]]) for one in plan.answers)

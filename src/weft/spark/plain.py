@@ -16,8 +16,8 @@ from weft.errors import EngineError
 from weft.expression import Slot
 from weft.query.logical import AggregateCall, Join, JoinKind, LogicalQuery, StreamDef
 from weft.spark.columns import Translator, Udf, named
-from weft.spark.tables import StaticTable
-from weft.spark.times import event_time
+from weft.spark.input.tables import StaticTable
+from weft.spark.input.times import event_time
 from weft.types import Kind
 from weft.window import Window
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from weft.errors import DamagedFile
 from weft.faultpoints import reach
-from weft.spark.session import CHECKPOINT_FILES
+from weft.spark.session.local import CHECKPOINT_FILES
 from weft.storage.folder import component
 from weft.storage.local import LocalFolder
 from weft.storage.marks import check_made_by

@@ -1,0 +1,370 @@
+"""Commits that last: what a batch added appears by one rename, before Spark commits the batch.
+
+    spark/               Spark's own offsets
+    commits/000000012    one file: clock, changes of queries, partials, and results (the outbox)
+    snapshots/000000010  one file: all that the commits up to it amount to
+    delivered/<sink>     the last commit whose results a sink has made visible
+
+A replayed batch finds its commit and is not aggregated again. A restart reads the newest whole snapshot and
+the commits after it. The snapshot before the newest and the commits since it are kept too, should the newest
+be damaged; older ones are removed once every sink has their results. Every file has checksums.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+
+from weft.durability.commits import Commit, commit_bytes, read_commit
+from weft.durability.delivered import Note, Notes
+from weft.durability.encoding import (
+    StoredBlock,
+    block_bytes,
+    codebook_bytes,
+    described,
+    read_block,
+    read_codebook,
+)
+from weft.durability.outbox import read_results, results_bytes
+from weft.durability.position import mend, position
+from weft.durability.registry import Registry
+from weft.errors import DamagedFile, EngineError
+from weft.faultpoints import reach
+from weft.optimizer.plan import Grouping
+from weft.predicates import Formula
+from weft.state.clock import Clock
+from weft.state.derivation import Derivation
+from weft.state.signatures import Signatures
+from weft.state.store import Block
+from weft.storage import Folder
+from weft.storage.container import pack, unpack
+from weft.threads import side_by_side
+
+_COMMIT, _BLOCK, _CODEBOOK, _RESULTS = "commit", "block/", "codebook/", "results/"
+_SNAPSHOT_COMMITS = 100
+"""A snapshot is taken after so many commits…"""
+_SNAPSHOT_BYTES = 32 << 20
+"""…or once they are larger than this and than the snapshot before."""
+_WORTH_THREADS = 20_000
+"""From so many rows on, parts of a commit are made side by side."""
+_log = logging.getLogger("weft.checkpoint")
+
+Placed = tuple[Grouping, int]
+"""A relation: its grouping, and its number in the plan."""
+Sections = Mapping[str, bytes | memoryview]
+
+
+@dataclass(slots=True, kw_only=True)
+class Recovered:
+    """What a checkpoint holds."""
+
+    last: Commit
+    registry: Registry
+    files: list[Sections] = field(default_factory=list)
+    """The snapshot's sections and those of the commits after it, oldest first."""
+
+    def blocks(
+        self,
+        predicates: Mapping[Grouping, Iterable[Formula]],
+        derivations: Sequence[Derivation] = (),
+    ) -> Iterator[tuple[Grouping, StoredBlock, Signatures]]:
+        """Yield the stored blocks of groupings, oldest first.
+
+        Their fragments mean what they meant, as far as the given predicates of the grouping go, and those
+        that follow.
+        """
+        known = {
+            fingerprint(grouping): (grouping, {described(one): one for one in several})
+            for grouping, several in predicates.items()
+        }
+        books: dict[str, bytes | memoryview] = {}
+        read: dict[tuple[str, str], Signatures] = {}
+        for sections in self.files:
+            for name, stored in sections.items():
+                if name.startswith(_CODEBOOK):
+                    books.setdefault(name.removeprefix(_CODEBOOK), stored)
+            for name, stored in sections.items():
+                mark = name.removeprefix(_BLOCK).rpartition("/")[0]
+                if name.startswith(_BLOCK) and mark in known:
+                    grouping, asked = known[mark]
+                    block = read_block(stored)
+                    key = mark, block.codebook
+                    if key not in read:
+                        read[key] = read_codebook(books[block.codebook], asked, derivations)
+                    yield grouping, block, read[key]
+
+
+def fingerprint(grouping: object) -> str:
+    """Return a short name for a relation's grouping that is the same in every run."""
+    return sha256(repr(grouping).encode()).hexdigest()[:16]
+
+
+class Checkpoint:
+    """The commits of one stream.
+
+    Where the lock can be lost, `held` raises an error if it was; it is asked before a commit becomes visible.
+    """
+
+    def __init__(self, folder: Folder, *, held: Callable[[], None] | None = None) -> None:
+        self.folder = folder
+        self._held = held
+        self._commits, self._snapshots = folder.folder("commits"), folder.folder("snapshots")
+        self._notes = Notes(folder.folder("delivered"))
+        self._damaged: set[str] = set()
+        """Snapshots that were found damaged."""
+        self._names: WeakKeyDictionary[Signatures, str] = WeakKeyDictionary()
+        self._stored: set[str] = set()
+        """The codebooks that commits need not hold: those that both of the last two snapshots lead to."""
+        self._since_snapshot = self._since_bytes = self._snapshot_bytes = 0
+
+    def tidy(self) -> None:
+        """Remove what a crash left unfinished; for who holds the lock."""
+        for one in (self._commits, self._snapshots, self._notes):
+            one.tidy()
+
+    @property
+    def spark(self) -> Folder:
+        """Where Spark keeps its notes."""
+        return self.folder.folder("spark")
+
+    def position(self, batch: int, *, settled: bool = False) -> str:
+        """Return what one of Spark's batches is made of; wait, if told, until its notes are on the disk."""
+        return position(self.spark, batch, settled=settled)
+
+    def mend_notes(self, committed: int) -> None:
+        """See that Spark can go on after the last batch that is committed; raise DamagedFile if it cannot."""
+        planned = mend(self.spark, committed)
+        if 0 <= planned < committed:
+            raise self.replanned(planned + 1, committed)
+
+    def recover(self) -> Recovered | None:
+        """Return what was committed, or None if nothing was; raise DamagedFile if it cannot be told."""
+        commits = self._commits.names()
+        found = self._newest_snapshot()
+        if found is None and not commits:
+            return None
+        begin = -1 if found is None else found.last.number
+        for number, name in enumerate((one for one in commits if int(one) > begin), begin + 1):
+            if int(name) != number:
+                raise self.missing(number)
+            data = self._commits.read(name)
+            sections: Sections = unpack(data, name=f"{self._commits.uri}/{name}")
+            commit, changes = read_commit(bytes(sections[_COMMIT]), self.folder.uri)
+            found = Recovered(last=commit, registry=Registry()) if found is None else found
+            found.last = commit
+            found.registry.apply(changes)
+            found.files.append(sections)
+            self._since_snapshot += 1
+            self._since_bytes += len(data)
+            self._stored |= _codebooks(sections)
+        return found
+
+    def missing(self, number: int, *, also: str = "") -> DamagedFile:
+        """Return the error for a commit that was made and is gone."""
+        return DamagedFile(
+            f"checkpoint {self.folder.uri}: commit {_named(number)} is missing{also}; restore it, "
+            "or start a new checkpoint"
+        )
+
+    def replanned(self, offered: int, last: int) -> DamagedFile:
+        """Return the error for a batch that has the number of one that was committed, and is another."""
+        notes = self.folder.folder("spark").uri
+        return DamagedFile(
+            f"checkpoint {self.folder.uri}: batches up to {last} are committed, but Spark's notes in "
+            f"{notes} are not those of then: it would make up a new batch {offered}, whose rows "
+            "would be lost; restore that folder as it was, or start a new checkpoint"
+        )
+
+    def _newest_snapshot(self) -> Recovered | None:
+        damaged: DamagedFile | None = None
+        for name in reversed(self._snapshots.names()):
+            try:
+                data = self._snapshots.read(name)
+                sections: Sections = unpack(data, name=f"{self._snapshots.uri}/{name}")
+            except DamagedFile as error:
+                _log.warning("snapshot is damaged", extra={"file": name, "problem": str(error)})
+                damaged = damaged or error
+                self._damaged.add(name)
+                continue
+            commit, entries = read_commit(bytes(sections[_COMMIT]), self.folder.uri)
+            registry = Registry()
+            registry.apply(entries)
+            self._snapshot_bytes = len(data)
+            return Recovered(last=commit, registry=registry, files=[sections])
+        if damaged is not None and "000000000" not in self._commits.names():
+            raise damaged
+        return None
+
+    def has(self, number: int) -> bool:
+        """Say whether a commit is visible."""
+        return _named(number) in self._commits.names()
+
+    def write(
+        self,
+        commit: Commit,
+        changes: Iterable[Mapping[str, Any]],
+        blocks: Mapping[Placed, Block],
+        results: Mapping[str, pa.Table],
+    ) -> None:
+        """Make a commit visible, whole or not at all."""
+        sections = {_COMMIT: commit_bytes(commit, changes), **self._block_sections(blocks)}
+        for number, stored in enumerate(results_bytes(results)):
+            sections[f"{_RESULTS}{number}"] = stored
+        data = pack(sections)
+        reach("commit.written")
+        self._refuse_if_lost(commit.number)
+        self._commits.write(_named(commit.number), data)
+        reach("commit.visible")
+        self._stored |= _codebooks(sections)
+        self._since_snapshot += 1
+        self._since_bytes += len(data)
+
+    def _refuse_if_lost(self, number: int) -> None:
+        """Raise EngineError if this engine may not be the only one any more."""
+        if self._held is None:
+            return
+        # A commit that another engine made and removed again went after the one before it. Only where that is
+        # not there, a list tells: the newest commit is never removed.
+        alone = number > 0 and self._commits.has(_named(number - 1)) and not self._commits.has(_named(number))
+        newest = "" if alone else max(self._commits.names(), default="")
+        if newest and int(newest) >= number:
+            raise EngineError(
+                f"the engine stops: checkpoint {self.folder.uri} has been taken over, for commit {newest} is "
+                "another engine's; start it again if no other runs"
+            )
+        self._held()
+
+    @property
+    def wants_snapshot(self) -> bool:
+        """Whether enough was committed since the last snapshot."""
+        large = max(_SNAPSHOT_BYTES, self._snapshot_bytes)
+        return self._since_snapshot >= _SNAPSHOT_COMMITS or self._since_bytes >= large
+
+    def snapshot(self, commit: Commit, registry: Registry, blocks: Mapping[Placed, Block]) -> None:
+        """Write all that commits so far amount to, results aside."""
+        reach("snapshot.before")
+        former, self._stored = self._stored, set()
+        sections = {_COMMIT: commit_bytes(commit, registry.records()), **self._block_sections(blocks)}
+        data = pack(sections)
+        self._snapshots.write(_named(commit.number), data, replace=True)
+        self._damaged.discard(_named(commit.number))
+        reach("snapshot.visible")
+        # Should this snapshot be damaged, the commits to come are read without it.
+        self._stored = former & _codebooks(sections)
+        self._since_snapshot, self._since_bytes, self._snapshot_bytes = 0, 0, len(data)
+
+    def _block_sections(self, blocks: Mapping[Placed, Block]) -> dict[str, bytes]:
+        sections: dict[str, bytes] = {}
+        held = {placed: block for placed, block in blocks.items() if len(block)}
+        names = [self._codebook_name(block.signatures) for block in held.values()]
+        for name, block in zip(names, held.values(), strict=True):
+            if name not in self._stored:
+                sections.setdefault(f"{_CODEBOOK}{name}", codebook_bytes(block.signatures))
+        many = sum(map(len, held.values())) > _WORTH_THREADS
+        stored = side_by_side(
+            lambda pair: block_bytes(*pair), zip(held.values(), names, strict=True), worth=many
+        )
+        for (grouping, number), data in zip(held, stored, strict=True):
+            sections[f"{_BLOCK}{fingerprint(grouping)}/{number}"] = data
+        return sections
+
+    def _codebook_name(self, signatures: Signatures) -> str:
+        if signatures not in self._names:
+            names = [described(predicate) for predicate in signatures.predicates]
+            content = json.dumps(names).encode() + np.packbits(signatures.bits, axis=1).tobytes()
+            self._names[signatures] = sha256(content).hexdigest()[:32]
+        return self._names[signatures]
+
+    def results(self, number: int) -> dict[str, pa.Table]:
+        """Return the results of a commit; raise DamagedFile if they cannot be read any more."""
+        found: dict[str, pa.Table] = {}
+        try:
+            data = self._commits.read(_named(number))
+            sections = unpack(data, name=f"{self._commits.uri}/{_named(number)}")
+        except FileNotFoundError:
+            raise self.missing(number, also=", and its results are not delivered") from None
+        except DamagedFile as error:
+            raise DamagedFile(f"{error}; its results are not delivered until it is restored") from None
+        for name, stored in sections.items():
+            if name.startswith(_RESULTS):
+                found |= read_results(stored)
+        return found
+
+    def delivered(self, sink: str) -> int:
+        """Return the last commit whose results a sink is known to have, or −1.
+
+        What is no longer in the outbox, every sink has that there was: so much is known without the note.
+        Raise DamagedFile if results are gone that the sink should have been given.
+        """
+        commits, snapshots = ([int(one) for one in of.names()] for of in (self._commits, self._snapshots))
+        gone = commits[0] - 1 if commits else snapshots[-1] if snapshots else -1
+        note = self._notes.read(sink)
+        done = gone if note is None else note.commit
+        if note is not None and note.away and done < gone:
+            fields = {"sink": sink, "first": done + 1, "last": gone}
+            _log.warning("sink %s was left out for a while: it lacks results of then", sink, extra=fields)
+            done = gone
+        self.check_outbox(sink, after=done)
+        return done
+
+    def check_outbox(self, sink: str, *, after: int) -> None:
+        """Raise DamagedFile if results of a commit after one are gone."""
+        commits, snapshots = ([int(one) for one in of.names()] for of in (self._commits, self._snapshots))
+        last = max((*commits[-1:], *snapshots[-1:]), default=-1)
+        lacking = sorted({*range(after + 1, last + 1)}.difference(commits))
+        if lacking:
+            more = f" (and {len(lacking) - 1:,} more)" if len(lacking) > 1 else ""
+            raise self.missing(lacking[0], also=f'{more}, and sink "{sink}" does not have its results')
+
+    def deliver_again(self, sink: str, *, after: int) -> None:
+        """Note that a sink has nothing of the commits after one."""
+        note = self._notes.read(sink)
+        if note is not None and note.commit > after:
+            self._notes.write(sink, Note(commit=after))
+
+    def clock_of(self, number: int) -> Clock:
+        """Return the clock of a commit; raise FileNotFoundError if it is gone."""
+        name = _named(number)
+        sections = unpack(self._commits.read(name), name=f"{self._commits.uri}/{name}")
+        return read_commit(bytes(sections[_COMMIT]), self.folder.uri)[0].clock
+
+    def set_delivered(self, sink: str, number: int) -> None:
+        """Note that a sink has made all results up to a commit visible."""
+        self._notes.write(sink, Note(commit=number))
+        reach("delivered.noted")
+
+    def deliver_to(self, sinks: Mapping[str, int]) -> None:
+        """Note which sinks are delivered to from now on, each after a commit, and that others are not."""
+        for name, done in sinks.items():
+            self._notes.write(name, Note(commit=done))
+        self._notes.set_away(but=sinks)
+
+    def prune(self, delivered: int) -> None:
+        """Remove what neither a restart nor a sink needs, given the last commit that all sinks have."""
+        names = self._snapshots.names()
+        whole = [name for name in names if name not in self._damaged]
+        if len(whole) < 2:
+            return
+        reach("prune.before")
+        # The snapshot before the newest stays, and so do the commits since it.
+        for name in set(names).difference(whole[-2:]):
+            self._snapshots.delete(name)
+        self._damaged.clear()
+        for name in self._commits.names():
+            if int(name) <= min(delivered, int(whole[-2])):
+                self._commits.delete(name)
+        reach("prune.after")
+
+
+def _codebooks(sections: Iterable[str]) -> set[str]:
+    return {name.removeprefix(_CODEBOOK) for name in sections if name.startswith(_CODEBOOK)}
+
+
+def _named(number: int) -> str:
+    return f"{number:09d}"

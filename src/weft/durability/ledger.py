@@ -1,0 +1,254 @@
+"""What is committed: queries and how they fare, partials, and results on their way to sinks."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from time import monotonic
+
+from weft.durability.checkpoint import Checkpoint, Placed, Recovered
+from weft.durability.commits import Commit
+from weft.durability.registry import QueryState, Registered, Registry
+from weft.faultpoints import reach
+from weft.query.logical import StreamDef
+from weft.sinks import Delivery, Sink
+from weft.state.clock import Clock
+from weft.state.lives import LiveQuery
+from weft.state.open_windows import oldest_needed, shapes
+from weft.state.report import BatchReport
+from weft.state.store import Block
+
+_KIND = re.compile(r"(?:[\w.$]+: )?\[([A-Z][A-Z0-9_.]*)\]|(?:[\w$]+[.$])*(\w+(?:Error|Exception))\b")
+"""What an error begins with, if it tells its kind: Spark's name for it, or its class."""
+_log = logging.getLogger("weft.durability")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a commit makes durable: what a batch did, and where the stream is after it."""
+
+    stream: StreamDef
+    clock: Clock
+    queries: Mapping[str, LiveQuery]
+    """Those that go on."""
+    report: BatchReport
+    retained: Callable[[], Mapping[Placed, Block]]
+    """Returns all partials that are kept, for a snapshot."""
+
+
+class Ledger:
+    """The commits of one stream, as far as this run has come."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        checkpoint: Checkpoint | None = None,
+        recovered: Recovered | None = None,
+        deliveries: Iterable[Delivery] = (),
+        inline: Iterable[Sink] = (),
+    ) -> None:
+        self.registry = registry
+        self.deliveries = tuple(deliveries)
+        self._inline = tuple(inline)
+        self._checkpoint = checkpoint
+        self.number = -1 if recovered is None else recovered.last.number
+        """The last commit."""
+        self.batch = -1 if recovered is None else recovered.last.batch
+        """The last of Spark's batches that is committed."""
+        self._position = "" if recovered is None else recovered.last.position
+        self._watermark = None if recovered is None else recovered.last.clock.watermark
+        self._lives: tuple[LiveQuery, ...] | None = None
+        """All queries at the last commit of this run."""
+        self._broken: dict[str, None] = {}
+        """Queries that have failed in this run."""
+        for sink in self._inline:
+            sink.resume(self.number)
+        # What a run before has committed but not delivered waits in the outbox.
+        for delivery in self.deliveries:
+            if checkpoint is not None and delivery.status.done > self.number:
+                raise checkpoint.missing(self.number + 1)
+            for number in range(delivery.status.done + 1, self.number + 1):
+                delivery.offer(number, None)
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether commits outlive the process."""
+        return self._checkpoint is not None
+
+    def has(self, batch: int) -> bool:
+        """Say whether a batch is committed already; refuse one that is neither that nor the next.
+
+        Spark offers the last batch again, if it does not know that it was done with it, and no other.
+        """
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            return batch <= self.batch
+        if batch > self.batch + 1:
+            # Spark was done with one in between.
+            raise checkpoint.missing(self.number + 1)
+        if batch > self.batch:
+            return False
+        if batch < self.batch or self._position not in ("", checkpoint.position(batch)):
+            raise checkpoint.replanned(batch, self.batch)
+        return True
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The queries that have failed in this run and were neither resumed nor dropped since."""
+        known = ((name, self.registry.get(name)) for name in self._broken)
+        return tuple(name for name, entry in known if entry is not None and entry.state is QueryState.FAILED)
+
+    @property
+    def delivered(self) -> int:
+        """The last commit that all sinks have."""
+        return min((one.status.done for one in self.deliveries), default=self.number)
+
+    def may_be_ahead(self) -> bool:
+        """Say whether a commit that could not be written may be durable all the same."""
+        try:
+            return self._checkpoint is not None and self._checkpoint.has(self.number + 1)
+        except OSError:
+            return True
+
+    def await_room(self) -> None:
+        """Wait while too much waits for a sink; raise Fenced if one refuses this engine.
+
+        Only the input is held back like this: changes of queries and a stop's windows are not.
+        """
+        for delivery in self.deliveries:
+            delivery.await_room()
+
+    def await_sinks(self, seconds: float) -> None:
+        """Wait until every sink was tried; raise Fenced if one refuses this engine."""
+        deadline = monotonic() + seconds
+        for delivery in self.deliveries:
+            delivery.await_begun(max(0.0, deadline - monotonic()))
+
+    def pass_over(self, outcome: Outcome) -> None:
+        """Take note of a change of queries that needs no commit: nothing outlives the run."""
+        self._outdate(outcome)
+        self.registry.committed()
+
+    def commit(self, outcome: Outcome, *, batch: int | None = None) -> None:
+        """Make an outcome durable, then let sinks have its results."""
+        reach("commit.before")
+        report = outcome.report
+        self._take_note(outcome)
+        position = self._position
+        if batch is not None and self._checkpoint is not None:
+            position = self._checkpoint.position(batch, settled=True)
+        commit = Commit(
+            number=self.number + 1,
+            batch=self.batch if batch is None else batch,
+            stream=described(outcome.stream),
+            clock=outcome.clock,
+            position=position,
+        )
+        if self._checkpoint is not None:
+            self._checkpoint.write(commit, self.registry.changes(), _kept(report), report.results)
+        self.registry.committed()
+        self.number, self.batch, self._position = commit.number, commit.batch, commit.position
+        for sink in self._inline:
+            sink.deliver(commit.number, report.results)
+        for delivery in self.deliveries:
+            delivery.offer(commit.number, report.results)
+        if self._checkpoint is not None and self._checkpoint.wants_snapshot:
+            self._snapshot(self._checkpoint, commit, outcome)
+
+    def _snapshot(self, checkpoint: Checkpoint, commit: Commit, outcome: Outcome) -> None:
+        """Fold the commits so far; where that fails, they stay, and it is tried again after the next."""
+        try:
+            checkpoint.snapshot(commit, self.registry, outcome.retained())
+            checkpoint.prune(self.delivered)
+        except OSError as error:
+            fields = {"commit": commit.number, "error": str(error)}
+            _log.warning("a snapshot cannot be written, and is tried again", extra=fields)
+
+    def _take_note(self, outcome: Outcome) -> None:
+        """Bring the registry in step with what a batch did to queries."""
+        report = outcome.report
+        for name, count in report.failures.items():
+            known = self.registry.get(name)
+            if known is not None:
+                self.registry.put(replace(known, failures=known.failures + count))
+        for name, live in outcome.queries.items():
+            known = self.registry.get(name)
+            if known is not None:
+                self.registry.put(_following(known, live))
+        for name in report.ended:
+            if name in self.registry:
+                self.registry.change(name, state=QueryState.ENDED)
+                _log.info("query ended", extra={"query": name, "commit": self.number + 1})
+        for name, error in report.broken.items():
+            if name in self.registry:
+                self.registry.change(name, state=QueryState.FAILED, error=error)
+                self._broken[name] = None
+                # The error itself may hold values of rows: whoever may see them asks for the query.
+                _log.error("query failed", extra={"query": name, "kind": kind_of(error)})
+        self._outdate(outcome)
+
+    def _outdate(self, outcome: Outcome) -> None:
+        """Forget queries that left once partials at hand do not reach back to their windows.
+
+        When the watermark moves, partials go that no query of the commit before needs.
+        """
+        before, now = self._lives, outcome.clock.watermark
+        moved, self._watermark = now != self._watermark, now
+        self._lives = tuple(outcome.queries.values())
+        if moved and now is not None and before is not None:
+            windows = shapes({live.query.window for live in before})
+            self.registry.outdate(oldest_needed(windows, now) if len(windows) else now)
+
+    def drain(self, seconds: float) -> bool:
+        """Deliver all that waits; say whether every sink has it."""
+        deadline, done = monotonic() + seconds, True
+        for delivery in self.deliveries:
+            done = delivery.drain(max(0.0, deadline - monotonic())) and done
+        return done
+
+    def close(self) -> None:
+        """Let go of sinks; what they do not have stays in the outbox."""
+        for delivery in self.deliveries:
+            delivery.close()
+        for sink in self._inline:
+            sink.close()
+
+
+def kind_of(error: str) -> str:
+    """Return what kind of error a query's is, without its text.
+
+    >>> kind_of("org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' …")
+    'CAST_INVALID_INPUT'
+    >>> kind_of("java.time.DateTimeException: 13"), kind_of("ValueError: 13"), kind_of("7 groups")
+    ('DateTimeException', 'ValueError', 'other')
+    """
+    found = _KIND.match(error)
+    return "other" if found is None else found[1] or found[2]
+
+
+def described(stream: StreamDef) -> str:
+    """Return what stored partials depend on: the columns, and which of them is the time."""
+    columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
+    return f"({columns}) EVENT TIME {stream.time}" + (
+        f" UNIT '{stream.time_unit}'" if stream.time_unit else ""
+    )
+
+
+def registered(live: LiveQuery, *, commit: int, added_live: bool) -> Registered:
+    """Return a query that joins as the registry keeps it."""
+    fresh = Registered(name=live.query.name, text=live.query.text, live=added_live, commit=commit)
+    return _following(fresh, live)
+
+
+def _following(entry: Registered, live: LiveQuery) -> Registered:
+    derivation = None if live.derivation is None else live.derivation.as_record()
+    return replace(entry, first_start=live.first_start, until=live.until, derivation=derivation)
+
+
+def _kept(report: BatchReport) -> Mapping[Placed, Block]:
+    """Return what a restart needs of a batch: its windows that are answered already are in the results."""
+    oldest = report.oldest_kept
+    if oldest is None:
+        return report.blocks
+    return {placed: block.since(oldest) for placed, block in report.blocks.items()}

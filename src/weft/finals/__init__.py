@@ -1,0 +1,1 @@
+"""From partials to the results of windows that are due."""

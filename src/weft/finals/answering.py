@@ -1,0 +1,253 @@
+"""Answer the windows that are due: of all queries at once, but the trouble of one is not that of others."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from weft.aggregates import empty
+from weft.finals.programs import Program
+from weft.finals.readings import Ask, Reader, Reading, readings
+from weft.finals.repeating import Combined, DueWindows, spelled_out
+from weft.finals.selecting import Finals, ReadRows, Selected, select, select_by_spark
+from weft.finals.ways import combined
+from weft.limits import Limits, over_limit
+from weft.optimizer.plan import Answer, Grouping
+from weft.query.logical import LogicalQuery
+from weft.spark.columns import Udf
+from weft.spark.session.blame import culprits
+from weft.state.clock import Clock
+from weft.state.lives import LiveQuery, kept_since
+from weft.state.open_windows import Advance
+from weft.state.store import RelationState
+from weft.threads import side_by_side
+
+Rows = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+_WORTH_THREADS = 20_000
+"""From so many shards on, groupings are answered side by side."""
+_EMPTY_WINDOWS = 1 << 20
+"""Maximum number of windows without a row that are answered together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What there is to answer from, and by what rules."""
+
+    states: Mapping[Grouping, RelationState]
+    queries: Mapping[str, LiveQuery]
+    waiting: Collection[str]
+    """Queries whose past windows are due, too."""
+    clock: Clock
+    functions: Mapping[str, Udf]
+    limits: Limits
+
+
+@dataclass(slots=True)
+class Answered:
+    """New results, and what became of the queries."""
+
+    results: dict[str, pa.Table] = field(default_factory=dict)
+    final_ops: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    broken: dict[str, str] = field(default_factory=dict)
+
+
+def answer_due(
+    spark: SparkSession, answers: Sequence[Answer], read: Sequence[Reading], advance: Advance, asked: Asked
+) -> Answered:
+    """Return the results of all windows that are due; queries that are shown to make it fail are left out."""
+
+    def answer_some(queries: Sequence[LogicalQuery]) -> Answered:
+        names = {query.name for query in queries}
+        some = [answer for answer in answers if answer.query.name in names]
+        return _answer(spark, readings(some, asked.queries, asked.waiting), advance, asked)
+
+    try:
+        return _answer(spark, read, advance, asked)
+    except Exception as error:
+        queries = [answer.query for answer in answers]
+        broken = culprits(queries, answer_some, error)
+        if not broken:
+            raise
+    answered = answer_some([query for query in queries if query.name not in broken])
+    answered.broken |= broken
+    return answered
+
+
+def _answer(spark: SparkSession, read: Sequence[Reading], advance: Advance, asked: Asked) -> Answered:
+    many = sum(len(asked.states[one.grouping]) for one in read) > _WORTH_THREADS
+    parts = side_by_side(partial(_finals, advance, asked), read, worth=many)
+    answered, selected = Answered(), Selected()
+    for part in parts:
+        answered.final_ops += part.operations
+        answered.broken |= part.broken
+        selected.take(part.selected)
+    for_spark = [one for part in parts for one in part.for_spark]
+    if for_spark:
+        select_by_spark(spark, for_spark, asked.functions, selected)
+    answered.failures = selected.failures
+    for name, tables in selected.tables.items():
+        rows = sum(table.num_rows for table in tables)
+        if rows > asked.limits.result_rows:
+            answered.broken[name] = over_limit("result_rows", rows, asked.limits)
+        else:
+            answered.results[name] = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    return answered
+
+
+@dataclass(slots=True)
+class _Part:
+    """What the finals of one grouping give."""
+
+    selected: Selected = field(default_factory=Selected)
+    for_spark: list[ReadRows] = field(default_factory=list)
+    """What only Spark can evaluate."""
+    operations: int = 0
+    broken: dict[str, str] = field(default_factory=dict)
+
+
+def _finals(advance: Advance, asked: Asked, reading: Reading) -> _Part:
+    """Make the finals of one grouping and have all programs read them; groupings have nothing in common."""
+    part, state = _Part(), asked.states[reading.grouping]
+    due, asks = _due(reading, state, advance, asked, part.broken)
+    bare = EmptyWindows(reading, due, asks, state)
+    for asks_together, piece in combined(state, reading, due, asks):
+        part.operations += piece.operations
+        bare.fill(asks_together, piece)
+        start = piece.end - due.range_us[asks_together][piece.ask]
+        finals = Finals(state.groups, piece.key, start, piece.end, piece.partials)
+        _select(reading, asks_together, piece.ask, finals, part)
+    for some, ask, finals in bare.finals():
+        _select(reading, some, ask, finals, part)
+    return part
+
+
+def _select(reading: Reading, asks: Rows, of: Rows, finals: Finals, part: _Part) -> None:
+    """Have every program read its part of some finals; `of` is each row's ask among those given."""
+    begins = np.flatnonzero(np.diff(of, prepend=-1))
+    ends = np.append(begins[1:], len(of))
+    present = of[begins]
+    by_program: dict[Program, tuple[list[int], list[list[Reader]]]] = {}
+    for order, ask in enumerate(asks[present].tolist()):
+        for reader in reading.readers_of(ask):
+            numbers, readers = by_program.setdefault(reader.program, ([], []))
+            if not numbers or numbers[-1] != order:
+                numbers.append(order)
+                readers.append([])
+            readers[-1].append(reader)
+    for program, (numbers, readers) in by_program.items():
+        rows, bounds = _rows(begins[numbers], ends[numbers])
+        read = ReadRows(program=program, finals=finals, rows=rows, bounds=bounds, readers=readers)
+        if program.needs_spark:
+            part.for_spark.append(read)
+        else:
+            select(read, part.selected)
+
+
+def _rows(begins: Rows, ends: Rows) -> tuple[slice | Rows, Rows]:
+    """Return the rows of ranges, as a slice if they follow each other, and where each begins among them."""
+    lengths = ends - begins
+    bounds = np.concatenate(([0], np.cumsum(lengths)))
+    if np.array_equal(begins[1:], ends[:-1]):
+        return slice(int(begins[0]), int(ends[-1])), bounds
+    return spelled_out(begins, lengths), bounds
+
+
+def _due(
+    reading: Reading, state: RelationState, advance: Advance, asked: Asked, broken: dict[str, str]
+) -> tuple[DueWindows, Rows]:
+    """Return the due windows of all asks, and which asks have any; those over a limit are told of."""
+    due = reading.due(advance, state.starts())
+    every = reading.every(advance, asked.clock)
+    emits = np.array([ask.emit_empty for ask in reading.asks], dtype=bool)
+    if emits.any():
+        due = replace(
+            due, first=np.where(emits, every.first, due.first), last=np.where(emits, every.last, due.last)
+        )
+    asks = np.flatnonzero(due.last >= due.first)
+    refused = set[int]()
+    for ask in np.flatnonzero(emits & (due.last - due.first >= asked.limits.result_rows)).tolist():
+        windows = int(due.last[ask] - due.first[ask]) + 1
+        refused.add(ask)
+        broken |= _blamed(reading, ask, over_limit("result_rows", windows, asked.limits))
+    if len(state.groups) > asked.limits.groups_per_query:
+        for ask, groups in _too_many_groups(reading, state, asks, advance, asked):
+            refused.add(ask)
+            broken |= _blamed(reading, ask, over_limit("groups_per_query", groups, asked.limits))
+    return due, np.array([ask for ask in asks.tolist() if ask not in refused], dtype=np.intp)
+
+
+def _blamed(reading: Reading, ask: int, why: str) -> dict[str, str]:
+    return {reader.answer.query.name: why for reader in reading.readers_of(ask)}
+
+
+def _too_many_groups(
+    reading: Reading, state: RelationState, asks: Rows, advance: Advance, asked: Asked
+) -> Iterator[tuple[int, int]]:
+    """Yield the asks that hold more groups than a query may, and how many each holds."""
+    size, limit = len(state.fragments), asked.limits.groups_per_query
+    shards = sum((np.bincount(run.fragment, minlength=size) for run in state.runs()), np.zeros(size))
+    for ask in asks.tolist():
+        satisfied = state.fragments.bits([reading.asks[ask].predicate], np.arange(size))[0]
+        # Every group has a shard: where these are few, groups need not be counted.
+        if shards[satisfied].sum() > limit:
+            name = reading.readers_of(ask)[0].answer.query.name
+            since = kept_since(asked.queries[name], None if name in asked.waiting else advance.before)
+            groups = _groups(state, satisfied, reading.asks[ask], since)
+            if groups > limit:
+                yield ask, groups
+
+
+def _groups(state: RelationState, counting: Bools, ask: Ask, since: int) -> int:
+    """Return how many keys are in windows that begin at a time or later, and in fragments that count."""
+    window = ask.window
+    range_us, slide_us, offset_us = (
+        1000 * length for length in (window.range_ms, window.slide_ms, window.offset_ms)
+    )
+    held = np.zeros(len(state.groups), dtype=bool)
+    for run in state.runs():
+        rows = slice(int(np.searchsorted(run.start, since)), None)
+        # What lies between two windows is in neither.
+        inside = (run.start[rows] - offset_us) % slide_us >= slide_us - range_us
+        held[run.key[rows][inside & counting[run.fragment[rows]]]] = True
+    return int(held.sum())
+
+
+class EmptyWindows:
+    """Due windows of EMIT EMPTY queries, which have no keys, that turn out to hold no row."""
+
+    def __init__(self, reading: Reading, due: DueWindows, asks: Rows, state: RelationState) -> None:
+        self._reading, self._due, self._state = reading, due, state
+        self._bare = {
+            ask: np.ones(int(due.last[ask] - due.first[ask]) + 1, dtype=bool)
+            for ask in asks.tolist()
+            if reading.asks[ask].emit_empty
+        }
+
+    def fill(self, asks: Rows, piece: Combined) -> None:
+        """Take note of windows that hold rows."""
+        if not self._bare:
+            return
+        for order, ask in enumerate(asks.tolist()):
+            if ask in self._bare:
+                ends = piece.end[slice(*np.searchsorted(piece.ask, [order, order + 1]).tolist())]
+                numbers = (ends - self._due.offset_us[ask]) // self._due.slide_us[ask]
+                self._bare[ask][numbers - self._due.first[ask]] = False
+
+    def finals(self) -> Iterator[tuple[Rows, Rows, Finals]]:
+        """Yield what there is to say of the others: the ask, its number for each row, and the finals."""
+        for ask, bare in self._bare.items():
+            numbers = np.flatnonzero(bare)
+            for begin in range(0, len(numbers), _EMPTY_WINDOWS):
+                some = numbers[begin : begin + _EMPTY_WINDOWS] + self._due.first[ask]
+                end = some * self._due.slide_us[ask] + self._due.offset_us[ask]
+                zeros = np.zeros(len(some), dtype=np.intp)
+                partials = {one: empty(one, len(some)) for one in self._reading.primitives[ask]}
+                start = end - self._due.range_us[ask]
+                yield np.array([ask]), zeros, Finals(self._state.groups, zeros, start, end, partials)

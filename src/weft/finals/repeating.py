@@ -1,0 +1,275 @@
+"""Final aggregation by repeating shards: each shard once for every ask that it counts for.
+
+An ask is a predicate and a window: all its due windows are answered together. Time is cut into the ask's
+own panes (STS 3.1), whose bounds are a part of the slices', so shards of one pane are combined first, into
+parts. Sorted by ask, key and pane, the parts of a window are a range of rows, and windows are found from
+parts: those that hold a part and no earlier one of the same key begin after that earlier part.
+
+    panes      0   1   2   3   4   5   6   7        windows of 3 panes, each one pane later
+    parts          a       b           c
+    windows  [---------)                            first hold a
+                 [---------)
+                     [---------)                    first hold b
+                         [---------) …
+
+So work grows with shards and results, however many windows and asks there are, and keys that are absent from
+most windows cost nothing there. The loops below are over pieces of bounded size.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.aggregates import Partial, Primitive, combine
+from weft.predicates import Formula
+from weft.state.signatures import Fragments
+from weft.state.store import ShardsByKey
+
+Times = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+_PAIRS = 1 << 20
+"""Maximum number of (ask, shard) pairs looked at together; one key of one ask is never divided."""
+_LOOKED_AT = 64
+"""Pairs that are looked at for each that counts, before they make pieces smaller."""
+_RESULTS = 1 << 20
+"""Maximum number of results made together, but for those that first hold one part."""
+_BEFORE_ALL = -(1 << 62)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueWindows:
+    """The due windows of asks: for each, evenly spaced windows of one length. Times are in microseconds."""
+
+    range_us: Times
+    slide_us: Times
+    offset_us: Times
+    first: Times
+    """The number of the first due window; window k ends at k · slide + offset."""
+    last: Times
+    predicate: npt.NDArray[np.int32]
+    """Which of the predicates that are given beside the windows."""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def take(self, asks: Rows | slice) -> "DueWindows":
+        """Return the windows of some asks."""
+        return DueWindows(
+            range_us=self.range_us[asks], slide_us=self.slide_us[asks], offset_us=self.offset_us[asks],
+            first=self.first[asks], last=self.last[asks], predicate=self.predicate[asks],
+        )  # fmt: skip
+
+    @property
+    def step(self) -> Times:
+        """How many panes later the next window of each ask ends."""
+        uneven: Times = (self.range_us % self.slide_us != 0).astype(np.int64)
+        return uneven + 1
+
+    @property
+    def width(self) -> Times:
+        """How many panes a window of each ask has."""
+        uneven = self.step - 1
+        return self.range_us // self.slide_us * (1 + uneven) + uneven
+
+    @property
+    def since(self) -> Times:
+        """When the first due window of each ask begins."""
+        return self.first * self.slide_us + self.offset_us - self.range_us
+
+    @property
+    def until(self) -> Times:
+        """When the last due window of each ask ends."""
+        return self.last * self.slide_us + self.offset_us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combined:
+    """The combined partials of (ask, key, window), sorted by ask."""
+
+    ask: Rows
+    key: Rows
+    end: Times
+    """When the window ends, in microseconds."""
+    partials: dict[Primitive, Partial]
+    operations: int
+    """How many shards were combined: one for each window that a shard is part of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PanePartials:
+    """Combined shards of one ask, key and pane."""
+
+    ask: Rows
+    key: npt.NDArray[np.int32]
+    pane: Times
+    group: Rows
+    """Cells of one ask and key have one number, which ascends."""
+    begins: Rows
+    """Where the shards of each part begin, and where those of the last end."""
+    partials: dict[Primitive, Partial]
+
+
+def spelled_out(begin: Times, count: Times) -> Times:
+    """Return the numbers of all ranges, one after the other.
+
+    >>> spelled_out(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    numbers: Times = np.arange(count.sum()) + np.repeat(begin - (np.cumsum(count) - count), count)
+    return numbers
+
+
+def repeated(
+    fragments: Fragments, shards: ShardsByKey, due: DueWindows, predicates: Sequence[Formula],
+    primitives: Sequence[Primitive],
+) -> Iterator[Combined]:  # fmt: skip
+    """Yield the combined partials of all due windows, in pieces of bounded size."""
+    of_fragment = np.bincount(shards.fragment, minlength=len(fragments))
+    satisfied = fragments.bits(predicates, np.arange(len(fragments)))
+    pairs = (satisfied @ of_fragment)[due.predicate]
+    # Which shards count for which asks is told by a table: where few do, it is what must be bounded.
+    for asks in _together(np.maximum(pairs, len(shards) // _LOOKED_AT), _PAIRS):
+        for rows in _spans(shards, int(pairs[asks].sum())):
+            ask, row = _counting(satisfied[due.predicate[asks]], shards.fragment[rows])
+            parts = _pane_partials(shards, due, ask + asks.start, row + rows.start, primitives)
+            if parts is not None:
+                yield from _answers(due, parts, primitives)
+
+
+def _together(sizes: Times, most: int) -> Iterator[slice]:
+    """Yield runs of things whose sizes add up to a bounded sum, or single ones that are larger."""
+    passed = np.cumsum(sizes)
+    begin = 0
+    while begin < len(sizes):
+        before = int(passed[begin - 1]) if begin else 0
+        end = max(begin + 1, int(np.searchsorted(passed, before + most, side="right")))
+        yield slice(begin, end)
+        begin = end
+
+
+def _spans(shards: ShardsByKey, pairs: int) -> Iterator[slice]:
+    """Yield all shards, in spans of whole keys if they are too many pairs for one piece."""
+    if pairs <= _PAIRS:
+        yield slice(0, len(shards))
+        return
+    begins = np.flatnonzero(np.diff(shards.key, prepend=-1))
+    ends = np.append(begins[1:], len(shards))
+    for keys in _together(ends - begins, _PAIRS):
+        yield slice(int(begins[keys.start]), int(ends[keys.stop - 1]))
+
+
+def _counting(satisfied: Bools, fragment: npt.NDArray[np.int32]) -> tuple[Rows, Rows]:
+    """Return which shards count for which asks, ask by ask."""
+    if len(satisfied) == 1:
+        if satisfied.all():
+            return np.zeros(len(fragment), dtype=np.intp), np.arange(len(fragment))
+        row = np.flatnonzero(satisfied[0][fragment])
+        return np.zeros(len(row), dtype=np.intp), row
+    ask, row = np.nonzero(np.take(satisfied, fragment, axis=1))
+    return ask, row
+
+
+def _pane_partials(
+    shards: ShardsByKey, due: DueWindows, ask: Rows, row: Rows, primitives: Sequence[Primitive]
+) -> _PanePartials | None:
+    """Combine shards of one ask, key and pane."""
+    if not len(ask):
+        return None
+    each = _each(ask)
+    pane = _panes(due, each, shards.start[row])
+    inside = (pane >= (due.step * due.first - due.width)[each]) & (pane < (due.step * due.last)[each])
+    if not inside.all():
+        kept = np.flatnonzero(inside)
+        ask, row, pane = ask[kept], row[kept], pane[kept]
+        if not len(kept):
+            return None
+    key = shards.key[row]
+    another = np.ones(len(key), dtype=bool)
+    another[1:] = (key[1:] != key[:-1]) | (ask[1:] != ask[:-1])
+    changes = another.copy()
+    changes[1:] |= pane[1:] != pane[:-1]
+    begins = np.append(np.flatnonzero(changes), len(key))
+    lo, hi = begins[:-1], begins[1:]
+    # One ask that every shard counts for reads them as they are.
+    whole = len(row) == len(shards) and ask[0] == ask[-1]
+    partials = {
+        one: combine(one, shards.partial(one) if whole else shards.partial(one).take(row), lo, hi)
+        for one in primitives
+    }
+    group = np.cumsum(another[lo]) - 1
+    return _PanePartials(
+        ask=ask[lo], key=key[lo], pane=pane[lo], group=group, begins=begins, partials=partials
+    )
+
+
+def _each(ask: Rows) -> Rows:
+    """Return what picks a value of each row's ask, which may be the same one for all rows."""
+    return ask if ask[0] != ask[-1] else ask[:1]
+
+
+def _panes(due: DueWindows, ask: Rows, start: Times) -> Times:
+    """Return the number of each moment's pane; window k ends with pane (panes in a slide) · k − 1.
+
+    range 18, slide 15      |-----0------|--1--|-----2------|--3--|-----4------|--5--|
+                                         [---------window 2---------)
+    """
+    slide = due.slide_us[ask]
+    since = start - due.offset_us[ask]
+    slides = since // slide
+    rest = due.range_us % due.slide_us
+    if not rest.any():
+        return slides
+    late = since - slides * slide >= (due.slide_us - rest)[ask]
+    return np.where((rest > 0)[ask], 2 * slides + late, slides)
+
+
+def _answers(due: DueWindows, parts: _PanePartials, primitives: Sequence[Primitive]) -> Iterator[Combined]:
+    """Yield the windows that hold any of the parts."""
+    each = _each(parts.ask)
+    step, width = due.step[each], due.width[each]
+    former = np.full(len(parts.pane), _BEFORE_ALL)
+    same = parts.group[1:] == parts.group[:-1]
+    former[1:][same] = parts.pane[:-1][same]
+    begin = np.maximum(former + 1, parts.pane - width + 1)
+    # A step is of one pane or of two.
+    lowest = np.maximum(due.first[each], -((-begin - width) >> (step - 1)))
+    highest = np.minimum(due.last[each], (parts.pane + width) >> (step - 1))
+    count = np.maximum(0, highest - lowest + 1)
+    searched = None if int(width.max()) == 1 else _searched(parts)
+    for some in _together(count, _RESULTS):
+        part = np.repeat(np.arange(some.start, some.stop), count[some])
+        if len(part):
+            number = spelled_out(lowest[some], count[some])
+            yield _combined(due, parts, primitives, part, number, searched)
+
+
+def _searched(parts: _PanePartials) -> tuple[Times, int, int]:
+    """Return each part's group and pane as one number, the number of panes, and the first of them."""
+    first = int(parts.pane.min())
+    stride = int(parts.pane.max()) - first + 1
+    return parts.group * stride + (parts.pane - first), stride, first
+
+
+def _combined(
+    due: DueWindows, parts: _PanePartials, primitives: Sequence[Primitive], part: Rows, number: Times,
+    searched: tuple[Times, int, int] | None,
+) -> Combined:  # fmt: skip
+    """Combine the parts of windows, given by the first part and the number of each."""
+    ask = parts.ask[part]
+    each = _each(ask)
+    if searched is None:
+        after = part + 1
+    else:
+        codes, stride, first = searched
+        last = np.minimum(due.step[each] * number - 1 - first, stride - 1)
+        after = np.searchsorted(codes, parts.group[part] * stride + last, side="right")
+    return Combined(
+        ask=ask,
+        key=parts.key[part].astype(np.intp),
+        end=number * due.slide_us[each] + due.offset_us[each],
+        partials={one: combine(one, parts.partials[one], part, after) for one in primitives},
+        operations=int((parts.begins[after] - parts.begins[part]).sum()),
+    )

@@ -1,0 +1,173 @@
+"""HAVING with parameters: which rows pass for each of many readers of the same finals.
+
+Parameters on which all readers agree are constants, and what holds no other is evaluated once. Where the rest
+is a comparison with a parameter, or an AND of such, each of these is one search however many alerts ask
+(weft.finals.searches); any other condition is evaluated reader by reader, for all asks at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from weft.aggregates import arrow_type
+from weft.evaluation import Evaluator
+from weft.expression import Call, Expression, Literal, Slot, SlotKind, walk
+from weft.finals.programs import has_parameter
+from weft.finals.readings import Reader
+from weft.finals.repeating import spelled_out
+from weft.finals.searches import Search, found_by, search_for
+
+Rows = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+Readers = Sequence[Sequence[Reader]]
+_FEW_READERS = 4
+"""Up to this number of readers of an ask, conditions are evaluated reader by reader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passing:
+    """Which rows pass, reader after reader."""
+
+    rows: Rows
+    counts: Rows
+    """How many of them are each reader's."""
+    readers: Sequence[Reader]
+
+
+def passing(having: Expression, evaluator: Evaluator, bounds: Rows, readers: Readers) -> Passing:
+    """Return the rows that pass HAVING; `bounds` tells which rows are those of each ask, and so whose."""
+    having = _with_agreed(having, [reader for several in readers for reader in several])
+    if not has_parameter(having):
+        return passing_alike(evaluator.holds(having), bounds, readers)
+    if max(map(len, readers)) > _FEW_READERS:
+        found = _passing_searched(having, evaluator, bounds, readers)
+        if found is not None:
+            return found
+    return _passing_each(having, evaluator, bounds, readers)
+
+
+def constant_parts(condition: Expression) -> list[Expression]:
+    """Return the largest parts of a condition that hold no parameter."""
+    if not has_parameter(condition):
+        return [condition]
+    return (
+        [part for argument in condition.args for part in constant_parts(argument)]
+        if isinstance(condition, Call)
+        else []
+    )
+
+
+def _with_agreed(having: Expression, readers: Sequence[Reader]) -> Expression:
+    """Put constants in place of the parameters that are the same for all readers."""
+    columns = zip(*(reader.parameters for reader in readers), strict=True)
+    agreed = {
+        index: column[0] for index, column in enumerate(columns) if len({one.value for one in column}) == 1
+    }
+    return _with_constants(having, agreed) if agreed else having
+
+
+def _with_constants(expression: Expression, constants: Mapping[int, Literal]) -> Expression:
+    if isinstance(expression, Slot) and expression.kind is SlotKind.PARAMETER:
+        return constants.get(expression.index, expression)
+    if isinstance(expression, Call) and has_parameter(expression):
+        parts = tuple(_with_constants(part, constants) for part in expression.args)
+        return Call(expression.function, parts, expression.type)
+    return expression
+
+
+def passing_alike(holds: Bools, bounds: Rows, readers: Readers) -> Passing:
+    """Return rows that pass for every reader of their ask."""
+    rows = np.flatnonzero(holds)
+    cuts = np.searchsorted(rows, bounds)
+    everyone = [reader for several in readers for reader in several]
+    if len(everyone) == len(readers):
+        return Passing(rows=rows, counts=np.diff(cuts), readers=everyone)
+    times = [len(several) for several in readers]
+    begin, count = np.repeat(cuts[:-1], times), np.repeat(np.diff(cuts), times)
+    return Passing(rows=rows[spelled_out(begin, count)], counts=count, readers=everyone)
+
+
+def _passing_each(having: Expression, evaluator: Evaluator, bounds: Rows, readers: Readers) -> Passing:
+    """Evaluate the condition for the first reader of every ask, then for the second, and so on."""
+    given: dict[Slot, pa.Array] = {}
+    rest = _with_given(having, evaluator, given)
+    found: list[tuple[Reader, Rows]] = []
+    lengths = np.diff(bounds)
+    for turn in range(max(map(len, readers))):
+        asks = np.array([ask for ask, several in enumerate(readers) if len(several) > turn], dtype=np.intp)
+        rows = spelled_out(bounds[asks], lengths[asks])
+        whole = len(asks) == len(readers)
+        columns = {slot: values if whole else values.take(pa.array(rows)) for slot, values in given.items()}
+        mine = [readers[ask][turn] for ask in asks.tolist()]
+        columns |= _parameters(rest, mine, lengths[asks])
+        kept = rows[np.flatnonzero(Evaluator(columns, len(rows)).holds(rest))]
+        cuts = np.searchsorted(kept, bounds)
+        found += [(reader, kept[cuts[ask] : cuts[ask + 1]]) for ask, reader in zip(asks, mine, strict=True)]
+    return _joined(found)
+
+
+def _joined(found: Sequence[tuple[Reader, Rows]]) -> Passing:
+    return Passing(
+        rows=np.concatenate([rows for _, rows in found]),
+        counts=np.array([len(rows) for _, rows in found], dtype=np.intp),
+        readers=[reader for reader, _ in found],
+    )
+
+
+def _with_given(expression: Expression, evaluator: Evaluator, given: dict[Slot, pa.Array]) -> Expression:
+    """Evaluate the parts without a parameter, and put slots in their place."""
+    if isinstance(expression, Literal):
+        return expression
+    if not has_parameter(expression):
+        # Numbers of parameters begin with 0.
+        slot = Slot(SlotKind.PARAMETER, -1 - len(given), expression.type)
+        given[slot] = evaluator.values(expression)
+        return slot
+    if isinstance(expression, Call):
+        parts = tuple(_with_given(part, evaluator, given) for part in expression.args)
+        return Call(expression.function, parts, expression.type)
+    return expression
+
+
+def _parameters(having: Expression, readers: Sequence[Reader], lengths: Rows) -> dict[Slot, pa.Array]:
+    """Return each reader's parameters, repeated for its rows."""
+    reader = pa.array(np.repeat(np.arange(len(readers)), lengths))
+    return {
+        slot: pa.array([one.parameters[slot.index].value for one in readers], arrow_type(slot.type)).take(
+            reader
+        )
+        for slot in walk(having)
+        if isinstance(slot, Slot) and slot.index >= 0
+    }
+
+
+def _passing_searched(
+    having: Expression, evaluator: Evaluator, bounds: Rows, readers: Readers
+) -> Passing | None:
+    """Give readers the rows whose places they ask for; None where HAVING is not an AND of comparisons."""
+    parts = _conjuncts(having)
+    everyone = [reader for several in readers for reader in several]
+    searches: list[Search] = []
+    for part in filter(has_parameter, parts):
+        search = search_for(part, evaluator, everyone)
+        if search is None:
+            return None
+        searches.append(search)
+    usable = np.logical_and.reduce([search.places <= search.last for search in searches])
+    for part in parts:
+        if not has_parameter(part):
+            usable = usable & evaluator.holds(part)
+    found: list[tuple[Reader, Rows]] = []
+    for several, begin, end in zip(readers, bounds.tolist(), bounds[1:].tolist(), strict=False):
+        found += found_by(searches, begin + np.flatnonzero(usable[begin:end]), several)
+    return _joined(found)
+
+
+def _conjuncts(condition: Expression) -> list[Expression]:
+    """Return the conditions that must all hold."""
+    if isinstance(condition, Call) and condition.function == "and":
+        return [part for argument in condition.args for part in _conjuncts(argument)]
+    return [condition]

@@ -1,1 +1,0 @@
-"""The loop: batches in, blocks kept, due windows answered, results delivered."""

@@ -1,0 +1,1 @@
+"""A running engine as its users see it: changes, requests, status."""

@@ -1,0 +1,1 @@
+"""What a stream reads: declarations, files, records, tables, and rows that cannot be used."""

@@ -1,0 +1,186 @@
+"""Streams, tables and functions by name: what queries may use, and the DataFrames behind it."""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType, _parse_datatype_string
+
+from weft.aggregates import aggregate
+from weft.errors import EngineError, UnknownName, suggestion
+from weft.query import check_stream
+from weft.query.functions import SPELLINGS
+from weft.query.logical import Catalog, FunctionDef, StreamDef, TableDef
+from weft.spark.columns import BUILDERS, Udf
+from weft.spark.input.schemas import column_defs
+from weft.spark.input.sources import TableReader, open_static, open_stream, typed_stream
+from weft.spark.input.tables import StaticTable
+from weft.types import DataType, Kind
+
+_LOG = logging.getLogger("weft")
+_FUNCTION_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+
+
+@dataclass(slots=True)
+class DeclaredStream:
+    """A stream's definition, and its rows once they are asked for."""
+
+    definition: StreamDef
+    frame: DataFrame | None = None
+    """Given from Python, or opened from the definition's source."""
+    base: Path | None = None
+    """Where a relative path starts."""
+
+
+class Tables(Mapping[str, StaticTable]):
+    """The static tables by name."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, StaticTable] = {}
+
+    def declare(self, name: str, table: StaticTable) -> None:
+        """Give a table its name."""
+        self._tables[name] = table
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """Why tables could not be read again, by name, until they can."""
+        return {name: table.error for name, table in list(self._tables.items()) if table.error is not None}
+
+    def notices(self) -> list[str]:
+        """Return what is to be told of tables that could not be read again."""
+        return [f"table {name} keeps its old contents: {error}" for name, error in self.errors.items()]
+
+    def refresh_due(self) -> None:
+        """Before a batch: read again what was asked for or is due, and let go of what no job reads."""
+        for name, table in list(self._tables.items()):
+            if not table.refresh_if_due():
+                # The reason may hold values of rows; it is told to those who ask.
+                _LOG.warning(
+                    "table %s keeps its old contents, for it cannot be read", name, extra={"table": name}
+                )
+            table.sweep()
+
+    def release(self) -> None:
+        """Let go of all contents: nothing runs any more."""
+        for table in self._tables.values():
+            table.release()
+
+    def __getitem__(self, name: str) -> StaticTable:
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+
+class Declarations:
+    """All that has been declared; a name is a stream or a table, never both."""
+
+    def __init__(self, session: Callable[[], SparkSession]) -> None:
+        self._session = session
+        self.streams: dict[str, DeclaredStream] = {}
+        self.tables = Tables()
+        self.functions: dict[str, Udf] = {}
+        self._table_defs: dict[str, TableDef] = {}
+        self._function_defs: dict[str, FunctionDef] = {}
+
+    def catalog(self) -> Catalog:
+        """Return the names that queries may use."""
+        return Catalog(
+            streams=tuple(stream.definition for stream in self.streams.values()),
+            tables=tuple(self._table_defs.values()),
+            functions=tuple(self._function_defs.values()),
+        )
+
+    def stream(
+        self, definition: StreamDef, *, frame: DataFrame | None = None, base: Path | None = None
+    ) -> None:
+        """Declare a stream; without columns, they are read off its rows."""
+        self._claim(definition.name)
+        if frame is not None:
+            definition = typed_stream(definition, frame)
+        elif definition.columns:
+            check_stream(definition)
+        else:
+            definition, frame = open_stream(self._session(), definition, base)
+        self.streams[definition.name] = DeclaredStream(definition, frame, base)
+
+    def table(
+        self, definition: TableDef, *, frame: DataFrame | None = None, base: Path | None = None
+    ) -> None:
+        """Declare a static table."""
+        self._claim(definition.name)
+        reopen = None
+        if frame is None:
+            reopen = TableReader(self._session(), definition, base)
+            frame = reopen()
+        self._table_defs[definition.name] = replace(definition, columns=column_defs(frame.schema))
+        table = StaticTable(frame, name=definition.name, reopen=reopen, refresh_ms=definition.refresh_ms)
+        self.tables.declare(definition.name, table)
+
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session, made if need be."""
+        return self._session()
+
+    def refresh(self, name: str) -> None:
+        """Have a table read again before the next batch."""
+        known = {table.casefold(): table for table in self.tables}
+        if name.casefold() not in known:
+            raise UnknownName(f'unknown table "{name}"{suggestion(name, self.tables)}')
+        self.tables[known[name.casefold()]].ask()
+
+    def function(self, name: str, udf: Udf, returns: str) -> None:
+        """Register a function under a name that the language does not use itself."""
+        if not _FUNCTION_NAME.fullmatch(name):
+            raise EngineError(f'function "{name}": a name is made of letters, digits and underscores')
+        if not callable(udf):
+            raise EngineError(
+                f'function "{name}": a PySpark UDF is wanted, or a function from columns to a column; '
+                f"this is {udf!r}"
+            )
+        own = name.casefold() in SPELLINGS or name.casefold() in BUILDERS
+        if own or aggregate(name) is not None:
+            raise EngineError(f'"{name}" is a function of the language already; choose another name')
+        returned = _returned(name, udf, returns)
+        self.functions[name.casefold()] = udf
+        self._function_defs[name.casefold()] = FunctionDef(name=name.casefold(), type=returned)
+
+    def rows(self, name: str) -> DataFrame:
+        """Return a stream's rows as they come."""
+        stream = self.streams[name]
+        if stream.frame is None:
+            stream.definition, stream.frame = open_stream(self._session(), stream.definition, stream.base)
+        return stream.frame
+
+    def all_rows(self, name: str) -> DataFrame:
+        """Return all there is of a stream now, as a static DataFrame."""
+        stream = self.streams[name]
+        if stream.frame is not None and not stream.frame.isStreaming:
+            return stream.frame
+        return open_static(self._session(), stream.definition, stream.base)[1]
+
+    def _claim(self, name: str) -> None:
+        if name in self.streams or name in self.tables:
+            raise EngineError(f'there is a stream or table "{name}" already; choose another name')
+
+
+def _returned(name: str, udf: Udf, returns: str) -> DataType:
+    """Return the type of a function's values."""
+    try:
+        declared = getattr(udf, "returnType", None) or _parse_datatype_string(returns)
+    except PySparkException as error:
+        raise EngineError(
+            f"function \"{name}\": returns={returns!r} is no type; write 'boolean' or 'double', for example"
+        ) from error
+    type = column_defs(StructType().add("value", declared))[0].type
+    if type.kind is Kind.OTHER:
+        raise EngineError(f'function "{name}" returns {declared.simpleString()}, which queries cannot use')
+    return type

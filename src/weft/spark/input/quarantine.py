@@ -1,0 +1,154 @@
+"""Rows that are not aggregated, as rows of their own: why, and where they came from.
+
+A batch's job counts them. Only if it counted any are they looked for, in a second pass over the batch that
+judges each row as the job did, by the same bounds. They are kept by batch, in Parquet:
+
+    <folder>/stream=trades/batch=000000012/…      reason, event_time, source, position, row
+
+A batch that is processed again replaces its own files and no others. In a folder that several checkpoints may
+share, each has its own below origin=….
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from weft.query.logical import StreamDef
+from weft.spark.columns import named
+from weft.spark.input.damaged import SetAsideFile, UnreadFile
+from weft.spark.input.files import batch_files
+from weft.spark.input.records import TEXT_FORMATS, corrupt_column, is_corrupt, why_corrupt
+from weft.spark.input.sources import FILE_FORMATS, read_files
+from weft.spark.input.times import event_time
+from weft.spark.job.job import BAD, CORRUPT, FUTURE, LATE, NO_TIME, TIME, Bounds, verdict
+from weft.spark.session.local import utc
+
+Kept = Literal["quarantine", "late"]
+"""Which rows a dataset keeps: those that are late, or all others that are not aggregated."""
+REASONS = {NO_TIME: "no event time", LATE: "late", FUTURE: "time in the future"}
+"""Why a row is not aggregated; of a corrupt one, its record tells."""
+_SCHEMA = "reason string, event_time timestamp, source string, position bigint, row string"
+_SOURCE, _POSITION = "__weft_source", "__weft_position"
+_BATCH = re.compile(r"batch=(\d+)")
+
+
+def set_aside(
+    batch: DataFrame,
+    stream: StreamDef,
+    bounds: Bounds,
+    files: Sequence[UnreadFile] = (),
+    *,
+    only_files: bool = False,
+) -> DataFrame:
+    """Return the rows of a batch that its job did not aggregate, late ones too, each with its reason.
+
+    `bounds` are those that the job ran with. `source` is the row's file, or its topic, partition and offset;
+    `position` is its number in a Parquet file, the beginning of its part of a text file, or its offset. Files
+    set aside as a whole and missing ones give one row each; with `only_files`, the batch is not read again.
+    """
+    spark = batch.sparkSession
+    if only_files:
+        return _whole_files(spark, files)
+    with utc(spark):
+        first, last = (F.lit(limit).cast("bigint") for limit in bounds.limits)
+        corrupt = corrupt_column(stream)
+        rows = _located(batch, stream).withColumn(TIME, event_time(stream))
+        unread = None if corrupt is None else is_corrupt(corrupt, stream)
+        rows = rows.withColumn(BAD, verdict(F.col(TIME), first, last, unread)).where(F.col(BAD).isNotNull())
+        found = rows.select(
+            _reason(stream, corrupt).alias("reason"),
+            F.timestamp_micros(TIME).alias("event_time"),
+            F.col(_SOURCE).alias("source"),
+            F.col(_POSITION).alias("position"),
+            _record(stream, corrupt).alias("row"),
+        )
+        return found.unionByName(_whole_files(spark, files)) if files else found
+
+
+def _located(batch: DataFrame, stream: StreamDef) -> DataFrame:
+    """Return a batch's rows with their source and position."""
+    if stream.source is not None and stream.source.format in FILE_FORMATS:
+        files = batch_files(batch)
+        if files:
+            rows = read_files(batch.sparkSession, stream, files)
+            metadata, position = rows.metadataColumn("_metadata"), F.lit(None)
+            if stream.source.format == "parquet":
+                position = metadata.getField("row_index")
+            elif stream.source.format in TEXT_FORMATS:
+                position = metadata.getField("file_block_start")
+            return _placed(rows, metadata.getField("file_path"), position)
+    if {"topic", "partition", "offset"} <= set(batch.columns):
+        source = F.concat_ws("/", "topic", "partition", "offset")
+        return _placed(batch, source, F.col("offset").try_cast("bigint"))
+    path = F.input_file_name()
+    return _placed(batch, F.when(path != "", path), F.lit(None))
+
+
+def _placed(rows: DataFrame, source: Column, position: Column) -> DataFrame:
+    return rows.select("*", source.alias(_SOURCE), position.cast("bigint").alias(_POSITION))
+
+
+def _reason(stream: StreamDef, corrupt: str | None) -> Column:
+    reason = F.lit(None).cast("string") if corrupt is None else why_corrupt(corrupt, stream)
+    for number, text in REASONS.items():
+        reason = F.when(F.col(BAD) == number, F.lit(text)).otherwise(reason)
+    return reason
+
+
+def _record(stream: StreamDef, corrupt: str | None) -> Column:
+    columns = [named(column.name) for column in stream.columns]
+    record = F.to_json(F.struct(*columns), {"ignoreNullFields": "false", "timeZone": "UTC"})
+    return record if corrupt is None else F.when(F.col(BAD) == CORRUPT, named(corrupt)).otherwise(record)
+
+
+def _whole_files(spark: SparkSession, files: Sequence[UnreadFile]) -> DataFrame:
+    rows = [(file.reason, None, file.path, None, _contents(file)) for file in files]
+    return spark.createDataFrame(rows, _SCHEMA)
+
+
+def _contents(file: UnreadFile) -> str | None:
+    """Return how many rows a file has; nobody can say of a missing one."""
+    return json.dumps({"rows": file.rows}) if isinstance(file, SetAsideFile) else None
+
+
+def write_set_aside(rows: DataFrame, stream_uri: str, *, batch: int, kind: Kept) -> None:
+    """Keep the rows that `set_aside` found, in one file below the stream's folder.
+
+    The batch must have none there: Spark is not to remove anything.
+    """
+    late = F.col("reason") == REASONS[LATE]
+    place = f"{stream_uri.rstrip('/')}/{batch_folder(batch)}"
+    # Times far ahead do not fit Spark's usual type.
+    micros = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+    with utc(rows.sparkSession), _set(rows.sparkSession, micros):
+        kept = rows.where(late if kind == "late" else ~late)
+        kept.repartition(1).write.parquet(place)
+
+
+def batch_folder(batch: int) -> str:
+    """Return the name of the folder inside a stream's folder that holds what a batch has set aside."""
+    return f"batch={batch:09d}"
+
+
+def batch_of(folder: str) -> int | None:
+    """Return the batch whose rows a folder inside a stream's folder holds; None if it is no such folder."""
+    found = _BATCH.fullmatch(folder)
+    return None if found is None else int(found[1])
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Have a session's settings be others for a while."""
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, former in before.items():
+            spark.conf.set(key, str(former))

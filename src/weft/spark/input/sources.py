@@ -1,0 +1,264 @@
+"""Open declared streams and tables with Spark's readers."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from weft.errors import SourceError
+from weft.query import check_stream
+from weft.query.logical import ColumnDef, Source, StreamDef, TableDef
+from weft.spark.input.records import (
+    CORRUPT_TEXT,
+    TEXT_FORMATS,
+    corrupt_column,
+    is_corrupt,
+    reader_options,
+    reader_schema,
+)
+from weft.spark.input.schemas import column_defs, ddl
+
+FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "text"})
+"""Formats of files in a folder."""
+_SELF_DESCRIBING = frozenset({"parquet", "orc", "csv", "json"})
+_TELL_COLUMNS = frozenset({"parquet", "orc", "csv"})
+_BATCH_BYTES = 256 << 20
+"""How much of a folder one batch reads unless the stream says otherwise: bounds memory, shows progress."""
+_MAX_FILE_AGE = "36500d"
+"""How much older than the newest file a file may be unless the stream says otherwise.
+
+Spark never lists an older one, without a word; its own limit is a week.
+"""
+_PATTERN_CHARACTER = re.compile(r"[*?\[\]{}\\]")
+"""A character that Hadoop takes for part of a pattern, unless a backslash stands before it."""
+
+
+def frame_or_files(source: DataFrame | str | Path, format: str) -> tuple[DataFrame | None, Source | None]:
+    """Return what a source is: a DataFrame, or files of a format."""
+    if isinstance(source, DataFrame):
+        return source, None
+    return None, Source(format=format, options=(("path", str(source)),))
+
+
+def open_stream(
+    spark: SparkSession, stream: StreamDef, base: Path | None = None
+) -> tuple[StreamDef, DataFrame]:
+    """Return the stream as a streaming DataFrame, and its definition with the columns that it has.
+
+    A stream of text has one column more: see weft.spark.input.records.
+    """
+    stream = _settled(spark, stream, base)
+    assert stream.source is not None
+    options = reader_options(stream)
+    try:
+        reader = spark.readStream.format(stream.source.format)
+        if stream.source.format in FILE_FORMATS:
+            reader = reader.schema(reader_schema(stream))
+            given = {key.casefold() for key in options}
+            if not {"maxfilespertrigger", "maxbytespertrigger"} & given:
+                options["maxBytesPerTrigger"] = str(_BATCH_BYTES)
+            if "maxfileage" not in given:
+                options["maxFileAge"] = _MAX_FILE_AGE
+        frame = reader.options(**options).load()
+    except PySparkException as error:
+        raise SourceError(_unreadable(f"stream {stream.name}", stream.source, error)) from error
+    _check_declared(stream, frame)
+    return typed_stream(stream, frame), frame
+
+
+def _settled(spark: SparkSession, stream: StreamDef, base: Path | None) -> StreamDef:
+    """Return the stream with all that its files are read by, so that they can be read again as they were."""
+    if stream.source is None:
+        raise SourceError(f"stream {stream.name} has no source; write USING format OPTIONS (path '…')")
+    source = _resolved(stream.source, base, f"stream {stream.name}")
+    options = dict(source.options)
+    path = options.get("path")
+    if path is not None and source.format in FILE_FORMATS and "://" not in path:
+        options["path"] = str(Path(path).absolute())
+    if source.format in TEXT_FORMATS and "timezone" not in {key.casefold() for key in options}:
+        options["timeZone"] = str(spark.conf.get("spark.sql.session.timeZone"))
+    source = replace(source, options=tuple(options.items()))
+    if stream.columns:
+        return replace(stream, source=source)
+    try:
+        columns = _infer(spark, source, f"stream {stream.name}")
+    except PySparkException as error:
+        raise SourceError(_unreadable(f"stream {stream.name}", source, error)) from error
+    return replace(stream, source=source, columns=columns)
+
+
+def _check_declared(stream: StreamDef, frame: DataFrame) -> None:
+    """Refuse declared columns that a source with a schema of its own does not have."""
+    real = {column.name: column.type for column in column_defs(frame.schema)}
+    for column in stream.columns:
+        if real.get(column.name) != column.type:
+            found = f"is {real[column.name]}" if column.name in real else "is not there"
+            known = ", ".join(f"{name} {type}" for name, type in real.items())
+            raise SourceError(
+                f'stream {stream.name} declares column "{column.name}" as {column.type}, '
+                f"but in the source it {found}; the source has {known}"
+            )
+
+
+def open_static(
+    spark: SparkSession, stream: StreamDef, base: Path | None = None
+) -> tuple[StreamDef, DataFrame]:
+    """Return all there is of a stream's files as a static DataFrame, as ordinary Spark would read them."""
+    if stream.source is None or stream.source.format not in FILE_FORMATS:
+        raise SourceError(
+            f"stream {stream.name} does not come from files, so ordinary Spark cannot read it as a table"
+        )
+    stream = _settled(spark, stream, base)
+    frame = _static(spark, stream, reader_options(stream))
+    corrupt = corrupt_column(stream)
+    if corrupt is not None:
+        frame = frame.where(~is_corrupt(corrupt, stream)).drop(CORRUPT_TEXT)
+    return typed_stream(stream, frame), frame
+
+
+def read_files(spark: SparkSession, stream: StreamDef, paths: Sequence[str]) -> DataFrame:
+    """Return the rows of some of an opened stream's files, as its batches have them."""
+    if not paths:
+        return spark.createDataFrame([], reader_schema(stream))
+    options = reader_options(stream)
+    root = options.pop("path", None)
+    # As Spark's own stream does: names are no patterns, and folders may hold partitions. But where some names
+    # read like patterns, and are told to be none, Spark would read all the others twice.
+    if any(map(_is_pattern, paths)):
+        paths = [_PATTERN_CHARACTER.sub(r"\\\g<0>", path) for path in paths]
+    else:
+        options["__globPaths__"] = "false"
+    if root is not None and not _is_pattern(root):
+        options["basePath"] = root
+    return _static(spark, stream, options, paths)
+
+
+def _static(
+    spark: SparkSession, stream: StreamDef, options: Mapping[str, str], paths: Sequence[str] | None = None
+) -> DataFrame:
+    assert stream.source is not None
+    try:
+        reader = spark.read.format(stream.source.format).schema(reader_schema(stream)).options(**options)
+        return reader.load() if paths is None else reader.load(list(paths))
+    except PySparkException as error:
+        raise SourceError(_unreadable(f"stream {stream.name}", stream.source, error)) from error
+
+
+def typed_stream(stream: StreamDef, frame: DataFrame) -> StreamDef:
+    """Return the stream's definition with the columns of its DataFrame, checked."""
+    columns = tuple(column for column in column_defs(frame.schema) if column.name != CORRUPT_TEXT)
+    known = replace(stream, columns=columns)
+    check_stream(known)
+    return known
+
+
+class TableReader:
+    """Open a declared table, as often as it is to be read again."""
+
+    def __init__(self, spark: SparkSession, table: TableDef, base: Path | None = None) -> None:
+        self._spark = spark
+        # Settled once: a file that is gone must not be sought elsewhere.
+        self._table = replace(table, source=_table_source(table, base))
+        self._stored: tuple[str, ...] | None = None
+
+    def __call__(self) -> DataFrame:
+        """Return the table as its files are now; refuse files that lack a column they had before."""
+        source = _table_source(self._table, None)
+        frame = _load(self._spark, self._table, source)
+        # Declared columns hide what the files hold: Spark gives NULL for a column that is gone.
+        if self._table.columns:
+            stored = _stored_columns(self._spark, source)
+            _check_stored(self._table.name, source, self._stored or (), stored)
+            self._stored = stored
+        return frame
+
+
+def _table_source(table: TableDef, base: Path | None) -> Source:
+    if table.source is None:
+        raise SourceError(f"table {table.name} has no source; write USING format OPTIONS (path '…')")
+    return _resolved(table.source, base, f"table {table.name}")
+
+
+def _load(spark: SparkSession, table: TableDef, source: Source) -> DataFrame:
+    try:
+        reader = spark.read.format(source.format)
+        options = dict(source.options)
+        if table.columns:
+            reader = reader.schema(ddl(table.columns))
+        elif source.format == "csv":
+            options.setdefault("inferSchema", "true")
+        return reader.options(**options).load()
+    except PySparkException as error:
+        raise SourceError(_unreadable(f"table {table.name}", source, error)) from error
+
+
+def _stored_columns(spark: SparkSession, source: Source) -> tuple[str, ...]:
+    """Return the columns that the files themselves tell, where that takes no reading of all rows."""
+    if source.format not in _TELL_COLUMNS:
+        return ()
+    options = {key: value for key, value in source.options if key.casefold() != "inferschema"}
+    try:
+        return tuple(spark.read.format(source.format).options(**options).load().columns)
+    except PySparkException:
+        return ()
+
+
+def _check_stored(table: str, source: Source, before: tuple[str, ...], now: tuple[str, ...]) -> None:
+    # Spark takes the columns of CSV by their places, those of other files by their names.
+    kept = now[: len(before)] == before if source.format == "csv" else set(before) <= set(now)
+    if not kept:
+        there = ", ".join(now) or "no columns"
+        raise SourceError(f"table {table}: its files had columns {', '.join(before)}; now there are {there}")
+
+
+def _infer(spark: SparkSession, source: Source, what: str) -> tuple[ColumnDef, ...]:
+    """Read the schema off the files; formats with one of their own need nothing here."""
+    if source.format not in FILE_FORMATS:
+        return ()
+    if source.format not in _SELF_DESCRIBING:
+        raise SourceError(f"{what} must declare its columns: {source.format} files do not tell them")
+    options: Mapping[str, str] = {"columnNameOfCorruptRecord": CORRUPT_TEXT, **dict(source.options)}
+    if source.format == "csv":
+        options = {"inferSchema": "true", **options}
+    found = column_defs(spark.read.format(source.format).options(**options).load().schema)
+    return tuple(column for column in found if column.name != CORRUPT_TEXT)
+
+
+def _resolved(source: Source, base: Path | None, what: str) -> Source:
+    """Return the source with a relative path taken from the workload file's folder, or else from here."""
+    options = dict(source.options)
+    path = options.get("path")
+    if path is None or "://" in path or Path(path).is_absolute():
+        found = path
+    else:
+        beside = (base or Path()) / path
+        found = str(beside if _exists(beside) else Path(path))
+    if (
+        found is not None
+        and source.format in FILE_FORMATS
+        and "://" not in found
+        and not _exists(Path(found))
+    ):
+        raise SourceError(
+            f'{what}: no files at "{path}"; a relative path starts at the workload file\'s folder'
+        )
+    if found is not None:
+        options["path"] = found
+    return replace(source, options=tuple(options.items()))
+
+
+def _exists(path: Path) -> bool:
+    return _is_pattern(str(path)) or path.exists()
+
+
+def _is_pattern(path: str) -> bool:
+    return any(wild in path for wild in "*?[{")
+
+
+def _unreadable(what: str, source: Source, error: PySparkException) -> str:
+    # Only Spark's own first line: options may hold passwords, so they are not repeated.
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return f"{what} cannot be read as {source.format}: {reason}"

@@ -1,0 +1,1 @@
+"""The Spark job of a plan: from a batch's rows to partials."""

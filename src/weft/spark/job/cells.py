@@ -1,0 +1,150 @@
+"""From rows to the fragments of a relation, in the driver.
+
+What Spark does by look-ups when it groups rows itself (weft.spark.job.fragment_coder):
+
+    row ─search→ positions ─look up, add→ cell ─look up→ fragment, or none
+                           ─look up→ words ─read→ signature
+
+Fragments are numbered from 0 in each relation.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Protocol
+
+import numpy as np
+
+from weft.evaluation.evaluator import Truths
+from weft.expression import Expression
+from weft.predicates import TRUE, All, Attribute, Codebook, Formula, Test
+from weft.predicates.codebook import Bits
+from weft.predicates.words import BYTES, Axis, WordBook, Words
+from weft.spark.job.lifting import Numbers, Rows
+from weft.spark.job.words import SeenSignatures
+
+
+class RowAnswers(Protocol):
+    """What there is to know of a batch's rows."""
+
+    def __len__(self) -> int: ...
+
+    def positions(self, attribute: Attribute) -> Numbers:
+        """Return where the values of each row stand in an attribute."""
+
+    def truths(self, condition: Expression) -> Truths:
+        """Return what a condition is for each row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cells:
+    """The fragments of a relation with several predicates."""
+
+    book: Codebook
+    attributes: tuple[Attribute, ...]
+    """Those of the book, over the rows' own columns."""
+    shared: bool
+    """Whether a row is in one fragment; otherwise it is in one for each predicate that it satisfies."""
+
+    def find(self, rows: RowAnswers) -> tuple[Rows, Numbers]:
+        """Return the rows that are in a fragment, each once for every fragment, and these."""
+        cell = np.zeros(len(rows), dtype=np.intp)
+        for attribute, share in zip(self.attributes, self.book.shares, strict=True):
+            cell += share[rows.positions(attribute)]
+        fragments = self.book.fragments[cell]
+        taken = np.flatnonzero(fragments >= 0)
+        if self.shared:
+            return taken, fragments[taken].astype(np.int64)
+        place, predicate = np.nonzero(self.book.signatures[fragments[taken]])
+        return taken[place], predicate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lone:
+    """The fragment of a relation with one predicate."""
+
+    predicate: Formula
+    attributes: Mapping[Expression, Attribute]
+    """By the expressions that the predicate tests: the same over the rows' own columns."""
+
+    def find(self, rows: RowAnswers) -> tuple[Rows, Numbers]:
+        """Return the rows that satisfy the predicate, and their fragment."""
+        if self.predicate == TRUE:
+            taken: Rows = np.arange(len(rows))
+        else:
+            taken = np.flatnonzero(self.holds(rows))
+        return taken, np.zeros(len(taken), dtype=np.int64)
+
+    def holds(self, rows: RowAnswers) -> Bits:
+        """Return for each row whether it satisfies the predicate."""
+        return np.broadcast_to(self._holds(self.predicate, rows), len(rows))
+
+    def _holds(self, formula: Formula, rows: RowAnswers) -> Bits:
+        if isinstance(formula, Test):
+            attribute = self.attributes[formula.expression]
+            return attribute.satisfy(formula.values, rows.positions(attribute))
+        join = np.logical_and if isinstance(formula, All) else np.logical_or
+        parts = [self._holds(part, rows) for part in formula.parts]
+        return reduce(join, parts, np.full(1, isinstance(formula, All)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Worded:
+    """The fragments of a relation whose rows have words."""
+
+    book: WordBook
+    asked: Mapping[Hashable, Attribute | Expression | Lone]
+    """By the keys of axes: what is asked of a row."""
+    shared: bool
+    """Whether a row is in one fragment; otherwise it is in one for each byte of its words that is not 0."""
+    seen: SeenSignatures
+
+    def find(self, rows: RowAnswers) -> tuple[Rows, Numbers]:
+        """Return the rows that are in a fragment, each once for every fragment, and these."""
+        words = self._words(rows)
+        if self.shared:
+            numbers = self.seen.numbers(self.book, words, {})
+            taken = np.flatnonzero(numbers >= 0)
+            return taken, numbers[taken].astype(np.int64)
+        found = [_in_byte(words[:, number // BYTES], number) for number in range(self.book.bytes)]
+        return tuple(map(np.concatenate, zip(*found, strict=True)))  # type: ignore[return-value]
+
+    def _words(self, rows: RowAnswers) -> Words:
+        """Return the words of all rows."""
+        words = np.empty((self.book.width, len(rows)), dtype=np.int64)
+        for word, fields in zip(words, self.book.fields, strict=False):
+            tables = [(one.axis, one.codes << one.shift) for one in fields]
+            word[:] = self._looked_up(rows, tables, np.add)
+        for word, mask in zip(words[len(self.book.fields) :], self.book.masks, strict=True):
+            word[:] = self._looked_up(rows, mask.tables, np.bitwise_and) if mask.tables else mask.used
+            if mask.tables:
+                word ^= mask.flips
+        return words.T
+
+    def _looked_up(self, rows: RowAnswers, tables: Sequence[tuple[Axis, Words]], join: np.ufunc) -> Words:
+        """Return what tables hold for the answers of each row, joined.
+
+        What is known for the values of a column is joined there, and looked up for all rows at once.
+        """
+        joined: dict[int, tuple[Numbers | None, Words]] = {}
+        for axis, table in tables:
+            answers, which = self._answers(rows, axis)
+            own, before = table[answers], joined.get(id(which))
+            joined[id(which)] = which, own if before is None else join(before[1], own)
+        by_row = (own if which is None else own[which] for which, own in joined.values())
+        return reduce(join, by_row)
+
+    def _answers(self, rows: RowAnswers, axis: Axis) -> tuple[Numbers, Numbers | None]:
+        asked = self.asked[axis.key]
+        if isinstance(asked, Attribute):
+            return rows.positions(asked), None
+        if isinstance(asked, Lone):
+            return asked.holds(rows).astype(np.int64), None
+        return rows.truths(asked)  # type: ignore[return-value]
+
+
+def _in_byte(word: Words, number: int) -> tuple[Rows, Numbers]:
+    """Return the rows of which a byte of the words is not 0, and their fragments: see `byte_signatures`."""
+    values = (word >> 8 * (number % BYTES)) & 255
+    taken = np.flatnonzero(values)
+    return taken, values[taken] + 256 * number

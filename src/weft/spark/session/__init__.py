@@ -1,0 +1,1 @@
+"""A Spark session, the Java below it, and what its errors mean."""

@@ -1,0 +1,183 @@
+"""A Spark session for one machine, for those who do not bring their own."""
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+import pyspark
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from weft.errors import EngineError
+from weft.spark.session.java import find_java, quiet_home
+
+_TOO_LITTLE = re.compile(r"System memory \d+ must be at least (\d+)")
+"""What Spark says of a heap that it cannot start in."""
+_PACKAGE = "org.apache.spark.sql.execution.streaming"
+if not pyspark.__version__.startswith("4.0"):
+    _PACKAGE += ".checkpointing"
+CHECKPOINT_FILES = (
+    "spark.sql.streaming.checkpointFileManagerClass",
+    f"{_PACKAGE}.FileSystemBasedCheckpointFileManager",
+)
+"""The setting that says what writes Spark's checkpoints, and its value in a session of Weft's own."""
+DEFAULT_MEMORY = "2g"
+"""Heap of the one process that is driver and executor at once."""
+
+
+def local_session(*, cores: int | None = None, memory: str | None = None, app: str = "weft") -> SparkSession:
+    """Return the session at work, or start one on this machine with `cores` threads and `memory` of heap.
+
+    Where the user has told Spark where to run (spark-submit, MASTER, SPARK_MASTER, PYSPARK_SUBMIT_ARGS,
+    spark-defaults.conf), that holds, and only what Weft's answers depend on is set.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Begun in another thread, or by spark-submit: its settings are its owner's.
+        return SparkSession.builder.appName(app).getOrCreate()
+    return _start(_settings(cores=cores, memory=memory, environ=os.environ), app)
+
+
+def _start(settings: Mapping[str, str], app: str) -> SparkSession:
+    builder = SparkSession.builder.appName(app)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    home = str(quiet_home(find_java()))
+    with _environment(JAVA_HOME=home, PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            least = _TOO_LITTLE.search(str(error))
+            if least is None:
+                raise
+            raise EngineError(
+                f"Spark needs {-(-int(least[1]) // (1 << 20))} MB of heap to start, and has less; give it "
+                "more: --memory 512m"
+            ) from error
+
+
+def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a new session is started with."""
+    common = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": Path(_scratch().name, "warehouse").as_uri(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # What was done is kept for a user interface that is off: 1,000 jobs, stages and plans unless told.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "1000",
+        "spark.sql.ui.retainedExecutions": "50",
+        # Files that a batch has read are not looked for again; Spark would remember up to 250 MB of them.
+        "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
+        # Each broadcast begins a thread with buffers of its own, until there are 128.
+        "spark.sql.broadcastExchange.maxThreadThreshold": "16",
+        # Spark keeps 100; code that falls out is compiled and warmed up again.
+        "spark.sql.codegen.cache.maxEntries": "1000",
+        # Java compiles no method of more bytes: code that has one would be interpreted, and Spark's own
+        # evaluation without it is faster than that.
+        "spark.sql.codegen.hugeMethodLimit": "8000",
+        # Noting the line of Python that made each column costs more than making it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+    }
+    if memory or "SPARK_DRIVER_MEMORY" not in environ:
+        common["spark.driver.memory"] = memory or DEFAULT_MEMORY
+    if master := environ.get("SPARK_MASTER"):
+        return {**common, "spark.master": master}
+    if environ.get("MASTER") or _is_chosen("spark.master", environ, option="--master"):
+        return common
+    local = _local(cores or os.cpu_count() or 1)
+    name, value = CHECKPOINT_FILES
+    if not _is_chosen(name, environ):
+        # What Spark would take begins 30 processes a batch on a local disk, to look for links: 150 ms.
+        local[name] = value
+    return {**common, **local}
+
+
+def _local(cores: int) -> dict[str, str]:
+    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    return {
+        "spark.master": f"local[{cores}]",
+        "spark.sql.shuffle.partitions": str(cores),
+        # Partitions are few already: planning a job anew after each of its stages gains nothing, and costs
+        # every batch 40 ms. So does describing plans to a user interface that is off: 5 ms.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.ui.explainMode": "simple",
+        # Needs no host name that resolves, and opens no port to the network.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # From the first line on: setLogLevel comes too late for what Spark says while it starts.
+        # Out of memory, a thread of Spark's may end and leave a stream waiting for it for ever.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j} -XX:+ExitOnOutOfMemoryError",
+    }
+
+
+def _is_chosen(setting: str, environ: Mapping[str, str], *, option: str | None = None) -> bool:
+    """Say whether the user has told Spark of a setting, which may have an option of its own."""
+    arguments = environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if setting in arguments or (option is not None and option in arguments):
+        return True
+    configured = environ.get("SPARK_CONF_DIR") or os.path.join(environ.get("SPARK_HOME", ""), "conf")
+    defaults = Path(configured, "spark-defaults.conf")
+    return defaults.is_file() and any(
+        line.lstrip().startswith(setting) for line in defaults.read_text().splitlines()
+    )
+
+
+@cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """Return a directory that goes when the process does."""
+    return tempfile.TemporaryDirectory(prefix="weft-")
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Set environment variables for as long as the block runs."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+_ZONE = "spark.sql.session.timeZone"
+
+
+@contextmanager
+def utc(session: SparkSession) -> Iterator[None]:
+    """Have Spark resolve times as UTC for a while, whatever zone the session's owner lives in."""
+    zone = session.conf.get(_ZONE)
+    if zone == "UTC":
+        yield
+        return
+    session.conf.set(_ZONE, "UTC")
+    try:
+        yield
+    finally:
+        session.conf.set(_ZONE, str(zone))
+
+
+def hush(spark: SparkSession) -> None:
+    """Have a session log nothing more: what a stop interrupts in Spark is no error."""
+    with suppress(Exception):
+        spark.sparkContext.setLogLevel("OFF")
+
+
+def is_alive(spark: SparkSession) -> bool:
+    """Say whether a session can be used: it is not stopped, and its Java process is there."""
+    try:
+        return not spark.sparkContext._jsc.sc().isStopped()
+    except Exception:
+        return False

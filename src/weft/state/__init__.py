@@ -1,0 +1,1 @@
+"""Partials back to the oldest open window, and the stream's clock."""

@@ -1,0 +1,52 @@
+"""What a batch did, as the loop, sinks and the live view are told."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from weft.optimizer.cost import Fragmentation
+from weft.optimizer.plan import Grouping, Relation
+from weft.state.clock import RowCounts
+from weft.state.store import Block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReport:
+    """What one batch did."""
+
+    counts: RowCounts
+    results: Mapping[str, pa.Table]
+    """New results by query."""
+    partial_ops: int = 0
+    """Rows aggregated into partials."""
+    final_ops: int = 0
+    """Partials combined into results."""
+    unshared_ops: int = 0
+    """Rows that the queries would aggregate if each ran alone."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Where the time went."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """By query, how many rows or results failed in this batch and became NULL."""
+    blocks: Mapping[tuple[Grouping, int], Block] = field(default_factory=dict)
+    """What the batch added to each relation, by the relation's grouping and number in the plan."""
+    oldest_kept: int | None = None
+    """Slices that begin before it were let go of, in microseconds: no open window holds them."""
+    fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
+    """How the predicates of each shared relation split the batch's rows."""
+    replanned: bool = False
+    """Whether the plan is another than that of the batch before."""
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """Queries that failed and are gone from the plan, each with the reason."""
+    set_aside: Callable[[], DataFrame] | None = None
+    """Finds the rows that were not aggregated; None if there were none."""
+    notices: tuple[str, ...] = ()
+    """What the user should know of the batch: files set aside, columns that changed."""
+    ended: tuple[str, ...] = ()
+    """The queries whose lifetime is over; they are gone from the plan."""
+
+    @property
+    def windows(self) -> int:
+        """How many result rows there are."""
+        return sum(table.num_rows for table in self.results.values())

@@ -1,0 +1,1 @@
+"""What happens to a batch, from its rows to the commit."""

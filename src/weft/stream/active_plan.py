@@ -1,0 +1,158 @@
+"""A plan in effect: its job, what the job's fragments mean, and the queries that are answered by it.
+
+Queries leave it, and join it if all that they need is computed already, without any other job.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from weft.expression import Expression
+from weft.optimizer.plan import Answer, Relation, SharedPlan, answer
+from weft.predicates import Formula, tests
+from weft.query.fallible import sites
+from weft.query.logical import LogicalQuery
+from weft.spark.job.failures import Failures
+from weft.spark.job.fragment_coder import FragmentCoder, Numbered
+from weft.spark.job.job import BatchJob
+from weft.spark.job.words import Follows
+from weft.state.signatures import Signatures
+from weft.stream.warm_start import Derived, Found
+
+_LOOSE_BATCHES, _LOOSE_PART = 16, 0.25
+"""For how many batches, and of what part of its predicates, a plan keeps what nobody asks for any more."""
+
+
+class RunningPlan:
+    """What a batch is aggregated and answered by."""
+
+    def __init__(self, plan: SharedPlan, job: BatchJob) -> None:
+        self.plan, self.job = plan, job
+        self._signatures: dict[int, Signatures] = {}
+        self._failing = FailureSites(job.failures, plan.answers)
+        self._readers: tuple[SharedPlan, Sequence[Counter[Formula]]] | None = None
+
+    @property
+    def signatures(self) -> list[Signatures]:
+        """What the fragments of each relation mean: of words, those that have occurred so far."""
+        for index, one in enumerate(self.job.fragments.numbered):
+            known = self._signatures.get(index)
+            if known is None or known.bits is not one.signatures:
+                self._signatures[index] = Signatures(predicates=one.predicates, bits=one.signatures)
+        return list(self._signatures.values())
+
+    def join(self, query: LogicalQuery, own: Relation, found: Found) -> bool:
+        """Answer one more query; False if its failures would not be counted: then another job is needed."""
+        number, relations = found.relation, list(self.plan.relations)
+        told = found.derived is not None or own.predicates[0] in relations[number].predicates
+        joining = answer(query, own, number)
+        if not told or not self._failing.share(joining):
+            return False
+        if found.derived is not None:
+            numbered = extend(self.job.fragments, number, found.derived)
+            relations[number] = replace(relations[number], predicates=numbered.predicates)
+        self.plan = replace(self.plan, relations=tuple(relations), answers=(*self.plan.answers, joining))
+        return True
+
+    def leave(self, name: str) -> None:
+        """Answer a query no longer; what it asked for is still computed."""
+        self._failing.forget(name)
+        self.plan = replace(
+            self.plan, answers=tuple(one for one in self.plan.answers if one.query.name != name)
+        )
+
+    @property
+    def readers(self) -> Sequence[Counter[Formula]]:
+        """For each relation, how many queries ask for each predicate."""
+        if self._readers is None or self._readers[0] is not self.plan:
+            counted = [
+                Counter(one.predicate for one in several) for several in self.plan.answers_by_relation()
+            ]
+            self._readers = self.plan, counted
+        return self._readers[1]
+
+    def is_loose(self, batches: int | None) -> bool:
+        """Say whether what nobody has asked for in so many batches is worth a change of the plan."""
+        if batches is None:
+            return False
+        kept = sum(len(one.predicates) for one in self.plan.relations)
+        asked = {(one.grouping, one.predicate) for one in self.plan.answers}
+        return batches >= _LOOSE_BATCHES or len(asked) < (1 - _LOOSE_PART) * kept
+
+    def computes_all_of(self, plan: SharedPlan) -> bool:
+        """Say whether the plan's relations are these, in this order."""
+        if plan.by_value != self.plan.by_value:
+            return False
+        return plan is self.plan or [*map(_unordered, plan.relations)] == [
+            *map(_unordered, self.plan.relations)
+        ]
+
+
+def extend(coder: FragmentCoder, relation: int, derived: Derived) -> Numbered:
+    """Have a relation's fragments tell a predicate that follows from others of it."""
+    return coder.extend(relation, Follows(derived.predicate, derived.sources, derived.patterns))
+
+
+class FailureSites:
+    """Which column of a job counts failures of which expressions: queries that fail alike share it."""
+
+    def __init__(self, failures: Failures, answers: Iterable[Answer]) -> None:
+        self._failures = failures
+        queries = {one.query.name: one.query for one in answers}
+        self._tests = {
+            (query.joins, _in_predicate(query)): column
+            for column, names in failures.queries.items()
+            for query in (queries[names[0]],)
+        }
+        self._values = {
+            (told[0].query.joins, _in_values(told[0].query)): column
+            for column, told in failures.answers.items()
+        }
+
+    def share(self, joining: Answer) -> bool:
+        """Have a query's failures counted with those of others; False if nobody fails like it."""
+        query, failures = joining.query, self._failures
+        in_test, in_values = _in_predicate(query), _in_values(query)
+        test, value = self._tests.get((query.joins, in_test)), self._values.get((query.joins, in_values))
+        if (in_test and test is None) or (in_values and value is None):
+            return False
+        if test is not None:
+            failures.queries[test] = (*failures.queries[test], query.name)
+        if value is not None:
+            failures.answers[value] = (*failures.answers[value], joining)
+        return True
+
+    def forget(self, name: str) -> None:
+        """Count nothing for a query any more."""
+        failures = self._failures
+        for column, names in failures.queries.items():
+            if name in names:
+                failures.queries[column] = tuple(one for one in names if one != name)
+        for column, told in failures.answers.items():
+            failures.answers[column] = tuple(one for one in told if one.query.name != name)
+
+
+def _in_predicate(query: LogicalQuery) -> tuple[Expression, ...]:
+    return () if query.predicate is None else sites(query.predicate)
+
+
+def _in_values(query: LogicalQuery) -> tuple[Expression, ...]:
+    calls = [one for call in query.aggregates for one in (call.argument, call.filter) if one is not None]
+    values = (*(key.expression for key in query.keys), *calls)
+    return tuple(dict.fromkeys(site for one in values for site in sites(one)))
+
+
+def computed(plan: SharedPlan) -> Iterator[object]:
+    """Yield what Spark computes in a plan: expressions, each with the tables that it may read."""
+    for one in plan.relations:
+        tested = (test.expression for predicate in one.predicates for test in tests(predicate))
+        for part in (*one.keys, *one.primitives, *tested):
+            yield one.joins, part
+        yield one.joins
+
+
+def _unordered(relation: Relation) -> object:
+    return (
+        relation.grouping, relation.windows, relation.shared,
+        frozenset(relation.predicates), frozenset(relation.primitives),
+    )  # fmt: skip

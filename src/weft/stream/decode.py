@@ -1,0 +1,138 @@
+"""Read a job's result: counts of rows, and a block for each relation."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.aggregates import from_arrow
+from weft.optimizer.cost import Fragmentation
+from weft.optimizer.plan import Relation, SharedPlan
+from weft.predicates import Formula
+from weft.spark.job.batch_groups import BatchGroups
+from weft.spark.job.fragment_coder import NOBODYS, Numbered
+from weft.spark.job.job import CORRUPT, FRAGMENT, FUTURE, LATE, NEWEST, NO_TIME, OLDEST, READ, SLICE, BatchJob
+from weft.spark.job.layout import ROWS, Slot
+from weft.state.clock import RowCounts, Seen
+from weft.state.signatures import Signatures
+from weft.state.store import Block
+
+Numbers = npt.NDArray[np.int64]
+
+
+def seen(job: BatchJob, result: BatchGroups) -> Seen:
+    """Return what the batch showed of rows and times."""
+    counted = result.counts.filter(pa.array(result.fragment < job.fragments.counting_end))
+    fragment = np.asarray(counted[FRAGMENT])
+    read = np.asarray(counted[READ] if READ in counted.column_names else counted[ROWS])
+    good = counted.filter(pa.array(fragment >= NOBODYS))
+    return Seen(
+        counts=RowCounts(
+            good=int(read[fragment >= NOBODYS].sum()),
+            late=int(read[fragment == LATE].sum()),
+            no_time=int(read[fragment == NO_TIME].sum()),
+            future=int(read[fragment == FUTURE].sum()),
+            corrupt=int(read[fragment == CORRUPT].sum()),
+        ),
+        oldest=pc.min(good[OLDEST]).as_py(),
+        newest=pc.max(good[NEWEST]).as_py(),
+    )
+
+
+def failures(job: BatchJob, result: BatchGroups) -> dict[str, int]:
+    """Return how many rows failed in each query, where any did."""
+    found: dict[str, int] = {}
+    for column, queries in job.failures.queries.items():
+        count = pc.sum(result.counts[column]).as_py() or 0
+        if count:
+            found |= {name: found.get(name, 0) + count for name in queries}
+    for column, answers in job.failures.answers.items():
+        if not pc.sum(result.counts[column]).as_py():
+            continue
+        counts = np.bincount(
+            np.maximum(result.fragment, NOBODYS),
+            weights=np.asarray(result.counts[column]),
+            minlength=max(one.end for one in job.fragments.numbered),
+        )
+        for answer in answers:
+            numbered = job.fragments.numbered[answer.relation]
+            mine = numbered.signatures[:, numbered.predicates.index(answer.predicate)]
+            count = int(counts[numbered.first : numbered.end][mine].sum())
+            if count:
+                found[answer.query.name] = found.get(answer.query.name, 0) + count
+    return found
+
+
+def block(job: BatchJob, index: int, result: BatchGroups, signatures: Signatures) -> Block:
+    """Return the block of the job's relation with that index."""
+    relation, numbered = job.relations[index], job.fragments.numbered[index]
+    names = [slot.name for slot in job.layout.keys[index]]
+    slots = job.layout.primitives[index]
+    fields = dict.fromkeys(field for slot in slots for field in _fields(slot))
+    columns = dict.fromkeys((SLICE, FRAGMENT, ROWS, *names, *fields))
+    rows = result.of_relation(index, numbered.first, numbered.end, list(columns))
+    return Block(
+        starts=job.coders[index].starts(np.asarray(rows[SLICE])),
+        keys=rows.select(names),
+        fragments=(np.asarray(rows[FRAGMENT]) - numbered.first).astype(np.int32),
+        signatures=signatures,
+        partials={
+            primitive: from_arrow(primitive, [rows[field] for field in _fields(slot)])
+            for primitive, slot in zip(relation.primitives, slots, strict=True)
+        },
+        rows=pc.sum(rows[ROWS]).as_py() or 0,
+    )
+
+
+def fragmentations(
+    plan: SharedPlan, job: BatchJob, result: BatchGroups, rows: int
+) -> list[tuple[Relation, Fragmentation]]:
+    """Return how the predicates of each shared relation split a batch of so many good rows."""
+    return [
+        (relation, fragmentation(numbered, result, rows))
+        for relation, numbered in zip(plan.relations, job.fragments.numbered, strict=True)
+        if relation.shared
+    ]
+
+
+def fragmentation(numbered: Numbered, result: BatchGroups, rows: int) -> Fragmentation:
+    """Return the paper's k, α and β of a relation in a batch of so many good rows.
+
+    The relation is shared: where rows are aggregated once for each predicate, nothing tells what else they
+    satisfy, and neither k nor β can be counted.
+    """
+    counts = result.rows_in_fragments[numbered.first : numbered.end]
+    # Of thousands of fragments a batch has a few.
+    present = np.flatnonzero(counts)
+    cardinality = np.count_nonzero(numbered.signatures[present], axis=1)
+    return Fragmentation(
+        rows=rows,
+        fragments=len(present),
+        alpha=float((counts[present] * cardinality).sum()) / rows if rows else 0.0,
+        beta=float(cardinality.mean()) if len(present) else 0.0,
+    )
+
+
+def unshared_operations(job: BatchJob, readers: Sequence[Counter[Formula]], result: BatchGroups) -> int:
+    """Return how many rows the queries would aggregate if each ran alone.
+
+    `readers` tells, for each relation, how many queries ask for each predicate.
+    """
+    total = 0.0
+    for numbered, reading in zip(job.fragments.numbered, readers, strict=True):
+        mine = result.rows_in_fragments[numbered.first : numbered.end]
+        present = np.flatnonzero(mine)
+        asked = np.array([reading[one] for one in numbered.predicates])
+        signatures = numbered.signatures[present]
+        # Counting bits is many times as fast as multiplying them, and most predicates are asked for once.
+        for times in np.unique(asked):
+            satisfied = np.count_nonzero(signatures[:, asked == times], axis=1)
+            total += float(times * (mine[present] @ satisfied))
+    return round(total)
+
+
+def _fields(slot: Slot | None) -> tuple[str, ...]:
+    return (ROWS,) if slot is None else slot.fields()

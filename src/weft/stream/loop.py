@@ -1,0 +1,357 @@
+"""The loop over a stream's batches: process, commit, deliver; queries come and go in between."""
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, perf_counter
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from weft.durability.ledger import Ledger
+from weft.durability.position import listed_files
+from weft.durability.registry import QueryState
+from weft.durability.side_output import Aside
+from weft.errors import EngineError, Fenced, WeftError
+from weft.faultpoints import reach
+from weft.query.logical import LogicalQuery
+from weft.spark.input.sources import FILE_FORMATS
+from weft.spark.session.troubles import sentence
+from weft.state.clock import RowCounts
+from weft.state.lives import LiveQuery
+from weft.state.report import BatchReport
+from weft.storage import Folder, LocalFolder
+from weft.stream.blame import find_culprits
+from weft.stream.changes import Changes
+from weft.stream.membership import Membership
+from weft.stream.pipeline import Pipeline
+
+_STOP_SECONDS = 30.0
+"""How long a stop waits for Spark to finish with a batch that Weft has committed, and for sinks."""
+_MISSING = "files of a batch vanished, or were changed, after they were listed: their rows may be missing"
+_log = logging.getLogger("weft.stream")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """When batches are taken: all there is and then stop, or again and again."""
+
+    follow: bool = False
+    interval_ms: int = 0
+
+
+class _StopRequested(Exception):
+    """Raised instead of beginning a batch once a stop was asked for; Spark will offer the batch again."""
+
+
+class Loop:
+    """Run one pipeline over one streaming (or static) DataFrame."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        frame: DataFrame,
+        ledger: Ledger,
+        *,
+        spark_folder: Folder | None = None,
+        aside: Aside | None = None,
+        rewind: bool = False,
+        on_batch: Callable[[BatchReport], None] | None = None,
+        idle_seconds: float | None = None,
+    ) -> None:
+        self._lock = threading.RLock()
+        self._pipeline, self._frame, self._ledger = pipeline, frame, ledger
+        self._spark_folder, self._aside, self._rewind = spark_folder, aside, rewind
+        self._on_batch = on_batch or (lambda report: None)
+        self._idle_seconds = idle_seconds
+        self._last_batch_at = monotonic()
+        self._stopping = threading.Event()
+        self._pause = threading.Event()
+        self._query: StreamingQuery | None = None
+        self._scratch: TemporaryDirectory[str] | None = None
+        self._error: BaseException | None = None
+        self._failed_batch: int | None = None
+        """The batch that the error came in."""
+        self._told = False
+        """Whether the error was raised where someone waits."""
+        self._membership = Membership(
+            pipeline,
+            ledger,
+            lock=self._lock,
+            session=lambda: self.spark,
+            error=lambda: self._error,
+            on_doubt=self._doubt,
+        )
+        self.batches = 0
+        """How many batches this run has processed."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the loop's DataFrame."""
+        return self._frame.sparkSession
+
+    @property
+    def sound(self) -> bool:
+        """Whether no error has ended it."""
+        return self._error is None
+
+    @property
+    def active(self) -> bool:
+        """Whether batches may still come."""
+        return self._query is not None and self._query.isActive
+
+    # Queries come and go between batches.
+
+    def together(self) -> AbstractContextManager[Changes]:
+        """Make all changes of queries inside durable at once, at a batch boundary; or none, if that fails."""
+        return self._membership.together()
+
+    def add(self, query: LogicalQuery) -> LiveQuery:
+        """Let a query join at the next batch boundary; it is durable when the outermost `together` ends."""
+        return self._membership.add(query)
+
+    def leave(self, name: str, state: QueryState | None) -> None:
+        """Let a query leave at the next batch boundary; None for the state has it forgotten."""
+        self._membership.leave(name, state)
+
+    def _doubt(self, error: OSError) -> None:
+        """Stop after a commit that may be durable though it failed."""
+        self._error = error
+        self._stopping.set()
+
+    def start(self, trigger: Trigger) -> None:
+        """Begin taking batches."""
+        if self._ledger.registry.changed:
+            with self._lock:
+                self._membership.commit("the stream cannot start")
+        if self._aside is not None:
+            self._aside.forget_after(self._ledger.batch, rewind=self._rewind)
+        if not self._frame.isStreaming:
+            self._handle_all()
+            return
+        writer = self._frame.writeStream.foreachBatch(self._handle)
+        if self._spark_folder is None:
+            self._spark_folder = self._made_folder()
+        writer = writer.option("checkpointLocation", self._spark_folder.spark_uri)
+        if trigger.follow:
+            self._query = writer.trigger(processingTime=f"{trigger.interval_ms} milliseconds").start()
+        else:
+            self._query = writer.trigger(availableNow=True).start()
+        if self._idle_seconds is not None:
+            threading.Thread(target=self._watch_idle, name="weft-idle", daemon=True).start()
+
+    def _handle_all(self) -> None:
+        """Take a static DataFrame as the only batch."""
+        try:
+            self._handle(self._frame, 0)
+        except Exception:
+            self._raise(None)
+            raise
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the stream has ended (True) or the time is up; raise what went wrong."""
+        if self._query is None:
+            return True
+        try:
+            ended = (
+                self._query.awaitTermination()
+                if seconds is None
+                else self._query.awaitTermination(max(seconds, 0.001))  # type: ignore[arg-type]
+            )
+        except StreamingQueryException as error:
+            self._raise(None if self._stopping.is_set() else error)
+            return True
+        if ended is False and self._error is not None:
+            # An error outside a batch does not end Spark's query.
+            self._query.stop()
+        if ended is not False or self._error is not None:
+            self._raise(None)
+        return ended is not False
+
+    def process_available(self) -> None:
+        """Wait until all rows at hand have been processed."""
+        if self._query is None:
+            return
+        try:
+            self._query.processAllAvailable()
+        except StreamingQueryException as error:
+            self._raise(None if self._stopping.is_set() else error)
+
+    def stop(self, *, flush: bool = False) -> bool:
+        """Stop between batches: the one under way is finished, committed and delivered.
+
+        `flush` closes every window: the input has ended. Return whether all sinks have all results. An error
+        that nobody was told of is raised.
+        """
+        query = self._query
+        died = None if query is None or query.isActive or self._stopping.is_set() else query.exception()
+        self._stopping.set()
+        if query is not None and query.isActive:
+            with self._lock:
+                batch = self._ledger.batch
+            self._await_spark_commit(query, batch)
+            query.stop()
+        # After an error the last batch will come again: nothing may be closed before it.
+        try:
+            with self._lock:
+                if flush and self._error is None and died is None:
+                    self._finish()
+                self._tell_untold()
+                self._tell_rest()
+        finally:
+            delivered = self._ledger.drain(_STOP_SECONDS)
+            self._release()
+        if not self._told:
+            self._raise(died)
+        return delivered
+
+    def abandon(self) -> None:
+        """Stop and deliver nothing: the stream is not to have begun."""
+        self._stopping.set()
+        if self._query is not None:
+            self._query.stop()
+        self._release()
+
+    def _release(self) -> None:
+        """Let go of sinks, and of Spark's notes where no checkpoint keeps them."""
+        self._ledger.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    def _finish(self) -> None:
+        """Close every window; should that fail, it is told when all else is done, and they stay open."""
+        try:
+            self._commit(self._pipeline.finish(self.spark))
+        except Exception as error:
+            self._error = error
+
+    def _await_spark_commit(self, query: StreamingQuery, batch: int) -> None:
+        deadline = monotonic() + _STOP_SECONDS
+        while query.isActive and monotonic() < deadline:
+            progress = query.lastProgress
+            if not query.status["isTriggerActive"] or (progress is not None and progress["batchId"] >= batch):
+                return
+            self._pause.wait(0.02)
+
+    def _made_folder(self) -> Folder:
+        self._scratch = TemporaryDirectory(prefix="weft-", ignore_cleanup_errors=True)
+        return LocalFolder(Path(self._scratch.name))
+
+    def _handle(self, batch: DataFrame, number: int) -> None:
+        # Before the lock is taken: queries come and go also while a sink is away.
+        try:
+            self._ledger.await_room()
+        except Fenced as error:
+            self._error = error
+            raise
+        with self._lock:
+            if self._stopping.is_set():
+                raise _StopRequested
+            try:
+                if self._ledger.has(number):
+                    return  # A replay: the commit is there, and so are its results.
+                reach("batch.begin")
+                report = self._process(batch, number)
+                reach("batch.aggregated")
+                aside = self._aside
+                kept = aside.keep(report.set_aside, report.counts, number) if aside is not None else ()
+                self._commit(report, batch=number)
+                if aside is not None:
+                    aside.note_commit(kept, self._ledger.number)
+                if report.counts.missing:
+                    fields = {"stream": self._pipeline.stream.name, "batch": number}
+                    _log.warning(_MISSING, extra={**fields, "files": report.counts.missing})
+                reach("spark.returning")
+            except BaseException as error:
+                self._error, self._failed_batch = error, number
+                raise
+            self._last_batch_at = monotonic()
+            self.batches += 1
+
+    def _process(self, batch: DataFrame, number: int) -> BatchReport:
+        """Process a batch; queries that are shown to make it fail are taken out, and the others go on."""
+        before = self._pipeline.clock
+        try:
+            return self._pipeline.process(batch, self._listed(number))
+        except Exception as error:
+            # What is aggregated already must not be aggregated again; a restart begins with the last commit.
+            if self._pipeline.clock is not before:
+                raise
+            broken = find_culprits(self._pipeline, batch, error)
+            if not broken:
+                raise
+            for name in broken:
+                self._pipeline.remove(name)
+            report = self._process(batch, number)
+            return replace(report, broken={**report.broken, **broken})
+
+    def _listed(self, number: int) -> dict[str, int]:
+        """Return the files that Spark listed for a batch, with their times; none for other sources.
+
+        A DataFrame of the user's may leave files out on purpose.
+        """
+        source = self._pipeline.stream.source
+        if source is None or source.format not in FILE_FORMATS or self._spark_folder is None:
+            return {}
+        return listed_files(self._spark_folder, number)
+
+    def _commit(self, report: BatchReport, *, batch: int | None = None) -> None:
+        began = perf_counter()
+        self._ledger.commit(self._pipeline.outcome(report), batch=batch)
+        seconds = {**report.seconds, "commit": perf_counter() - began}
+        self._tell_untold()
+        self._on_batch(replace(report, seconds=seconds))
+
+    def _tell_untold(self) -> None:
+        untold, self._membership.untold = self._membership.untold, []
+        for report in untold:
+            self._on_batch(report)
+
+    def _tell_rest(self) -> None:
+        """Tell what files that there was no time to look at say of their columns."""
+        looked = self.batches > 0 and self._error is None
+        notices = self._pipeline.watch.rest(self.spark) if looked else []
+        if notices:
+            self._on_batch(BatchReport(counts=RowCounts(), results={}, notices=tuple(notices)))
+
+    def _watch_idle(self) -> None:
+        assert self._idle_seconds is not None
+        while self.active and not self._stopping.wait(self._idle_seconds / 4):
+            with self._lock:
+                if self._error is not None:
+                    return
+                silent = monotonic() - self._last_batch_at >= self._idle_seconds
+                if silent and self._pipeline.clock.idle() != self._pipeline.clock:
+                    try:
+                        self._commit(self._pipeline.idle(self.spark))
+                    except Exception as error:
+                        # The text may hold values of rows; whoever waits for the stream is told it.
+                        problem = "the stream stops: closing idle windows failed"
+                        _log.error(problem, extra={"kind": type(error).__name__})
+                        self._error = error
+                        self._stopping.set()
+                        return
+                    self._last_batch_at = monotonic()
+
+    def _raise(self, error: StreamingQueryException | None) -> None:
+        cause = self._error
+        if cause is None and error is None:
+            return
+        self._told = True
+        if isinstance(cause, WeftError):
+            raise cause
+        cause = cause or error
+        assert cause is not None
+        told = sentence(cause, fate=self._fate(), again="start it again")
+        raise EngineError(f"the stream stopped: {told}") from cause
+
+    def _fate(self) -> str:
+        """Say what became of the batch that failed; nothing, if it may be committed all the same."""
+        if self._failed_batch is None or self._ledger.may_be_ahead():
+            return ""
+        return f"nothing of batch {self._failed_batch:,} is consumed"

@@ -1,0 +1,215 @@
+"""Queries of a stream join and leave between batches; all that change at once become one commit."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from weft.durability.ledger import Ledger, registered
+from weft.durability.registry import QueryState, Registered
+from weft.errors import EngineError
+from weft.faultpoints import reach
+from weft.query.logical import LogicalQuery
+from weft.spark.session.causes import root
+from weft.spark.session.troubles import sentence
+from weft.state.clock import RowCounts
+from weft.state.lives import LiveQuery, ending_after
+from weft.state.report import BatchReport
+from weft.stream.changes import Changes
+from weft.stream.pipeline import Pipeline
+
+
+class Membership:
+    """Which queries a stream answers."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        ledger: Ledger,
+        *,
+        lock: AbstractContextManager[object],
+        session: Callable[[], SparkSession],
+        error: Callable[[], BaseException | None],
+        on_doubt: Callable[[OSError], None],
+    ) -> None:
+        """Change queries while `lock` is held, unless there is an `error`.
+
+        `on_doubt` is told of a commit that may be durable though it failed.
+        """
+        self._pipeline, self._ledger = pipeline, ledger
+        self._lock, self._session = lock, session
+        self._error, self._on_doubt = error, on_doubt
+        self._changes: Changes | None = None
+        """Those that the next commit makes durable."""
+        self._joined: list[str] = []
+        self.untold: list[BatchReport] = []
+        """Answers to queries that joined: they are told of with the next batch."""
+
+    @contextmanager
+    def together(self) -> Iterator[Changes]:
+        """Make all changes inside durable by one commit at the end; if that fails, none is made.
+
+        Where this stands inside itself, an error undoes only the inner changes, and the outer end commits.
+        """
+        with self._lock:
+            if self._changes is not None:
+                with self._changes.attempt():
+                    yield self._changes
+                return
+            changes = self._changes = Changes()
+            self._joined = []
+            try:
+                with changes.attempt():
+                    yield changes
+                self._make_durable(changes)
+            finally:
+                self._changes = None
+            changed = bool(changes.problems)
+            changes.finish()
+            if changed:
+                reach("registry.visible")
+
+    def add(self, query: LogicalQuery) -> LiveQuery:
+        """Let a query join; it is durable when the outermost `together` ends."""
+        name, problem = query.name, f"query {query.name} cannot be added"
+        with self.together() as changes:
+            self._check_sound(problem)
+            if name in self._pipeline.queries:
+                # Whoever asked looked before another's request was carried out.
+                raise EngineError(f"query {name} is running already")
+            registry, clock = self._ledger.registry, self._pipeline.clock
+            known, left = registry.get(name), registry.left(name)
+            changes.note(name, problem=problem, undo=partial(self._take_out, name, known, left))
+            joined = self._pipeline.add(query)
+            # What partials at hand would answer, it may have given before: in this run, or in another.
+            given = left if known is None else clock.watermark
+            if given is not None:
+                joined = self._pipeline.queries[name] = ending_after(joined, given)
+            # One that a workload names stays one when it is resumed, or when another takes its place.
+            live = known is None or known.live
+            registry.put(registered(joined, commit=self._ledger.number + 1, added_live=live))
+            self._joined.append(name)
+            return joined
+
+    def leave(self, name: str, state: QueryState | None) -> None:
+        """Let a query leave; None for the state has it forgotten."""
+        problem = f"query {name} cannot leave"
+        with self.together() as changes:
+            self._check_sound(problem)
+            registry = self._ledger.registry
+            known = registry.get(name)
+            if state is QueryState.PAUSED and (known is None or known.state is not QueryState.RUNNING):
+                # It failed, ended or was dropped in the batch that was waited for.
+                found = "gone" if known is None else known.state
+                raise EngineError(f"query {name} is {found}: there is nothing to pause")
+            undo = None if known is None else partial(registry.put, known)
+            live = self._pipeline.queries.get(name)
+            changes.note(name, problem=problem, undo=undo, after=partial(self._gone, name, live))
+            if state is None:
+                registry.forget(name, left=self._pipeline.clock.watermark)
+            else:
+                registry.change(name, state=state)
+
+    def commit(self, problem: str) -> None:
+        """Make what the registry holds durable; an EngineError begins with the problem."""
+        try:
+            self._put_down(None)
+        except OSError as error:
+            raise EngineError(f"{problem}: {self._why_not(error)}") from error
+        reach("registry.visible")
+
+    def _make_durable(self, changes: Changes) -> None:
+        """Answer the past windows of those that joined, and commit; raise an error if nothing was done."""
+        try:
+            report = self._answered(changes) if self._joined and changes.problems else None
+            if changes.problems:
+                self._write(changes, report)
+        except BaseException as error:
+            cause = error if isinstance(error, Exception) else EngineError("the engine was interrupted")
+            changes.refuse_all(lambda _: cause)
+            raise
+        if changes.refused and not changes.problems:
+            raise next(iter(changes.refused.values()))
+        if report is not None and report.results:
+            self.untold.append(report)
+
+    def _answered(self, changes: Changes) -> BatchReport:
+        """Answer the past windows of those that joined; one that fails at that is refused alone."""
+        try:
+            report = self._pipeline.answer_warm(self._session())
+        except Exception as error:
+            # No query's fault: those that are at fault are in the report.
+            who = f"query {self._joined[0]}" if len(self._joined) == 1 else "queries"
+            raise EngineError(f"{who} cannot be added: {sentence(error)}") from error
+        for name in [name for name in self._joined if name in report.broken]:
+            changes.refuse(name, EngineError(f"query {name} cannot be added: {report.broken[name]}"))
+            report = without(report, name)
+        return report
+
+    def _write(self, changes: Changes, report: BatchReport | None) -> None:
+        """Commit the changes; where the disk is at fault, each is refused."""
+        try:
+            self._put_down(report)
+        except OSError as error:
+            why, cause = self._why_not(error), error
+            changes.refuse_all(lambda problem: _caused(EngineError(f"{problem}: {why}"), cause))
+
+    def _put_down(self, report: BatchReport | None) -> None:
+        reach("registry.before")
+        outcome = self._pipeline.outcome(report or BatchReport(counts=RowCounts(), results={}))
+        if self._ledger.is_durable or (report is not None and report.results):
+            self._ledger.commit(outcome)
+        else:
+            self._ledger.pass_over(outcome)
+
+    def _why_not(self, error: OSError) -> str:
+        """Return why a commit failed and what to do."""
+        found = error.strerror or error
+        said = f"the checkpoint cannot be written ({found}); free space, or mend what keeps "
+        if self._ledger.may_be_ahead():
+            # What is in memory may not be what is durable.
+            self._on_doubt(error)
+            return (
+                f"{said}it from being written, and start the stream again: it stops, for only then it will "
+                "show whether anything has changed"
+            )
+        return f"{said}it from being written, and try again; nothing has changed"
+
+    def _take_out(self, name: str, known: Registered | None, left: int | None) -> None:
+        """Take out a query that could not be made durable."""
+        if name in self._pipeline.queries:
+            self._pipeline.remove(name)
+        if known is None:
+            self._ledger.registry.forget(name, left=left)
+        else:
+            self._ledger.registry.put(known)
+
+    def _gone(self, name: str, live: LiveQuery | None) -> None:
+        """Answer a query no longer, now that it has left for sure."""
+        if live is not None and self._pipeline.queries.get(name) is live:
+            self._pipeline.remove(name)
+        # The name may be another's when they are told of.
+        self.untold = [without(report, name) for report in self.untold]
+
+    def _check_sound(self, problem: str) -> None:
+        """Refuse a change after an error: what a batch did that is not committed must not become durable."""
+        error = self._error()
+        if error is not None:
+            raise EngineError(f"{problem}: the stream has stopped ({root(error)}); start it again")
+
+
+def without(report: BatchReport, query: str) -> BatchReport:
+    """Return a report that tells nothing of a query."""
+    return replace(
+        report,
+        results={name: rows for name, rows in report.results.items() if name != query},
+        failures={name: count for name, count in report.failures.items() if name != query},
+        broken={name: error for name, error in report.broken.items() if name != query},
+    )
+
+
+def _caused(error: EngineError, cause: BaseException) -> EngineError:
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,435 @@
+"""One stream's pipeline: what happens to a batch, from Spark's partials to each query's new results.
+
+Everything here is the state between batches; nothing here knows how batches come or where results go.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from time import perf_counter, time
+from types import EllipsisType
+
+from pyspark.sql import DataFrame, SparkSession
+
+from weft.aggregates import arrow_type
+from weft.durability.checkpoint import Placed
+from weft.durability.ledger import Outcome
+from weft.finals.answering import Answered, Asked, answer_due
+from weft.finals.readings import Reading, readings
+from weft.limits import DEFAULTS, Limits
+from weft.optimizer.cost import Fragmentation
+from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan
+from weft.optimizer.rules import Sharing, leaves, optimize
+from weft.optimizer.slices import Slicing
+from weft.optimizer.statistics import Sample
+from weft.predicates import Formula
+from weft.query.logical import LogicalQuery, StreamDef
+from weft.spark.columns import Udf
+from weft.spark.input.damaged import SPARK_ERRORS, UnreadFile, file_notices, readable
+from weft.spark.input.declarations import Tables
+from weft.spark.input.missing import FileAccount, count_missing
+from weft.spark.input.quarantine import set_aside
+from weft.spark.input.schema_changes import SchemaWatch
+from weft.spark.job.asked_values import KnownValues
+from weft.spark.job.batch_groups import BatchGroups
+from weft.spark.job.forms import Forms
+from weft.spark.job.job import BatchJob, Bounds
+from weft.spark.job.sampling import take_sample
+from weft.spark.session.blame import culprits
+from weft.spark.session.local import utc
+from weft.state.clock import Clock, RowCounts, Seen
+from weft.state.derivation import Derivation
+from weft.state.lives import (
+    LiveQuery,
+    after_all,
+    answered_between,
+    expected_span,
+    kept_since,
+    until_of,
+)
+from weft.state.open_windows import ALWAYS, Advance, oldest_needed, shapes
+from weft.state.report import BatchReport
+from weft.state.store import Block, RelationState
+from weft.stream import decode
+from weft.stream.active_plan import RunningPlan, computed
+from weft.stream.planner import Planner
+from weft.stream.warm_start import Derived, History
+
+__all__ = ["BatchReport", "LiveQuery", "Pipeline"]
+_US = 1000
+_END_OF_TIME = (1 << 63) - 1
+_FIRST_SPAN = 600_000_000
+"""How much event time the first batch is taken to cover, in microseconds."""
+
+
+class Pipeline:
+    """Run the live queries of one stream."""
+
+    def __init__(
+        self,
+        stream: StreamDef,
+        *,
+        tables: Tables | None = None,
+        functions: Mapping[str, Udf] | None = None,
+        slicing: Slicing = Slicing.PAIRED,
+        sharing: Sharing = Sharing.AUTO,
+        limits: Limits = DEFAULTS,
+    ) -> None:
+        self.stream = stream
+        self._limits = limits
+        self.clock = Clock()
+        self.tables = tables if tables is not None else Tables()
+        self.functions = functions if functions is not None else {}
+        self.planner = Planner(slicing=slicing, sharing=sharing)
+        self.queries: dict[str, LiveQuery] = {}
+        self.states: dict[Grouping, RelationState] = {}
+        self.fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
+        """How the predicates of each shared relation of the current plan split the last batch."""
+        self._running: RunningPlan | None = None
+        self._stale = True
+        """Whether a query has joined that the plan does not answer."""
+        self._loose_for: int | None = None
+        """For how many batches the plan has kept what nobody asks for any more."""
+        self._tried: frozenset[object] = frozenset()
+        """What Spark is known to compute."""
+        self._span = _FIRST_SPAN
+        self._history = History(slicing)
+        self._derivations: dict[tuple[Grouping, Formula], Derivation] = {}
+        self._waiting: dict[str, None] = {}
+        self._reading: tuple[object, Sequence[Reading]] | None = None
+        """What queries read, and of what that was made."""
+        self._known = KnownValues()
+        """The values of columns for which predicates have been evaluated."""
+        self._forms = Forms()
+        """What is known of rows and groups."""
+        self.watch = SchemaWatch(stream)
+
+    @property
+    def plan(self) -> SharedPlan:
+        """The plan in effect; there is none before the first batch."""
+        if self._running is None:
+            return SharedPlan(relations=(), answers=(), slicing=self.planner.slicing)
+        return self._running.plan
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The queries whose past windows will be answered with the next report."""
+        return tuple(self._waiting)
+
+    def add(self, query: LogicalQuery, *, since: int | EllipsisType | None = ...) -> LiveQuery:
+        """Let a query join before the next batch.
+
+        Its windows begin after all data already aggregated, or earlier if the partials at hand answer them
+        exactly; those that have ended by now are answered with the next report. Where `since` is given, its
+        windows begin then (None: with the first row).
+        """
+        own, after = self.planner.leaf(query), after_all(self.clock)
+        found = self._history.find(own)
+        if found is None or self._running is None or not self._running.join(query, own, found):
+            found, self._stale = None, True
+        elif found.derived is not None:
+            self._derive(own, found.derived)
+        if since is ...:
+            since = after if found is None else None if found.since == ALWAYS else found.since
+            if since != after:
+                self._waiting[query.name] = None
+        derivation = None if since == after else self._derivations.get((own.grouping, own.predicates[0]))
+        live = LiveQuery(
+            query=query, first_start=since, until=until_of(query, self.clock), derivation=derivation
+        )
+        self.queries[query.name] = live
+        return live
+
+    def _derive(self, own: Relation, derived: Derived) -> None:
+        """Give a bit to a predicate that follows from others, in partials at hand and in those to come."""
+        state = self.states[own.grouping]
+        state.settle()
+        state.fragments.derive(derived.predicate, derived.sources, derived.patterns)
+        self._history.note(own, derived)
+        self._derivations[own.grouping, derived.predicate] = derived.stored()
+
+    def computes(self, query: LogicalQuery) -> bool:
+        """Say whether Spark is known to compute all that a query asks of it."""
+        return self._tried.issuperset(computed(leaves([query], self.planner.slicing)))
+
+    def job_of(self, queries: Sequence[LogicalQuery], *, shared: bool = False) -> BatchJob:
+        """Return a job of some queries that share nothing, or all that they can."""
+        slicing = self.planner.slicing
+        plan = optimize(queries, slicing) if shared else leaves(queries, slicing)
+        return BatchJob(plan, self.stream, self.tables, self.functions)
+
+    def remove(self, name: str) -> None:
+        """Let a query leave before the next batch.
+
+        What only it asked for is computed until the next change of the plan, but not for many batches.
+        """
+        del self.queries[name]
+        self.planner.forget(name)
+        self._waiting.pop(name, None)
+        if self._running is not None:
+            self._running.leave(name)
+        if self._loose_for is None:
+            self._loose_for = 0
+
+    def process(self, batch: DataFrame, listed: Mapping[str, int] | None = None) -> BatchReport:
+        """Aggregate a batch and answer the windows due after it; `listed` are its files with their times."""
+        with utc(batch.sparkSession):
+            return self._process(FileAccount(batch, self.stream, listed or {}))
+
+    def _process(self, account: FileAccount) -> BatchReport:
+        began, former, before = perf_counter(), self._running, self.clock
+        self.tables.refresh_due()
+        batch, bounds, files = account.batch, self.bounds(), list[UnreadFile]()
+        while True:
+            try:
+                running, planned, result = self._aggregate(batch, bounds)
+                break
+            except SPARK_ERRORS:
+                # Files that cannot be read are left out; if there are none, something else is wrong.
+                batch, unread = readable(batch, self.stream)
+                if not unread:
+                    raise
+                files += unread
+        files += account.missing(files)
+        ran, seen = perf_counter(), decode.seen(running.job, result)
+        lost = RowCounts(corrupt=sum(file.rows for file in files), missing=count_missing(files))
+        counts = seen.counts + lost
+        blocks = self._blocks(running, result)
+        self.clock = before.after(replace(seen, counts=counts), self.stream)
+        self._note(running.job, result, seen, () if before.watermark is None else list(blocks.values()))
+        self._span = expected_span(self._span, before, self.clock)
+        # Queries may leave with the answers.
+        readers, failures = running.readers, Counter(decode.failures(running.job, result))
+        self.queries = {name: live.decided(self.clock) for name, live in self.queries.items()}
+        report = self._answer(batch.sparkSession, self.clock.advance_from(before))
+        only_files = not (seen.counts.quarantined or seen.counts.late)
+        aside = partial(set_aside, batch, self.stream, bounds, files, only_files=only_files)
+        return replace(
+            report,
+            counts=counts,
+            seconds={"plan": planned - began, "spark": ran - planned, "finals": perf_counter() - ran},
+            failures=failures + Counter(report.failures),
+            blocks=blocks,
+            fragmentations=self.fragmentations,
+            replanned=running is not former,
+            partial_ops=sum(block.rows for block in blocks.values()),
+            unshared_ops=decode.unshared_operations(running.job, readers, result),
+            set_aside=aside if files or not only_files else None,
+            notices=(*file_notices(files, self.stream), *self.watch.look(batch)),
+        )
+
+    def _aggregate(self, batch: DataFrame, bounds: Bounds) -> tuple[RunningPlan, float, BatchGroups]:
+        """Plan, if need be, and run the job; return the plan, when it was ready, and the job's result."""
+        running = self._compiled(batch)
+        planned = perf_counter()
+        try:
+            groups, begin = self.planner.groups_per_slice(self.plan), self.planner.begin
+            per_row = self.planner.groups_per_row(self.plan)
+            expected = replace(bounds, groups=groups, begin=begin, groups_per_row=per_row)
+            result = running.job.run(batch, expected)
+        except BaseException:
+            # What has failed must not be tried again as it is, should the query at fault have left.
+            self._stale = True
+            raise
+        # Spark had no objections.
+        if not self._tried:
+            self._tried = frozenset(computed(self.plan))
+        if self._loose_for is not None:
+            self._loose_for += 1
+        return running, planned, result
+
+    def _note(self, job: BatchJob, result: BatchGroups, seen: Seen, blocks: Sequence[Block]) -> None:
+        """Remember what the batch tells of the plan."""
+        rows = seen.counts.good
+        self.fragmentations = decode.fragmentations(self.plan, job, result, rows)
+        if seen.newest is not None and seen.oldest is not None:
+            span = (seen.newest - seen.oldest) / _US
+            self.planner.note(self.plan, rows=rows, span_ms=span, groups=list(map(len, blocks)))
+
+    def finish(self, spark: SparkSession) -> BatchReport:
+        """Close every window: the input has ended."""
+        self._plan_ahead()
+        with utc(spark):
+            report = self._answer(spark, Advance(before=self.clock.watermark, now=None))
+        ranges = (live.query.window.range_ms for live in self.queries.values())
+        self.clock = self.clock.ended(max(ranges, default=0))
+        return replace(report, ended=(*report.ended, *self._end()))
+
+    def idle(self, spark: SparkSession) -> BatchReport:
+        """Close the windows that only the delay holds open: the stream has fallen silent."""
+        self._plan_ahead()
+        before, self.clock = self.clock, self.clock.idle()
+        with utc(spark):
+            return self._answer(spark, self.clock.advance_from(before))
+
+    def answer_warm(self, spark: SparkSession) -> BatchReport:
+        """Answer the past windows of queries that joined since the last report, without a batch."""
+        now = self.clock.watermark
+        if now is None or not self._waiting:
+            return BatchReport(counts=RowCounts(), results={})
+        with utc(spark):
+            return self._answer(spark, Advance(before=now, now=now))
+
+    def _compiled(self, batch: DataFrame | None) -> RunningPlan:
+        """Return the plan in effect, made anew when queries came or went or another plan pays.
+
+        What is planned without a batch at hand is planned again with the first.
+        """
+        running, queries = self._running, [live.query for live in self.queries.values()]
+        provisional = self.planner.provisional and batch is not None
+        if running is None or self._stale or running.is_loose(self._loose_for) or provisional:
+            plan = None if running is None else self.planner.grown(running.plan, queries)
+            sampler = None if batch is None else partial(self._sample, batch)
+            plan = self.planner.plan(queries, sampler) if plan is None else plan
+            tight = True
+        else:
+            keeps = batch is None or self._loose_for is not None
+            plan = running.plan if keeps else self.planner.reconsider(running.plan, queries)
+            tight = plan is not running.plan
+        if running is None or self._stale or not running.computes_all_of(plan):
+            running = self._adopt(plan)
+            self._stale = False
+        if tight:
+            self._loose_for = None
+        return running
+
+    def _plan_ahead(self) -> None:
+        """Plan without a batch for the queries whose job can be made; the others fail with the next batch."""
+        everyone = self.queries
+        try:
+            self._compiled(None)
+        except Exception as error:
+            unfit = culprits([live.query for live in everyone.values()], self.job_of, error)
+            if not unfit:
+                raise
+            self.queries = {name: live for name, live in everyone.items() if name not in unfit}
+            try:
+                self._compiled(None)
+            finally:
+                self.queries, self._stale = everyone, True
+
+    def _sample(self, batch: DataFrame, apart: SharedPlan) -> Sample:
+        return take_sample(batch, apart, self.stream, self.tables, self.functions)
+
+    def _adopt(self, plan: SharedPlan) -> RunningPlan:
+        """Let a plan take effect; what was aggregated under others stays as it is."""
+        self._forms = self._forms.for_next_job()
+        job = BatchJob(plan, self.stream, self.tables, self.functions, self._known, self._forms)
+        self._running, self._tried, self.fragmentations = RunningPlan(plan, job), frozenset(), ()
+        self.states = {relation.grouping: self._state(relation.grouping) for relation in plan.relations}
+        after = after_all(self.clock)
+        self._history.adopt(plan, since=ALWAYS if after is None else after)
+        asked = {(one.grouping, predicate) for one in plan.relations for predicate in one.predicates}
+        self._derivations = {key: one for key, one in self._derivations.items() if key in asked}
+        return self._running
+
+    def _state(self, grouping: Grouping) -> RelationState:
+        """Return a grouping's partials so far, less those that nobody asks for any more."""
+        state = self.states.get(grouping)
+        if state is None:
+            return RelationState([arrow_type(key.type) for key in grouping[1]])
+        mine = [relation for relation in self.plan.relations if relation.grouping == grouping]
+        state.keep(
+            [one for relation in mine for one in relation.primitives],
+            [one for relation in mine for one in relation.predicates],
+        )
+        return state
+
+    def bounds(self) -> Bounds:
+        """Return what the next batch's rows are judged by."""
+        skew = self.stream.skew_ms
+        future = None if skew is None else int(time() * 1_000_000) + skew * _US
+        groups = self.planner.groups_per_slice(self.plan)
+        return Bounds(watermark=self.clock.watermark, future=future, span=self._span, groups=groups)
+
+    def _blocks(self, running: RunningPlan, result: BatchGroups) -> dict[tuple[Grouping, int], Block]:
+        signatures = running.signatures
+        added = {
+            (relation.grouping, index): decode.block(running.job, index, result, signatures[index])
+            for index, relation in enumerate(running.plan.relations)
+        }
+        for (grouping, _), block in added.items():
+            self.states[grouping].add(block)
+        return added
+
+    def _answer(self, spark: SparkSession, advance: Advance) -> BatchReport:
+        found = Answered()
+        moved = advance.now is None or advance.now != advance.before
+        if moved or self._waiting:
+            asked = Asked(
+                states=self.states, queries=self.queries, waiting=self._waiting, clock=self.clock,
+                functions=self.functions, limits=self._limits,
+            )  # fmt: skip
+            found = answer_due(spark, *self._read(everyone=moved), advance, asked)
+            self._waiting = {}
+        oldest = None
+        if moved:
+            oldest = self.oldest_needed() if advance.now is not None else _END_OF_TIME
+            self._evict(oldest)
+        for name in found.broken:
+            self.remove(name)
+        return BatchReport(
+            counts=RowCounts(), results=found.results, final_ops=found.final_ops,
+            failures=found.failures, broken=found.broken, ended=self._end(), oldest_kept=oldest,
+        )  # fmt: skip
+
+    def _read(self, *, everyone: bool) -> tuple[Sequence[Answer], Sequence[Reading]]:
+        """Return what the queries read, or those whose past windows are due."""
+        answers = self.plan.answers
+        if not everyone:
+            answers = tuple(answer for answer in answers if answer.query.name in self._waiting)
+        key = (answers, tuple(map(answered_between, self.queries.values())), tuple(self._waiting))
+        if self._reading is None or self._reading[0] != key:
+            self._reading = key, readings(answers, self.queries, self._waiting)
+        return answers, self._reading[1]
+
+    def _evict(self, oldest: int) -> None:
+        """Forget slices that no open window holds."""
+        for state in self.states.values():
+            state.evict(oldest)
+        after = after_all(self.clock)
+        if after is not None:
+            self._history.evict(min(oldest, after))
+
+    def _end(self) -> tuple[str, ...]:
+        """Let queries go whose lifetime is over."""
+        over = [name for name, live in self.queries.items() if live.is_over(self.clock.watermark)]
+        for name in over:
+            self.remove(name)
+        return tuple(over)
+
+    def oldest_needed(self) -> int:
+        """Return the start of the oldest window still open: what lies before it can be forgotten."""
+        if self.clock.watermark is None:
+            return -_END_OF_TIME
+        windows = shapes({live.query.window for live in self.queries.values()})
+        return oldest_needed(windows, self.clock.watermark) if len(windows) else _END_OF_TIME
+
+    def outcome(self, report: BatchReport) -> Outcome:
+        """Return what is to be committed of a report."""
+        return Outcome(
+            stream=self.stream, clock=self.clock, queries=self.queries, report=report, retained=self._retained
+        )
+
+    def _retained(self) -> dict[Placed, Block]:
+        return {
+            (grouping, number): block
+            for grouping, state in self.states.items()
+            for number, block in enumerate(state.snapshot())
+        }
+
+    def restore(self, clock: Clock, known: Mapping[str, LiveQuery]) -> None:
+        """Go back to a clock; queries that are not among those known then join after it."""
+        self.clock = clock
+        for name, live in self.queries.items():
+            self.queries[name] = known.get(name) or replace(
+                live, first_start=after_all(clock), until=until_of(live.query, clock)
+            )
+        own = {name: self.planner.leaf(live.query) for name, live in known.items() if name in self.queries}
+        for name, one in own.items():
+            if (derivation := known[name].derivation) is not None:
+                self._derivations[one.grouping, one.predicates[0]] = derivation
+        self._history.recall((one, kept_since(known[name], clock.watermark)) for name, one in own.items())
+        self._stale = True
+        self._plan_ahead()

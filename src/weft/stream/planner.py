@@ -1,0 +1,350 @@
+"""Plan with what the stream shows: a sample of the batch at hand, and the counts of batches before it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from weft.expression import Expression
+from weft.optimizer.cost import WEIGHTS
+from weft.optimizer.fragments import MOST_CELLS, Root, cells, cost, measured_key, roots_of
+from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan, answer, leaf, union
+from weft.optimizer.rules import Sharing, share, share_slices
+from weft.optimizer.slices import Slicing
+from weft.optimizer.statistics import Measured, Sample, Statistics
+from weft.predicates import Cut, Formula, tests
+from weft.query.logical import LogicalQuery
+
+TakeSample = Callable[[SharedPlan], Sample]
+"""Sample the batch at hand for the leaves of a plan."""
+_WORTH = 0.8
+"""A new plan replaces the current one when it costs less than this part of it…"""
+_WORTH_MICROSECONDS = 50_000.0
+"""…and saves at least so much in a batch: making a plan is not free."""
+_ALIKE = 1.25
+"""Costs that differ by less are alike."""
+_REMEMBERED = 64
+"""Of so many relations that are in the plan no more, but could be, it is known how many groups they had."""
+_MORE_ROOTS = 3
+"""A plan may grow by so many roots until it is made anew."""
+_RIPE = 8
+"""A plan that has grown by half is made anew after so many batches."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Planner:
+    """Choose plans for one stream; results are the same under any."""
+
+    slicing: Slicing = Slicing.PAIRED
+    sharing: Sharing = Sharing.AUTO
+    provisional: bool = True
+    """Whether the plan was made without rows to judge by, and should be made again when there are some."""
+    _sample: Sample | None = None
+    _rows: float | None = None
+    _span_ms: float | None = None
+    _groups: dict[Measured, float] = field(default_factory=dict)
+    _batches: int = 0
+    """Since the last time that the plan was looked at."""
+    _patience: int = 1
+    """How many batches until it is looked at again: twice as many each time that it stays."""
+    _per_slice: tuple[float, ...] = ()
+    """How many groups a slice of each relation of the current plan is expected to have."""
+    _expected: Statistics | None = None
+    """What the current plan was chosen by."""
+    _expected_groups: Mapping[Measured, float] = field(default_factory=dict)
+    """How many groups each relation of the current plan is expected to have in a batch."""
+    _planned: frozenset[tuple[Grouping, Formula]] = frozenset()
+    """The predicates that the plan was last made for, rather than grown."""
+    _age: int = 0
+    """Batches since then."""
+    _leaves: dict[str, "_Leaf"] = field(default_factory=dict)
+    """What each query needs, by its name: worked out once, however often it is planned."""
+    _vain: float | None = None
+    """What a batch was expected to cost when no better plan was found, in microseconds."""
+    _costed: tuple[SharedPlan, Sequence[Root]] | None = None
+    """The current plan and its roots, which the sample tells, however many rows a batch has."""
+
+    def plan(self, queries: Sequence[LogicalQuery], take_sample: TakeSample | None) -> SharedPlan:
+        """Plan queries anew; without a batch at hand, by what would be expected of any stream."""
+        self._batches, self._patience, self._age = 0, 1, 0
+        self._sample, self.provisional, self._expected = None, False, None
+        apart = self._apart(queries)
+        self._planned = frozenset((one.grouping, one.predicates[0]) for one in apart.relations)
+        if len(apart.relations) == len({one.grouping for one in apart.relations}):
+            return self._chosen(share(apart, sharing=self.sharing), None)
+        sample = None if take_sample is None else take_sample(apart)
+        if sample is None or not sample.rows:
+            self.provisional = True
+            return self._chosen(share(apart, sharing=self.sharing), None)
+        self._sample = sample
+        statistics = self._statistics(sample)
+        return self._chosen(share(apart, statistics, self.sharing), statistics)
+
+    def leaf(self, query: LogicalQuery) -> Relation:
+        """Return the relation that a query needs and nothing more."""
+        return self._own(query).answered_by
+
+    def forget(self, name: str) -> None:
+        """Let a query go that is planned no more."""
+        self._leaves.pop(name, None)
+
+    def _own(self, query: LogicalQuery) -> "_Leaf":
+        own = self._leaves.get(query.name)
+        if own is None or own.answer.query is not query:
+            relation = leaf(query)
+            own = self._leaves[query.name] = _Leaf(relation, answer(query, relation, 0))
+        return own
+
+    def _apart(self, queries: Sequence[LogicalQuery]) -> SharedPlan:
+        """Return the plan in which queries share slices and nothing else."""
+        own = [self._own(query) for query in queries]
+        answers = tuple(replace(one.answer, relation=number) for number, one in enumerate(own))
+        apart = SharedPlan(
+            relations=tuple(one.answered_by for one in own), answers=answers, slicing=self.slicing
+        )
+        return share_slices(apart, self._statistics(None))
+
+    def grown(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan | None:
+        """Return the plan of other queries in which predicates share as they do now, without looking at rows.
+
+        A new predicate joins a root that tests what it tests. None if that cannot be, or if the plan has
+        changed so much that one made anew is likely to be better.
+        """
+        if self.provisional or self.sharing not in (Sharing.AUTO, Sharing.JOINT):
+            return None
+        own = [self._own(query) for query in queries]
+        several: dict[tuple[Grouping, Formula], list[Relation]] = {}
+        for one in own:
+            several.setdefault(one.key, []).append(one.answered_by)
+        if self._age >= _RIPE and 2 * len(self._planned & several.keys()) < len(several):
+            return None
+        roots = _placed(plan, several)
+        if len(roots) > len(plan.relations) + (_MORE_ROOTS if self.sharing is Sharing.AUTO else 0):
+            return None
+        relations = [replace(union(root.members), shared=root.shares) for root in roots]
+        # Rows are counted in the first relation's copy, which every row must have: see weft.spark.job.job.
+        relations.sort(key=lambda one: not one.shared)
+        place = {
+            (one.grouping, predicate): number
+            for number, one in enumerate(relations)
+            for predicate in one.predicates
+        }
+        answers = tuple(replace(one.answer, relation=place[one.key]) for one in own)
+        self._sample, self._expected, self._costed = None, None, None
+        self._per_slice = (1.0,) * len(relations)
+        return SharedPlan(
+            relations=tuple(relations), answers=answers, slicing=self.slicing, by_value=plan.by_value
+        )
+
+    def _chosen(self, plan: SharedPlan, statistics: Statistics | None) -> SharedPlan:
+        """Note what a plan is expected to do."""
+        self._costed = self._vain = None
+        self._per_slice = (1.0,) * len(plan.relations)
+        if statistics is not None:
+            self._expect(plan, statistics)
+        self._expected = statistics
+        return plan
+
+    def _expect(self, plan: SharedPlan, statistics: Statistics) -> Sequence[Root]:
+        """Return the roots of the current plan, costed by statistics of the same sample, and note that."""
+        if self._costed is not None and self._costed[0] is plan:
+            roots: Sequence[Root] = [replace(root, statistics=statistics) for root in self._costed[1]]
+        else:
+            roots = roots_of(plan, statistics)
+        self._costed, self._expected = (plan, roots), statistics
+        self._expected_groups = {measured_key(root.relation): root.expected.groups for root in roots}
+        self._per_slice = tuple(root.expected.groups / root.slices for root in roots)
+        return roots
+
+    def reconsider(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan:
+        """Return a better plan if the batches since the last look tell of one; else the same."""
+        if self._sample is None or self._batches < self._patience or self.sharing is not Sharing.AUTO:
+            return plan
+        statistics = self._statistics(self._sample)
+        self._batches, self._patience = 0, 2 * self._patience
+        if not self._surprised(statistics):
+            return plan
+        roots = self._expect(plan, statistics)
+        now = sum(root.expected.microseconds for root in roots)
+        if not _is_worth(now, _least(roots)) or self._is_in_vain(now):
+            return plan
+        other = share(self._apart(queries), statistics, self.sharing)
+        if {measured_key(one) for one in other.relations} == {measured_key(one) for one in plan.relations}:
+            self._vain = now
+            return plan
+        if not _is_worth(now, cost(other, statistics)):
+            self._vain = now
+            return plan
+        self._patience = 1
+        return self._chosen(other, statistics)
+
+    def _is_in_vain(self, now: float) -> bool:
+        """Say whether a batch costs about what it did when no other plan was found that is worth it."""
+        return self._vain is not None and 1 / _ALIKE < now / self._vain < _ALIKE
+
+    def _surprised(self, now: Statistics) -> bool:
+        """Say whether the stream is not as it was expected to be: by half, or twice over."""
+        then = self._expected
+        if then is None:
+            return True
+        pairs = [(now.rows, then.rows), (now.span_ms, then.span_ms)]
+        expected = self._expected_groups
+        pairs += [(count, expected[key]) for key, count in now.groups.items() if key in expected]
+        return any(not 0.5 < one / max(other, 1.0) < 2.0 for one, other in pairs)
+
+    def note(self, plan: SharedPlan, *, rows: int, span_ms: float, groups: Sequence[int] = ()) -> None:
+        """Take in what a batch showed: its rows, the event time it covers, and each relation's groups.
+
+        The first batch's groups are no measure: without a watermark, its slices are cut into panes.
+        """
+        if not rows:
+            return
+        self._batches += 1
+        self._age += 1
+        # Batches differ; a mean that favours the latest follows them without jumping.
+        self._rows = rows if self._rows is None else (self._rows + rows) / 2
+        self._span_ms = span_ms if self._span_ms is None else (self._span_ms + span_ms) / 2
+        keys = list(map(measured_key, plan.relations))
+        measured = {key: float(count) for key, count in zip(keys, groups, strict=False)}
+        # A plan of these queries could have such roots again.
+        asked = frozenset[Formula]().union(*(predicates for _, predicates, _ in keys))
+        former = {
+            key: count for key, count in self._groups.items() if key not in measured and key[1] <= asked
+        }
+        self._groups = {**dict(list(former.items())[-_REMEMBERED:]), **measured}
+
+    @property
+    def statistics(self) -> Statistics | None:
+        """What is known of the stream by now; None while no plan was made with rows to judge by."""
+        return None if self._sample is None else self._statistics(self._sample)
+
+    @property
+    def begin(self) -> int | None:
+        """About when the rows began that the plan was made with, in microseconds of event time."""
+        return None if self._sample is None else self._sample.begin
+
+    def groups_per_slice(self, plan: SharedPlan) -> tuple[float, ...]:
+        """Return how many groups a slice of each relation is expected to have."""
+        return self._per_slice if len(self._per_slice) == len(plan.relations) else ()
+
+    def groups_per_row(self, plan: SharedPlan) -> float | None:
+        """Return how many groups of all relations a row is expected to make; None before the first batch."""
+        if self._rows is None:
+            return None
+        if self._expected is None:
+            return 0.0
+        expected = (self._expected_groups.get(measured_key(one), 0.0) for one in plan.relations)
+        return sum(expected) / max(self._expected.rows, 1.0)
+
+    def _statistics(self, sample: Sample | None) -> Statistics:
+        found = Statistics(sample=sample or Sample(rows=0, attributes={}, positions={}))
+        if self._rows is not None and self._span_ms is not None:
+            return replace(found, rows=self._rows, span_ms=max(self._span_ms, 1.0), groups=self._groups)
+        return found
+
+
+def _is_worth(now: float, then: float) -> bool:
+    """Say whether a plan that costs so much less, in microseconds a batch, should replace the current one."""
+    return then <= _WORTH * now and now - then >= _WORTH_MICROSECONDS
+
+
+def _least(roots: Sequence[Root]) -> float:
+    """Return about what a batch costs at least, in microseconds, under whatever plan of the same queries.
+
+    Predicates that test the same expressions, a family, are never apart, unless their grid is too large. So
+    a grouping has as many roots, with as many rows, as one of its families; and whatever roots a family is
+    in, there are no fewer groups than it has on its own.
+    """
+    weights, families = WEIGHTS, dict[tuple[Grouping, object], float]()
+    least = 0.0
+    for root in roots:
+        first = weights.root + weights.row * root.shared.rows
+        tested = {frozenset(test.expression for test in tests(one)) for one in root.relation.predicates}
+        family = root.relation.grouping, frozenset(tested)
+        families[family] = families.get(family, 0.0) + first
+        if len(tested) == 1:
+            least += min(root.shared.microseconds, root.unshared.microseconds) - first
+    groupings: dict[Grouping, float] = {}
+    for (grouping, _), first in families.items():
+        groupings[grouping] = max(groupings.get(grouping, 0.0), first)
+    return least + sum(groupings.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What a query needs, and how it is answered from that."""
+
+    answered_by: Relation
+    answer: Answer
+
+    @property
+    def key(self) -> tuple[Grouping, Formula]:
+        """What the queries of one predicate have in common."""
+        return self.answer.grouping, self.answer.predicate
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """A root that leaves are put into."""
+
+    grouping: Grouping
+    expressions: frozenset[Expression]
+    shared: bool = True
+    worded: bool = False
+    """Whether its grid is too large already, so that rows have words."""
+    members: list[Relation] = field(default_factory=list)
+    cuts: dict[Expression, set[Cut]] = field(default_factory=dict)
+
+    @property
+    def shares(self) -> bool:
+        """Whether a row is aggregated once: a lone predicate has nothing to tell apart."""
+        return self.shared or len({one.predicates for one in self.members}) == 1
+
+    def takes(self, one: Relation, cuts: Mapping[Expression, frozenset[Cut]]) -> bool:
+        """Say whether a predicate tests nothing new here, and leaves a grid small enough."""
+        if self.grouping != one.grouping or not self.expressions.issuperset(cuts):
+            return False
+        if self.worded:
+            return True
+        sizes = {expression: len(some) for expression, some in self.cuts.items()}
+        for expression, some in cuts.items():
+            mine = self.cuts.get(expression, set())
+            sizes[expression] = len(mine) + len(some - mine)
+        return prod(size + 2 for size in sizes.values()) <= MOST_CELLS
+
+    def put(self, several: Sequence[Relation], cuts: Mapping[Expression, frozenset[Cut]]) -> None:
+        """Add the leaves of one predicate."""
+        self.members += several
+        for expression, some in cuts.items():
+            self.cuts.setdefault(expression, set()).update(some)
+
+
+def _placed(plan: SharedPlan, several: Mapping[tuple[Grouping, Formula], Sequence[Relation]]) -> list[_Place]:
+    """Return the roots of the given leaves.
+
+    Predicates stay in their roots. New ones join a root that tests all that they test, or make new ones.
+    """
+    roots: list[_Place] = []
+    homes: dict[tuple[Grouping, Formula], _Place] = {}
+    for one in plan.relations:
+        tested = frozenset(test.expression for predicate in one.predicates for test in tests(predicate))
+        roots.append(_Place(one.grouping, tested, one.shared, cells(one.predicates) > MOST_CELLS))
+        homes |= {(one.grouping, predicate): roots[-1] for predicate in one.predicates}
+    for key, own in several.items():
+        if key in homes:
+            homes[key].put(own, _cuts(key[1]))
+    for key, own in several.items():
+        if key not in homes:
+            cuts = _cuts(key[1])
+            home = next((root for root in roots if root.takes(own[0], cuts)), None)
+            if home is None:
+                home = _Place(key[0], frozenset(cuts))
+                roots.append(home)
+            home.put(own, cuts)
+    return [root for root in roots if root.members]
+
+
+def _cuts(predicate: Formula) -> dict[Expression, frozenset[Cut]]:
+    found: dict[Expression, frozenset[Cut]] = {}
+    for one in tests(predicate):
+        found[one.expression] = found.get(one.expression, frozenset()) | frozenset(one.values.cuts)
+    return found

@@ -1,0 +1,37 @@
+"""A pipeline as the last commit left it."""
+
+from collections.abc import Mapping
+
+from weft.durability.checkpoint import Recovered
+from weft.durability.registry import Registered
+from weft.optimizer.plan import Grouping
+from weft.predicates import Formula
+from weft.query.logical import LogicalQuery
+from weft.state.derivation import derivation_from
+from weft.state.lives import LiveQuery
+from weft.stream.pipeline import Pipeline
+
+
+def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: Recovered) -> None:
+    """Bring a pipeline to where the last commit left it, for the queries that run on."""
+    known = {
+        entry.name: _live(entry, queries[entry.name]) for entry in recovered.registry if entry.name in queries
+    }
+    pipeline.restore(recovered.last.clock, known)
+    relations = pipeline.plan.relations
+    predicates: dict[Grouping, list[Formula]] = {}
+    for one in relations:
+        predicates.setdefault(one.grouping, []).extend(one.predicates)
+    derivations = [live.derivation for live in known.values() if live.derivation is not None]
+    for grouping, stored, signatures in recovered.blocks(predicates, derivations):
+        primitives = {p for one in relations if one.grouping == grouping for p in one.primitives}
+        pipeline.states[grouping].add(stored.block(primitives, signatures))
+
+
+def _live(entry: Registered, query: LogicalQuery) -> LiveQuery:
+    return LiveQuery(
+        query=query,
+        first_start=entry.first_start,
+        until=entry.until,
+        derivation=None if entry.derivation is None else derivation_from(entry.derivation),
+    )

@@ -1,0 +1,336 @@
+"""Warm start: which partials at hand answer a query that joins late, and from when on.
+
+A plan's *epoch* begins after the newest row that was aggregated before the plan was adopted. So all rows from
+an epoch's beginning on were aggregated in it or in later ones, however late they came:
+
+    epoch 0         epoch 1             epoch 2
+    |───────────────|───────────────────|──────────  event time
+                    newest row + 1      newest row + 1
+
+A query is answered from the beginning of the earliest epoch such that in it and all later ones a relation of
+its grouping kept its primitives, cut time at the ends of its windows, and told its predicate: as one of its
+own, or as one that follows from them.
+"""
+
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import lcm
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.aggregates import Primitive
+from weft.durability.encoding import described
+from weft.optimizer.fragments import MOST_CELLS, cells
+from weft.optimizer.plan import Grouping, Relation, SharedPlan
+from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
+from weft.predicates import Codebook, Formula, codebook, tests
+from weft.state.derivation import Derivation
+from weft.state.open_windows import ALWAYS
+
+Bools = npt.NDArray[np.bool_]
+_MOST_SOURCES = 16
+_MOST_EDGES = 4096
+"""How many edges of one class are compared with those of several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """A predicate that follows from others of one relation."""
+
+    predicate: Formula
+    sources: tuple[Formula, ...]
+    patterns: tuple[int, ...]
+
+    def stored(self) -> Derivation:
+        """Return it as a later run can read it."""
+        return Derivation(
+            predicate=described(self.predicate),
+            sources=tuple(map(described, self.sources)),
+            patterns=self.patterns,
+        )
+
+
+@dataclass(eq=False, kw_only=True)
+class Held:
+    """What a relation keeps of the rows of an epoch."""
+
+    predicates: tuple[Formula, ...]
+    shared: bool
+    """Whether a row's fragment tells all the predicates that the row satisfies, and not one of them."""
+    primitives: frozenset[Primitive]
+    edges: frozenset[EdgeClass]
+    derived: set[Formula] = field(default_factory=set)
+    """Predicates that were found to follow from its own."""
+
+    @cached_property
+    def _own(self) -> frozenset[Formula]:
+        return frozenset(self.predicates)
+
+    @cached_property
+    def _cuts(self) -> dict[object, set[object]]:
+        """For each expression that is tested, the values at which it is cut."""
+        found: dict[object, set[object]] = {}
+        for predicate in self.predicates:
+            for one in tests(predicate):
+                found.setdefault(one.expression, set()).update(cut.value for cut in one.values.cuts)
+        return found
+
+    def _told_by(self, predicate: Formula) -> tuple[tuple[Formula, ...], Codebook] | None:
+        """Return the predicates that could tell of another, with their fragments.
+
+        These are all of the relation's; or, if their grid would be too large, those that test nothing else
+        than the other. None if even their grid is.
+        """
+        asked = None if self._fits else frozenset(one.expression for one in tests(predicate))
+        if asked not in self._codebooks:
+            mine = [
+                one
+                for one in self.predicates
+                if asked is None or asked.issuperset(test.expression for test in tests(one))
+            ]
+            fits = asked is None or cells(mine) <= MOST_CELLS
+            self._codebooks[asked] = (tuple(mine), codebook(mine)) if fits else None
+        return self._codebooks[asked]
+
+    @cached_property
+    def _fits(self) -> bool:
+        return cells(self.predicates) <= MOST_CELLS
+
+    @cached_property
+    def _codebooks(self) -> dict[object, tuple[tuple[Formula, ...], Codebook] | None]:
+        return {}
+
+    def less(self, predicates: Set[Formula], primitives: Set[Primitive]) -> "Held":
+        """Return what is left once only these are asked for."""
+        return replace(
+            self,
+            predicates=tuple(one for one in self.predicates if one in predicates),
+            primitives=self.primitives & primitives,
+            derived=self.derived & predicates,
+        )
+
+    def tells(self, predicate: Formula, derived: Derived | None = None) -> bool:
+        """Say whether a row here shows if it satisfies a predicate; by those it follows from, if given."""
+        if derived is None:
+            return predicate in self._own or predicate in self.derived
+        return (self.shared or len(derived.sources) == 1) and self._own.issuperset(derived.sources)
+
+    def serves(self, own: Relation, edges: Iterable[EdgeClass]) -> bool:
+        """Say whether the primitives and the edges that a query needs are kept."""
+        return self.primitives.issuperset(own.primitives) and all(self._cut_at(one) for one in edges)
+
+    def _cut_at(self, wanted: EdgeClass) -> bool:
+        if wanted not in self._cut:
+            self._cut[wanted] = cut_at(self.edges, wanted)
+        return self._cut[wanted]
+
+    @cached_property
+    def _cut(self) -> dict[EdgeClass, bool]:
+        """For each class that was asked for, whether time is cut at all of its edges."""
+        return {}
+
+    def derive(self, predicate: Formula) -> Derived | None:
+        """Return how a predicate follows from those kept here, if it does."""
+        if not self.shared or len(self.predicates) < 2:
+            return None
+        cuts = self._cuts
+        for one in tests(predicate):
+            if not cuts.get(one.expression, set()).issuperset(cut.value for cut in one.values.cuts):
+                return None
+        told = self._told_by(predicate)
+        truth = None if told is None else told[1].verdict(predicate)
+        places = None if told is None or truth is None else _sources(told[1].signatures, truth)
+        if told is None or truth is None or not places:
+            return None
+        own, book = told
+        weights = 1 << np.arange(len(places), dtype=np.int64)
+        patterns = np.unique(book.signatures[truth][:, places] @ weights)
+        sources = tuple(own[place] for place in places)
+        return Derived(predicate=predicate, sources=sources, patterns=tuple(patterns.tolist()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """A plan, and the time from which on all rows were aggregated by it or later ones."""
+
+    since: int
+    held: dict[Grouping, list[tuple[int, Held]]]
+    """By grouping, what its relations keep, each with its number in the plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """How the current plan answers a query that is not in it."""
+
+    relation: int
+    since: int
+    """Windows that begin at this time or later are answered exactly."""
+    derived: Derived | None
+    """How its predicate follows from others, where it is not one that is told already."""
+
+
+class History:
+    """The epochs whose rows are still at hand."""
+
+    def __init__(self, slicing: Slicing) -> None:
+        self._slicing = slicing
+        self._epochs: list[Epoch] = []
+        self._evicted = ALWAYS
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    def adopt(self, plan: SharedPlan, *, since: int) -> None:
+        """Begin an epoch."""
+        held: dict[Grouping, list[tuple[int, Held]]] = {}
+        for number, relation in enumerate(plan.relations):
+            kept = Held(
+                predicates=relation.predicates,
+                shared=relation.shared,
+                primitives=frozenset(relation.primitives),
+                edges=relation.edges(self._slicing),
+            )
+            held.setdefault(relation.grouping, []).append((number, kept))
+        self._forget(plan)
+        self._epochs.append(Epoch(since=since, held=held))
+
+    def _forget(self, plan: SharedPlan) -> None:
+        """Take note that partials at hand have lost what a new plan does not ask for."""
+        primitives: dict[Grouping, set[Primitive]] = {}
+        predicates: dict[Grouping, set[Formula]] = {}
+        for one in plan.relations:
+            primitives.setdefault(one.grouping, set()).update(one.primitives)
+            predicates.setdefault(one.grouping, set()).update(one.predicates)
+        for epoch in self._epochs:
+            for grouping in list(epoch.held):
+                if grouping not in primitives:
+                    del epoch.held[grouping]
+                    continue
+                asked, kept = predicates[grouping], primitives[grouping]
+                epoch.held[grouping] = [
+                    (number, held.less(asked, kept)) for number, held in epoch.held[grouping]
+                ]
+
+    def recall(self, known: Iterable[tuple[Relation, int]]) -> None:
+        """Take in what was kept before a restart: what each query needs, and since when it was answered.
+
+        How an earlier run has sliced is not known; the ends and starts of its windows were edges either way.
+        """
+        several = sorted(known, key=lambda pair: pair[1])
+        kept: dict[tuple[Grouping, Formula], Held] = {}
+        for place, (own, since) in enumerate(several):
+            key = own.grouping, own.predicates[0]
+            former = kept.get(key)
+            kept[key] = Held(
+                predicates=own.predicates,
+                shared=False,
+                primitives=frozenset(own.primitives) | (former.primitives if former else frozenset()),
+                edges=edge_classes(own.windows) | (former.edges if former else frozenset()),
+            )
+            if place + 1 == len(several) or several[place + 1][1] > since:
+                held: dict[Grouping, list[tuple[int, Held]]] = {}
+                for (grouping, _), one in kept.items():
+                    held.setdefault(grouping, []).append((-1, one))
+                self._epochs.append(Epoch(since=since, held=held))
+
+    def evict(self, before: int) -> None:
+        """Take note that slices that begin before a time are gone."""
+        self._evicted = max(self._evicted, before)
+        # The rows of an epoch lie before the next one's beginning.
+        while len(self._epochs) > 1 and self._epochs[1].since <= self._evicted:
+            del self._epochs[0]
+
+    def find(self, own: Relation) -> Found | None:
+        """Return how the current plan answers a query with the given leaf, if it does."""
+        if not self._epochs:
+            return None
+        predicate, edges = own.predicates[0], edge_classes(own.windows)
+        relations = self._epochs[-1].held.get(own.grouping, ())
+        # A row counts for a predicate in one relation of a grouping: where it is told, it is not derived too.
+        telling = [one for one in relations if one[1].tells(predicate)]
+        for number, held in telling or relations:
+            if not held.serves(own, edges):
+                continue
+            derived = None if telling else held.derive(predicate)
+            if telling or derived is not None:
+                since = min(epoch.since for epoch, _ in self._served(own, derived))
+                return Found(relation=number, since=max(self._evicted, since), derived=derived)
+        return None
+
+    def note(self, own: Relation, derived: Derived) -> None:
+        """Take note that a predicate is told wherever those are that it follows from."""
+        for _, held in self._served(own, derived):
+            held.derived.add(derived.predicate)
+
+    def _served(self, own: Relation, derived: Derived | None) -> Iterator[tuple[Epoch, Held]]:
+        """Yield the epochs that serve a query, from the current one back to the first that does not."""
+        predicate, edges = own.predicates[0], edge_classes(own.windows)
+        for epoch in reversed(self._epochs):
+            several = (held for _, held in epoch.held.get(own.grouping, ()) if held.tells(predicate, derived))
+            found = next((held for held in several if held.serves(own, edges)), None)
+            if found is None:
+                return
+            yield epoch, found
+
+
+def cut_at(edges: frozenset[EdgeClass], wanted: EdgeClass) -> bool:
+    """Say whether time is cut at all edges of a class.
+
+    >>> ten, five = EdgeClass(10, 0), EdgeClass(10, 5)
+    >>> cut_at(frozenset([ten, five]), EdgeClass(5, 0)), cut_at(frozenset([ten]), EdgeClass(15, 0))
+    (True, False)
+    """
+    for one in edges:
+        if wanted.modulus % one.modulus == 0 and (wanted.residue - one.residue) % one.modulus == 0:
+            return True
+    # Several classes may do it together; what they have in common repeats after their common multiple.
+    period, some = wanted.modulus, []
+    for one in sorted(edges):
+        longer = lcm(period, one.modulus)
+        if longer // wanted.modulus <= _MOST_EDGES:
+            period = longer
+            some.append(one)
+    times = np.arange(wanted.residue, wanted.residue + period, wanted.modulus)
+    found = np.zeros(len(times), dtype=bool)
+    for one in some:
+        found |= (times - one.residue) % one.modulus == 0
+    return bool(found.all())
+
+
+def _sources(signatures: Bools, truth: Bools) -> list[int] | None:
+    """Return the places of a few predicates whose bits tell where another is true; None if they are many.
+
+    One after the other, that which leaves the fewest pairs of fragments that differ and are not told apart.
+    """
+    # F0 satisfies nothing.
+    bits = np.vstack([np.zeros((1, signatures.shape[1]), dtype=bool), signatures])
+    wanted = np.append(False, truth)
+    chosen: list[int] = []
+    group = np.zeros(len(bits), dtype=np.intp)
+    while True:
+        true, false = (np.bincount(group[some], minlength=group.max() + 1) for some in (wanted, ~wanted))
+        mixed = (true > 0) & (false > 0)
+        if not mixed.any():
+            return chosen
+        if len(chosen) == _MOST_SOURCES:
+            return None
+        rows = np.flatnonzero(mixed[group])
+        left = _undecided(bits[rows], wanted[rows], group[rows])
+        best = int(np.argmin(left))
+        if left[best] >= float((true[mixed].astype(float) * false[mixed]).sum()):
+            return None
+        chosen.append(best)
+        group = np.unique(2 * group + bits[:, best], return_inverse=True)[1].ravel()
+
+
+def _undecided(bits: Bools, wanted: Bools, group: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+    """Return, for each predicate, how many pairs differ and are not told apart once it is looked at, too."""
+    total = np.zeros(bits.shape[1])
+    for one in np.unique(group):
+        mine = group == one
+        inside, outside = bits[mine & wanted], bits[mine & ~wanted]
+        yes, no = inside.sum(axis=0, dtype=float), outside.sum(axis=0, dtype=float)
+        total += yes * no + (len(inside) - yes) * (len(outside) - no)
+    return total
