@@ -332,7 +332,7 @@ class Engine:
     def state_rows(self) -> int:
         """Return how many partials are held, over all streams."""
         streams = {} if self._run is None else self._run.streams
-        return sum(len(state) for live in streams.values() for state in live.pipeline.states.values())
+        return sum(len(store) for live in streams.values() for store in live.pipeline.stores.values())
 
     def _queries_of(self, stream: str) -> list[LogicalQuery]:
         return [query.logical for query in self.queries.values() if query.logical.stream == stream]

@@ -122,7 +122,7 @@ def _end_one_later() -> list[Undo]:
         # A slice that begins where a window ends is in that window.
         return panes(due, ask, start - 1)
 
-    return [wrap("weft.finals.repeating", "_panes", later)]
+    return [wrap("weft.state.repeating", "_panes", later)]
 
 
 def _watermark_of_the_next_batch() -> list[Undo]:

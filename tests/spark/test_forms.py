@@ -22,8 +22,8 @@ from weft.spark.input.lookups import LocalTable
 from weft.spark.job.batch_groups import BatchGroups
 from weft.spark.job.job import BatchJob, Bounds
 from weft.state.clock import Seen
+from weft.state.driver_store import DriverStore
 from weft.state.signatures import Signatures
-from weft.state.store import RelationState
 from weft.stream import decode
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -191,7 +191,7 @@ def groups(job: BatchJob, index: int, result: BatchGroups) -> dict[tuple[Any, ..
     """Return a relation's partials by slice, keys and fragment, as they are kept: Spark may cut slices."""
     relation, numbered = job.relations[index], job.fragments.numbered[index]
     signatures = Signatures(predicates=numbered.predicates, bits=numbered.signatures)
-    state = RelationState([arrow_type(key.type) for key in relation.keys])
+    state = DriverStore([arrow_type(key.type) for key in relation.keys])
     state.add(decode.block(job, index, result, signatures))
     found: dict[tuple[Any, ...], list[Any]] = {}
     for run in state.runs():

@@ -22,9 +22,9 @@ from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
 from weft.spark.job.fragment_coder import FragmentCoder, attributes_of
 from weft.spark.job.job import Bounds
+from weft.state.block import Block
 from weft.state.clock import RowCounts, Seen
 from weft.state.signatures import Signatures
-from weft.state.store import Block
 from weft.stream import pipeline as pipeline_module
 from weft.stream.pipeline import BatchReport, LiveQuery, Pipeline
 

@@ -12,8 +12,9 @@ from tests.unit.aggregate_samples import decimal_type, lifted
 
 from weft.aggregates import Combine, Primitive, count_of
 from weft.expression import Column
+from weft.state.block import Block
+from weft.state.driver_store import DriverStore
 from weft.state.signatures import Signatures
-from weft.state.store import Block, RelationState
 from weft.types import BIGINT, DOUBLE, STRING
 
 MONEY = decimal_type(38, 2)
@@ -112,15 +113,15 @@ def block(
     )  # fmt: skip
 
 
-def state_of(*blocks: Block, keyed: bool = True) -> RelationState:
+def state_of(*blocks: Block, keyed: bool = True) -> DriverStore:
     """Return a state that took in the blocks."""
-    state = RelationState([pa.string()] if keyed else [])
+    state = DriverStore([pa.string()] if keyed else [])
     for one in blocks:
         state.add(one)
     return state
 
 
-def shards(state: RelationState) -> dict[tuple[str | None, int, frozenset[Any]], tuple[Any, ...]]:
+def shards(state: DriverStore) -> dict[tuple[str | None, int, frozenset[Any]], tuple[Any, ...]]:
     """Return a state as plain values: the fields of each primitive by key, slice and signature."""
     runs = state.runs()
     primitives = list(dict.fromkeys(one for run in runs for one in run.partials))
@@ -143,7 +144,7 @@ def shards(state: RelationState) -> dict[tuple[str | None, int, frozenset[Any]],
     return found
 
 
-def contents(state: RelationState) -> dict[tuple[str | None, int], tuple[Any, ...]]:
+def contents(state: DriverStore) -> dict[tuple[str | None, int], tuple[Any, ...]]:
     """Return a state of one fragment as plain values: the fields of each primitive by key and slice."""
     found = shards(state)
     assert len({fragment for _, _, fragment in found}) <= 1

@@ -42,14 +42,14 @@ from weft.expression import Column, Expression, Slot, SlotKind
 from weft.finals.programs import program_of
 from weft.finals.readings import readings
 from weft.finals.selecting import Finals
-from weft.finals.ways import combined
 from weft.optimizer.rules import optimize
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
+from weft.state.block import Block
+from weft.state.driver_store import DriverStore
 from weft.state.lives import LiveQuery
 from weft.state.open_windows import Advance
 from weft.state.signatures import Signatures
-from weft.state.store import Block, RelationState
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
 MOMENTS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
@@ -297,7 +297,7 @@ def test_adding_an_aggregate_takes_one_value(monkeypatch: pytest.MonkeyPatch) ->
     (relation,) = plan.relations
     assert [str(one) for one in relation.primitives] == ["min(price)", "max(price)"]
 
-    state = RelationState([])
+    state = DriverStore([])
     slices: list[list[float | None]] = [[3.0, None, 8.0], [5.5], [None]]
     state.add(
         Block(
@@ -311,9 +311,9 @@ def test_adding_an_aggregate_takes_one_value(monkeypatch: pytest.MonkeyPatch) ->
     live = {one.query.name: LiveQuery(query=one.query) for one in plan.answers}
     (reading,) = readings(plan.answers, live, ())
     due = reading.due(Advance(before=None, now=20_000), state.starts())
-    ((_, piece),) = combined(state, reading, due, np.array([0]))
+    ((_, piece),) = state.answer(due, np.array([0]), reading.predicates, reading.primitives)
     assert piece.end.tolist() == [10_000, 20_000]
-    finals = Finals(state.groups, piece.key, piece.end - 10_000, piece.end, piece.partials)
+    finals = Finals(state.keys, piece.key, piece.end - 10_000, piece.end, piece.partials)
     program, _ = program_of(plan.answers[0])
     spreads, highs = (
         finals.column(program, Slot(SlotKind.AGGREGATE, index, DOUBLE)).to_pylist() for index in (0, 1)

@@ -18,7 +18,7 @@ from weft.expression import Expression
 from weft.optimizer.plan import Grouping
 from weft.optimizer.slices import Slicing
 from weft.predicates import tests as every_test
-from weft.state import store as state_module
+from weft.state import driver_store as state_module
 from weft.state.derivation import derivation_from
 from weft.state.signatures import Signatures
 from weft.stream.pipeline import Pipeline
@@ -74,8 +74,8 @@ def restarted(script: Script, slicing: Slicing) -> Script:
         pipeline.restore(former.clock, former.queries)
         for report in script.reports:
             for (grouping, _), block in report.blocks.items():
-                if grouping in pipeline.states:
-                    pipeline.states[grouping].add(
+                if grouping in pipeline.stores:
+                    pipeline.stores[grouping].add(
                         replace(block, signatures=as_stored(block.signatures, pipeline, grouping))
                     )
     script.pipeline = pipeline
@@ -132,7 +132,7 @@ def sizes(pipeline: Pipeline) -> dict[str, Any]:
             len(state.fragments.predicates),
             len(state.groups),
         )
-        for grouping, state in pipeline.states.items()
+        for grouping, state in pipeline.stores.items()
     }
 
 

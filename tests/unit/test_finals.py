@@ -30,14 +30,13 @@ from tests.unit.state_samples import (
 )
 
 from weft.aggregates import Primitive, aggregate
-from weft.finals import repeating as repeating_module
-from weft.finals import totals as totals_module
-from weft.finals import ways as ways_module
 from weft.finals.readings import Reading
-from weft.finals.repeating import DueWindows
-from weft.finals.ways import combined
 from weft.predicates import Formula
-from weft.state.store import RelationState
+from weft.state import repeating as repeating_module
+from weft.state import totals as totals_module
+from weft.state import ways as ways_module
+from weft.state.driver_store import DriverStore
+from weft.state.store import DueWindows
 from weft.types import BIGINT, DOUBLE, STRING, DataType
 
 Call = tuple[str, tuple[Primitive, ...], DataType]
@@ -128,14 +127,16 @@ def slow(
 
 
 def results(
-    state: RelationState, due: Sequence[Due], calls: Sequence[Call], *, keyed: bool
+    state: DriverStore, due: Sequence[Due], calls: Sequence[Call], *, keyed: bool
 ) -> tuple[Found, int]:
     """Return what finals say, and how many shards they were made of; no window may come twice."""
     primitives = tuple(dict.fromkeys(one for _, several, _ in calls for one in several))
     asked = reading(due, [primitives])
     found: Found = {}
     operations = 0
-    for asks, piece in combined(state, asked, due_windows(due), np.arange(len(due))):
+    for asks, piece in state.answer(
+        due_windows(due), np.arange(len(due)), asked.predicates, asked.primitives
+    ):
         keys = state.groups.values(piece.key).column(0).to_pylist() if keyed else [None] * len(piece.key)
         values = [
             aggregate(name).lower([piece.partials[one] for one in several], type).to_pylist()  # type: ignore[union-attr]
@@ -183,7 +184,7 @@ def roots(chance: Random, predicates: Sequence[Any]) -> list[list[Any]]:
 
 def state_by_plans(
     batches: Sequence[Sequence[Row]], chance: Random, predicates: Sequence[Any], *, keyed: bool
-) -> RelationState:
+) -> DriverStore:
     """Return a state that took in each batch by the relations of another plan."""
     state = state_of(keyed=keyed)
     for batch in batches:
@@ -279,7 +280,9 @@ def test_asks_that_need_different_primitives_get_their_own(
     count, least = (dict(list(NUMBERS.items())[place : place + 1]) for place in (0, 3))
     wanted = slow(several, due, count | least, keyed=True)
     found: Found = {}
-    for asks, piece in combined(state, asked, due_windows(due), np.arange(len(due))):
+    for asks, piece in state.answer(
+        due_windows(due), np.arange(len(due)), asked.predicates, asked.primitives
+    ):
         keys = state.groups.values(piece.key).column(0).to_pylist()
         for row, (ask, end, key) in enumerate(
             zip(asks[piece.ask].tolist(), piece.end.tolist(), keys, strict=True)

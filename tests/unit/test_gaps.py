@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from tests.unit.pipeline_samples import MS, Asked, Row, asked, plain_pipeline, process
 
-from weft.finals import repeating as repeating_module
 from weft.limits import Limits, over_limit
+from weft.state import repeating as repeating_module
 
 _WINDOWS = 200_000
 _SLIDE = 5

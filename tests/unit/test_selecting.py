@@ -78,7 +78,7 @@ def read_rows(asks: Sequence[Sequence[Row]], readers: Sequence[Sequence[Reader]]
     valid = np.array([row[2] is not None for row in several])
     sums = Partial((np.array([0.0 if row[2] is None else row[2] for row in several]),), valid, total.types)
     counts = Partial((np.array([row[3] for row in several]),), None, count.types)
-    finals = Finals(groups, key, end - 1_000_000, end, {total: sums, count: counts})
+    finals = Finals(groups.values, key, end - 1_000_000, end, {total: sums, count: counts})
     bounds = np.concatenate(([0], np.cumsum([len(ask) for ask in asks])))
     return ReadRows(
         program=program, finals=finals, rows=slice(1, len(several)), bounds=bounds, readers=readers

@@ -25,13 +25,15 @@ from tests.unit.state_samples import (
     state_of,
 )
 
-from weft.state import store as state_module
-from weft.state.store import RelationState
+from weft.state import driver_store as state_module
+from weft.state import sorted_runs
+from weft.state.driver_store import DriverStore
+from weft.state.sorted_runs import shards_by_key
 
 KNOWN = ("all", "positive", "even", "none")
 
 
-def several_shards(state: RelationState) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+def several_shards(state: DriverStore) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """Yield shards as `shards` does; fragments that have become equal are not merged at once."""
     state.settle()
     predicates = list(state.fragments.predicates)
@@ -75,7 +77,7 @@ def test_rows_are_in_order_however_they_are_read(several: list[Row], keyed: bool
         assert places == sorted(set(places))
     starts = state.starts().tolist()
     since, until = (starts[0], starts[-1]) if len(starts) > 1 else (0, 1)
-    shards = state.by_key(since, until)
+    shards = shards_by_key(state.runs(), since, until)
     places = list(zip(shards.key.tolist(), shards.start.tolist(), shards.fragment.tolist(), strict=True))
     assert places == sorted(set(places))
     assert len(shards) == sum(int(((run.start >= since) & (run.start < until)).sum()) for run in state.runs())
@@ -158,7 +160,7 @@ def test_rows_of_nobody_are_not_kept() -> None:
 def test_times_far_apart_and_times_between_milliseconds_are_in_order(
     scale: int, codes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_module, "_CODES", codes)
+    monkeypatch.setattr(sorted_runs, "_CODES", codes)
     starts = [5, -(2**40), 2**40, 3, 4, 5]
     state = state_of(*(block([Row(start * scale, "a", 1, None, None)], [COUNT]) for start in starts))
     assert state.starts().tolist() == sorted({start * scale for start in starts})

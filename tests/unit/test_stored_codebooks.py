@@ -30,12 +30,12 @@ from weft.durability.encoding import codebook_bytes, described, read_codebook
 from weft.durability.registry import Registry
 from weft.expression import Call, Column, Expression, Literal
 from weft.finals.readings import Reading
-from weft.finals.repeating import DueWindows
-from weft.finals.ways import combined
 from weft.predicates import TRUE, Formula, canonical
+from weft.state.block import Block
 from weft.state.derivation import Derivation, derivation_from
+from weft.state.driver_store import DriverStore
 from weft.state.signatures import Signatures
-from weft.state.store import Block, RelationState
+from weft.state.store import DueWindows
 from weft.storage import LocalFolder
 from weft.types import BIGINT, BOOLEAN
 
@@ -139,7 +139,7 @@ def test_codebooks_that_differ_have_different_names(folder: LocalFolder, one: An
     assert after == [one, other]
 
 
-def answers(state: RelationState, predicates: Sequence[Any]) -> list[tuple[Any, ...]]:
+def answers(state: DriverStore, predicates: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Return the sums, counts and least names of all windows of 3 s every second, for each predicate."""
     asks = np.arange(len(predicates))
     each = np.ones(len(predicates), dtype=np.int64)
@@ -150,7 +150,7 @@ def answers(state: RelationState, predicates: Sequence[Any]) -> list[tuple[Any, 
     primitives = (COUNT, TOTAL, FIRST, FEES)
     reading = Reading(GROUPING, predicates=tuple(predicates), primitives=(primitives,) * len(predicates))
     found = []
-    for _, piece in combined(state, reading, due, asks):
+    for _, piece in state.answer(due, asks, reading.predicates, reading.primitives):
         keys = state.groups.values(piece.key).column(0).to_pylist()
         values = [
             [

@@ -14,9 +14,9 @@ import pyarrow as pa
 from weft.aggregates import Partial, Primitive
 from weft.aggregates.partial import Objects
 from weft.predicates import Formula
+from weft.state.block import Block
 from weft.state.derivation import Derivation
 from weft.state.signatures import Signatures
-from weft.state.store import Block
 
 _ROWS = b"weft.rows"
 _PRIMITIVES = b"weft.primitives"

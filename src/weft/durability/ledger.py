@@ -12,11 +12,11 @@ from weft.durability.registry import QueryState, Registered, Registry
 from weft.faultpoints import reach
 from weft.query.logical import StreamDef
 from weft.sinks import Delivery, Sink
+from weft.state.block import Block
 from weft.state.clock import Clock
 from weft.state.lives import LiveQuery
 from weft.state.open_windows import oldest_needed, shapes
 from weft.state.report import BatchReport
-from weft.state.store import Block
 
 _KIND = re.compile(r"(?:[\w.$]+: )?\[([A-Z][A-Z0-9_.]*)\]|(?:[\w$]+[.$])*(\w+(?:Error|Exception))\b")
 """What an error begins with, if it tells its kind: Spark's name for it, or its class."""

@@ -12,10 +12,8 @@ from pyspark.sql import SparkSession
 
 from weft.aggregates import empty
 from weft.finals.programs import Program
-from weft.finals.readings import Ask, Reader, Reading, readings
-from weft.finals.repeating import Combined, DueWindows, spelled_out
+from weft.finals.readings import Reader, Reading, readings
 from weft.finals.selecting import Finals, ReadRows, Selected, select, select_by_spark
-from weft.finals.ways import combined
 from weft.limits import Limits, over_limit
 from weft.optimizer.plan import Answer, Grouping
 from weft.query.logical import LogicalQuery
@@ -24,7 +22,8 @@ from weft.spark.session.blame import culprits
 from weft.state.clock import Clock
 from weft.state.lives import LiveQuery, kept_since
 from weft.state.open_windows import Advance
-from weft.state.store import RelationState
+from weft.state.repeating import spelled_out
+from weft.state.store import Combined, DueWindows, GroupQuestion, PartialStore
 from weft.threads import side_by_side
 
 Rows = npt.NDArray[np.intp]
@@ -39,7 +38,7 @@ _EMPTY_WINDOWS = 1 << 20
 class Asked:
     """What there is to answer from, and by what rules."""
 
-    states: Mapping[Grouping, RelationState]
+    stores: Mapping[Grouping, PartialStore]
     queries: Mapping[str, LiveQuery]
     waiting: Collection[str]
     """Queries whose past windows are due, too."""
@@ -81,7 +80,7 @@ def answer_due(
 
 
 def _answer(spark: SparkSession, read: Sequence[Reading], advance: Advance, asked: Asked) -> Answered:
-    many = sum(len(asked.states[one.grouping]) for one in read) > _WORTH_THREADS
+    many = sum(len(asked.stores[one.grouping]) for one in read) > _WORTH_THREADS
     parts = side_by_side(partial(_finals, advance, asked), read, worth=many)
     answered, selected = Answered(), Selected()
     for part in parts:
@@ -114,14 +113,14 @@ class _Part:
 
 def _finals(advance: Advance, asked: Asked, reading: Reading) -> _Part:
     """Make the finals of one grouping and have all programs read them; groupings have nothing in common."""
-    part, state = _Part(), asked.states[reading.grouping]
-    due, asks = _due(reading, state, advance, asked, part.broken)
-    bare = EmptyWindows(reading, due, asks, state)
-    for asks_together, piece in combined(state, reading, due, asks):
+    part, store = _Part(), asked.stores[reading.grouping]
+    due, asks = _due(reading, store, advance, asked, part.broken)
+    bare = EmptyWindows(reading, due, asks, store)
+    for asks_together, piece in store.answer(due, asks, reading.predicates, reading.primitives):
         part.operations += piece.operations
         bare.fill(asks_together, piece)
         start = piece.end - due.range_us[asks_together][piece.ask]
-        finals = Finals(state.groups, piece.key, start, piece.end, piece.partials)
+        finals = Finals(store.keys, piece.key, start, piece.end, piece.partials)
         _select(reading, asks_together, piece.ask, finals, part)
     for some, ask, finals in bare.finals():
         _select(reading, some, ask, finals, part)
@@ -160,10 +159,10 @@ def _rows(begins: Rows, ends: Rows) -> tuple[slice | Rows, Rows]:
 
 
 def _due(
-    reading: Reading, state: RelationState, advance: Advance, asked: Asked, broken: dict[str, str]
+    reading: Reading, store: PartialStore, advance: Advance, asked: Asked, broken: dict[str, str]
 ) -> tuple[DueWindows, Rows]:
     """Return the due windows of all asks, and which asks have any; those over a limit are told of."""
-    due = reading.due(advance, state.starts())
+    due = reading.due(advance, store.starts())
     every = reading.every(advance, asked.clock)
     emits = np.array([ask.emit_empty for ask in reading.asks], dtype=bool)
     if emits.any():
@@ -176,10 +175,10 @@ def _due(
         windows = int(due.last[ask] - due.first[ask]) + 1
         refused.add(ask)
         broken |= _blamed(reading, ask, over_limit("result_rows", windows, asked.limits))
-    if len(state.groups) > asked.limits.groups_per_query:
-        for ask, groups in _too_many_groups(reading, state, asks, advance, asked):
-            refused.add(ask)
-            broken |= _blamed(reading, ask, over_limit("groups_per_query", groups, asked.limits))
+    questions = ((ask, _groups_asked(reading, ask, advance, asked)) for ask in asks.tolist())
+    for ask, groups in store.groups_over(asked.limits.groups_per_query, questions).items():
+        refused.add(ask)
+        broken |= _blamed(reading, ask, over_limit("groups_per_query", groups, asked.limits))
     return due, np.array([ask for ask in asks.tolist() if ask not in refused], dtype=np.intp)
 
 
@@ -187,43 +186,18 @@ def _blamed(reading: Reading, ask: int, why: str) -> dict[str, str]:
     return {reader.answer.query.name: why for reader in reading.readers_of(ask)}
 
 
-def _too_many_groups(
-    reading: Reading, state: RelationState, asks: Rows, advance: Advance, asked: Asked
-) -> Iterator[tuple[int, int]]:
-    """Yield the asks that hold more groups than a query may, and how many each holds."""
-    size, limit = len(state.fragments), asked.limits.groups_per_query
-    shards = sum((np.bincount(run.fragment, minlength=size) for run in state.runs()), np.zeros(size))
-    for ask in asks.tolist():
-        satisfied = state.fragments.bits([reading.asks[ask].predicate], np.arange(size))[0]
-        # Every group has a shard: where these are few, groups need not be counted.
-        if shards[satisfied].sum() > limit:
-            name = reading.readers_of(ask)[0].answer.query.name
-            since = kept_since(asked.queries[name], None if name in asked.waiting else advance.before)
-            groups = _groups(state, satisfied, reading.asks[ask], since)
-            if groups > limit:
-                yield ask, groups
-
-
-def _groups(state: RelationState, counting: Bools, ask: Ask, since: int) -> int:
-    """Return how many keys are in windows that begin at a time or later, and in fragments that count."""
-    window = ask.window
-    range_us, slide_us, offset_us = (
-        1000 * length for length in (window.range_ms, window.slide_ms, window.offset_ms)
-    )
-    held = np.zeros(len(state.groups), dtype=bool)
-    for run in state.runs():
-        rows = slice(int(np.searchsorted(run.start, since)), None)
-        # What lies between two windows is in neither.
-        inside = (run.start[rows] - offset_us) % slide_us >= slide_us - range_us
-        held[run.key[rows][inside & counting[run.fragment[rows]]]] = True
-    return int(held.sum())
+def _groups_asked(reading: Reading, ask: int, advance: Advance, asked: Asked) -> GroupQuestion:
+    """Return what groups an ask holds."""
+    name = reading.readers_of(ask)[0].answer.query.name
+    since = kept_since(asked.queries[name], None if name in asked.waiting else advance.before)
+    return GroupQuestion(window=reading.asks[ask].window, predicate=reading.asks[ask].predicate, since=since)
 
 
 class EmptyWindows:
     """Due windows of EMIT EMPTY queries, which have no keys, that turn out to hold no row."""
 
-    def __init__(self, reading: Reading, due: DueWindows, asks: Rows, state: RelationState) -> None:
-        self._reading, self._due, self._state = reading, due, state
+    def __init__(self, reading: Reading, due: DueWindows, asks: Rows, store: PartialStore) -> None:
+        self._reading, self._due, self._store = reading, due, store
         self._bare = {
             ask: np.ones(int(due.last[ask] - due.first[ask]) + 1, dtype=bool)
             for ask in asks.tolist()
@@ -250,4 +224,4 @@ class EmptyWindows:
                 zeros = np.zeros(len(some), dtype=np.intp)
                 partials = {one: empty(one, len(some)) for one in self._reading.primitives[ask]}
                 start = end - self._due.range_us[ask]
-                yield np.array([ask]), zeros, Finals(self._state.groups, zeros, start, end, partials)
+                yield np.array([ask]), zeros, Finals(self._store.keys, zeros, start, end, partials)

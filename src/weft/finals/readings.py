@@ -13,12 +13,12 @@ import numpy.typing as npt
 from weft.aggregates import Primitive
 from weft.expression import Literal
 from weft.finals.programs import Program, program_of
-from weft.finals.repeating import DueWindows
 from weft.optimizer.plan import Answer, Grouping
 from weft.predicates import Formula
 from weft.state.clock import Clock
 from weft.state.lives import LiveQuery, answered_between
 from weft.state.open_windows import Advance, Times, shapes
+from weft.state.store import DueWindows
 from weft.window import Window
 
 Bools = npt.NDArray[np.bool_]

@@ -19,7 +19,6 @@ from weft.finals.results import result_schema
 from weft.finals.thresholds import Passing, constant_parts, passing, passing_alike
 from weft.spark.columns import Udf
 from weft.spark.job.outputs import OutputRows, evaluate
-from weft.state.groups import GroupIndex
 from weft.types import TIMESTAMP, DataType
 
 Times = npt.NDArray[np.int64]
@@ -34,9 +33,14 @@ class Finals:
     """Combined partials of asks, as the columns that programs read; each is made when first asked for."""
 
     def __init__(
-        self, groups: GroupIndex, key: Rows, start: Times, end: Times, partials: dict[Primitive, Partial]
+        self,
+        keys_of: Callable[[Rows], pa.Table],
+        key: Rows,
+        start: Times,
+        end: Times,
+        partials: dict[Primitive, Partial],
     ) -> None:
-        self._groups, self._key, self._partials = groups, key, partials
+        self._keys_of, self._key, self._partials = keys_of, key, partials
         self._bounds = {SlotKind.WINDOW_START: start, SlotKind.WINDOW_END: end}
         self._keys: pa.Table | None = None
         self._columns: dict[object, pa.Array] = {}
@@ -66,7 +70,7 @@ class Finals:
 
     def _key_column(self, index: int) -> pa.Array:
         if self._keys is None:
-            self._keys = self._groups.values(self._key)
+            self._keys = self._keys_of(self._key)
         return self._keys.column(index).combine_chunks()
 
     def _aggregate(self, call: Call) -> pa.Array:

@@ -17,8 +17,8 @@ from weft.evaluation import Evaluator
 from weft.expression import Call, Expression, Literal, Slot, SlotKind, walk
 from weft.finals.programs import has_parameter
 from weft.finals.readings import Reader
-from weft.finals.repeating import spelled_out
 from weft.finals.searches import Search, found_by, search_for
+from weft.state.repeating import spelled_out
 
 Rows = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]

@@ -16,9 +16,9 @@ from weft.spark.job.batch_groups import BatchGroups
 from weft.spark.job.fragment_coder import NOBODYS, Numbered
 from weft.spark.job.job import CORRUPT, FRAGMENT, FUTURE, LATE, NEWEST, NO_TIME, OLDEST, READ, SLICE, BatchJob
 from weft.spark.job.layout import ROWS, Slot
+from weft.state.block import Block
 from weft.state.clock import RowCounts, Seen
 from weft.state.signatures import Signatures
-from weft.state.store import Block
 
 Numbers = npt.NDArray[np.int64]
 

@@ -38,8 +38,10 @@ from weft.spark.job.job import BatchJob, Bounds
 from weft.spark.job.sampling import take_sample
 from weft.spark.session.blame import culprits
 from weft.spark.session.local import utc
+from weft.state.block import Block
 from weft.state.clock import Clock, RowCounts, Seen
 from weft.state.derivation import Derivation
+from weft.state.driver_store import DriverStore
 from weft.state.lives import (
     LiveQuery,
     after_all,
@@ -50,7 +52,7 @@ from weft.state.lives import (
 )
 from weft.state.open_windows import ALWAYS, Advance, oldest_needed, shapes
 from weft.state.report import BatchReport
-from weft.state.store import Block, RelationState
+from weft.state.store import PartialStore
 from weft.stream import decode
 from weft.stream.active_plan import RunningPlan, computed
 from weft.stream.planner import Planner
@@ -83,7 +85,7 @@ class Pipeline:
         self.functions = functions if functions is not None else {}
         self.planner = Planner(slicing=slicing, sharing=sharing)
         self.queries: dict[str, LiveQuery] = {}
-        self.states: dict[Grouping, RelationState] = {}
+        self.stores: dict[Grouping, PartialStore] = {}
         self.fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
         """How the predicates of each shared relation of the current plan split the last batch."""
         self._running: RunningPlan | None = None
@@ -143,9 +145,7 @@ class Pipeline:
 
     def _derive(self, own: Relation, derived: Derived) -> None:
         """Give a bit to a predicate that follows from others, in partials at hand and in those to come."""
-        state = self.states[own.grouping]
-        state.settle()
-        state.fragments.derive(derived.predicate, derived.sources, derived.patterns)
+        self.stores[own.grouping].derive(derived.predicate, derived.sources, derived.patterns)
         self._history.note(own, derived)
         self._derivations[own.grouping, derived.predicate] = derived.stored()
 
@@ -317,24 +317,24 @@ class Pipeline:
         self._forms = self._forms.for_next_job()
         job = BatchJob(plan, self.stream, self.tables, self.functions, self._known, self._forms)
         self._running, self._tried, self.fragmentations = RunningPlan(plan, job), frozenset(), ()
-        self.states = {relation.grouping: self._state(relation.grouping) for relation in plan.relations}
+        self.stores = {relation.grouping: self._store(relation.grouping) for relation in plan.relations}
         after = after_all(self.clock)
         self._history.adopt(plan, since=ALWAYS if after is None else after)
         asked = {(one.grouping, predicate) for one in plan.relations for predicate in one.predicates}
         self._derivations = {key: one for key, one in self._derivations.items() if key in asked}
         return self._running
 
-    def _state(self, grouping: Grouping) -> RelationState:
+    def _store(self, grouping: Grouping) -> PartialStore:
         """Return a grouping's partials so far, less those that nobody asks for any more."""
-        state = self.states.get(grouping)
-        if state is None:
-            return RelationState([arrow_type(key.type) for key in grouping[1]])
+        store = self.stores.get(grouping)
+        if store is None:
+            return DriverStore([arrow_type(key.type) for key in grouping[1]])
         mine = [relation for relation in self.plan.relations if relation.grouping == grouping]
-        state.keep(
+        store.keep(
             [one for relation in mine for one in relation.primitives],
             [one for relation in mine for one in relation.predicates],
         )
-        return state
+        return store
 
     def bounds(self) -> Bounds:
         """Return what the next batch's rows are judged by."""
@@ -350,7 +350,7 @@ class Pipeline:
             for index, relation in enumerate(running.plan.relations)
         }
         for (grouping, _), block in added.items():
-            self.states[grouping].add(block)
+            self.stores[grouping].add(block)
         return added
 
     def _answer(self, spark: SparkSession, advance: Advance) -> BatchReport:
@@ -358,7 +358,7 @@ class Pipeline:
         moved = advance.now is None or advance.now != advance.before
         if moved or self._waiting:
             asked = Asked(
-                states=self.states, queries=self.queries, waiting=self._waiting, clock=self.clock,
+                stores=self.stores, queries=self.queries, waiting=self._waiting, clock=self.clock,
                 functions=self.functions, limits=self._limits,
             )  # fmt: skip
             found = answer_due(spark, *self._read(everyone=moved), advance, asked)
@@ -386,8 +386,8 @@ class Pipeline:
 
     def _evict(self, oldest: int) -> None:
         """Forget slices that no open window holds."""
-        for state in self.states.values():
-            state.evict(oldest)
+        for store in self.stores.values():
+            store.evict(oldest)
         after = after_all(self.clock)
         if after is not None:
             self._history.evict(min(oldest, after))
@@ -415,8 +415,8 @@ class Pipeline:
     def _retained(self) -> dict[Placed, Block]:
         return {
             (grouping, number): block
-            for grouping, state in self.states.items()
-            for number, block in enumerate(state.snapshot())
+            for grouping, store in self.stores.items()
+            for number, block in enumerate(store.snapshot())
         }
 
     def restore(self, clock: Clock, known: Mapping[str, LiveQuery]) -> None:

@@ -25,7 +25,7 @@ def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: 
     derivations = [live.derivation for live in known.values() if live.derivation is not None]
     for grouping, stored, signatures in recovered.blocks(predicates, derivations):
         primitives = {p for one in relations if one.grouping == grouping for p in one.primitives}
-        pipeline.states[grouping].add(stored.block(primitives, signatures))
+        pipeline.stores[grouping].add(stored.block(primitives, signatures))
 
 
 def _live(entry: Registered, query: LogicalQuery) -> LiveQuery:

@@ -1,16 +1,19 @@
 """Which way finals are made: by repeating shards, or by running totals where many windows overlap."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Primitive
-from weft.finals.anchors import Job, jobs
-from weft.finals.readings import Reading
-from weft.finals.repeating import Combined, DueWindows, repeated, spelled_out
-from weft.finals.totals import Windows, has_totals, totals
-from weft.state.store import RelationState, ShardsByKey
+from weft.predicates import Formula
+from weft.state.anchors import Job, jobs
+from weft.state.repeating import repeated, spelled_out
+from weft.state.signatures import Fragments
+from weft.state.sorted_runs import ShardsByKey, SortedRun, shards_by_key
+from weft.state.store import Combined, DueWindows
+from weft.state.totals import Windows, has_totals, totals
 
 Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
@@ -20,33 +23,54 @@ _PAIR_COST, _TOTAL_COST, _JOB_COST = 40e-9, 2e-9, 1e-3
 """Seconds, measured: a pair and a primitive, a total and a primitive, windows with an anchor."""
 
 
-def combined(
-    state: RelationState, reading: Reading, due: DueWindows, asks: Rows
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What the driver keeps: runs, what their fragments mean, and how many keys there are."""
+
+    runs: Sequence[SortedRun]
+    fragments: Fragments
+    keys: int
+    starts: Times
+    """The distinct starts of slices, in order."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+
+def answers(
+    kept: Kept,
+    due: DueWindows,
+    asks: Rows,
+    predicates: Sequence[Formula],
+    primitives: Sequence[tuple[Primitive, ...]],
 ) -> Iterator[tuple[Rows, Combined]]:
     """Yield finals of the given asks, in pieces, each with the asks that it numbers its rows by."""
-    for span in _spans(state, due, asks):
-        shards = state.by_key(int(due.since[span].min()), int(due.until[span].max()))
+    for span in _spans(kept, due, asks):
+        shards = shards_by_key(kept.runs, int(due.since[span].min()), int(due.until[span].max()))
         if len(shards):
-            for primitives, some in _by_primitives(reading, span):
-                for piece in _one_way(state, shards, reading, due.take(some), primitives):
-                    yield some, piece
+            for needed, alike in _by_primitives(primitives, span):
+                for piece in _one_way(kept, shards, predicates, due.take(alike), needed):
+                    yield alike, piece
 
 
-def _by_primitives(reading: Reading, asks: Rows) -> Iterator[tuple[Sequence[Primitive], Rows]]:
+def _by_primitives(
+    primitives: Sequence[tuple[Primitive, ...]], asks: Rows
+) -> Iterator[tuple[Sequence[Primitive], Rows]]:
     """Yield asks that need the same primitives together."""
+    # Equal ones are one object, as far as possible: comparing thousands of them takes longer.
     together: dict[int, list[int]] = {}
     for ask in asks.tolist():
-        together.setdefault(id(reading.primitives[ask]), []).append(ask)
-    for some in together.values():
-        yield reading.primitives[some[0]], np.array(some, dtype=np.intp)
+        together.setdefault(id(primitives[ask]), []).append(ask)
+    for alike in together.values():
+        yield primitives[alike[0]], np.array(alike, dtype=np.intp)
 
 
-def _spans(state: RelationState, due: DueWindows, asks: Rows) -> Iterator[Rows]:
+def _spans(kept: Kept, due: DueWindows, asks: Rows) -> Iterator[Rows]:
     """Yield asks whose due windows cover similar lengths of time: short ones need not look at a long past."""
     if not len(asks):
         return
     length = (due.until - due.since)[asks]
-    if len(state) * len(asks) <= _FEW_PAIRS:
+    if len(kept) * len(asks) <= _FEW_PAIRS:
         yield asks
         return
     size = np.frexp(length.astype(np.float64))[1] // 3
@@ -55,35 +79,35 @@ def _spans(state: RelationState, due: DueWindows, asks: Rows) -> Iterator[Rows]:
 
 
 def _one_way(
-    state: RelationState, shards: ShardsByKey, reading: Reading, due: DueWindows,
+    kept: Kept, shards: ShardsByKey, predicates: Sequence[Formula], due: DueWindows,
     primitives: Sequence[Primitive],
 ) -> Iterator[Combined]:  # fmt: skip
-    windows = _totals_pay(state, shards, reading, due, primitives)
+    windows = _totals_pay(kept, shards, predicates, due, primitives)
     if windows is None:
-        return repeated(state.fragments, shards, due, reading.predicates, primitives)
+        return repeated(kept.fragments, shards, due, predicates, primitives)
     ask, end, together = windows
     chosen = Windows(ask=ask, end=end, predicate=due.predicate[ask])
-    return totals(state, primitives, together, chosen, reading.predicates)
+    return totals(kept.runs, kept.fragments, primitives, together, chosen, predicates)
 
 
 def _totals_pay(
-    state: RelationState, shards: ShardsByKey, reading: Reading, due: DueWindows,
+    kept: Kept, shards: ShardsByKey, predicates: Sequence[Formula], due: DueWindows,
     primitives: Sequence[Primitive],
 ) -> tuple[Rows, Times, Sequence[Job]] | None:  # fmt: skip
     """Return the ask and end of each window, and windows with anchors, if totals cost less than repeating."""
     if len(due) * len(shards) <= _FEW_PAIRS or not all(map(has_totals, primitives)):
         return None
-    size, each = len(state.fragments), len(primitives) + 1
-    bits = state.fragments.bits(reading.predicates, np.arange(size))
+    size, each = len(kept.fragments), len(primitives) + 1
+    bits = kept.fragments.bits(predicates, np.arange(size))
     of_fragment = np.bincount(shards.fragment, minlength=size)
     by_repeating = int((bits @ of_fragment)[due.predicate].sum()) * each * _PAIR_COST
-    starts = state.starts()
+    starts = kept.starts
     if by_repeating <= _least_jobs(due, starts) * _JOB_COST:
         return None
     ask, start, end = _one_by_one(due, starts)
     together = list(jobs(start, end))
     # A column is a key and a fragment; many are absent where there are many keys.
-    columns = min(len(shards), len(state.groups) * int((of_fragment > 0).sum()))
+    columns = min(len(shards), kept.keys * int((of_fragment > 0).sum()))
     cells = sum(2 * len(job.edges) + len(job.window) for job in together)
     by_totals = columns * cells * each * _TOTAL_COST + len(together) * _JOB_COST
     return (ask, end, together) if by_totals < by_repeating else None

@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Combine, Partial, Primitive, empty
-from weft.finals.anchors import Job
-from weft.finals.repeating import Combined
 from weft.predicates import Formula
+from weft.state.anchors import Job
 from weft.state.signatures import Classes, Fragments
-from weft.state.store import RelationState, Run
+from weft.state.sorted_runs import SortedRun
+from weft.state.store import Combined
 
 Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
@@ -63,7 +63,7 @@ class _Measure:
 class _Grid:
     """Rows by cell of time and by column; a column is a key and a class of fragments."""
 
-    runs: list[tuple[Run, Rows]]
+    runs: list[tuple[SortedRun, Rows]]
     """Where the rows come from."""
     cell: Rows
     column: Rows
@@ -88,22 +88,21 @@ def has_totals(primitive: Primitive) -> bool:
 
 
 def totals(
-    state: RelationState, primitives: Sequence[Primitive], together: Iterable[Job], windows: Windows,
-    predicates: Sequence[Formula],
+    runs: Sequence[SortedRun], fragments: Fragments, primitives: Sequence[Primitive],
+    together: Iterable[Job], windows: Windows, predicates: Sequence[Formula],
 ) -> Iterator[Combined]:  # fmt: skip
     """Yield the combined partials of windows, each over the fragments that satisfy its predicate."""
-    runs = state.runs()
     asked, which = np.unique(windows.predicate, return_inverse=True)
     formulas = [predicates[number] for number in asked]
-    classes = state.fragments.classes(formulas)
+    classes = fragments.classes(formulas)
     for job in together:
         grid = _grid(runs, job, classes)
         if grid is not None:
-            for piece in _answers(state.fragments, primitives, job, grid, which[job.window], formulas):
+            for piece in _answers(fragments, primitives, job, grid, which[job.window], formulas):
                 yield piece.of(windows)
 
 
-def _grid(runs: Sequence[Run], job: Job, classes: Classes) -> _Grid | None:
+def _grid(runs: Sequence[SortedRun], job: Job, classes: Classes) -> _Grid | None:
     """Place the rows that lie in any of the job's windows and satisfy any of its predicates."""
     sources, cells, codes = [], [], []
     for run in runs:

@@ -25,7 +25,8 @@ import numpy.typing as npt
 from weft.aggregates import Partial, Primitive, combine
 from weft.predicates import Formula
 from weft.state.signatures import Fragments
-from weft.state.store import ShardsByKey
+from weft.state.sorted_runs import ShardsByKey
+from weft.state.store import Combined, DueWindows
 
 Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
@@ -37,65 +38,6 @@ _LOOKED_AT = 64
 _RESULTS = 1 << 20
 """Maximum number of results made together, but for those that first hold one part."""
 _BEFORE_ALL = -(1 << 62)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueWindows:
-    """The due windows of asks: for each, evenly spaced windows of one length. Times are in microseconds."""
-
-    range_us: Times
-    slide_us: Times
-    offset_us: Times
-    first: Times
-    """The number of the first due window; window k ends at k · slide + offset."""
-    last: Times
-    predicate: npt.NDArray[np.int32]
-    """Which of the predicates that are given beside the windows."""
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    def take(self, asks: Rows | slice) -> "DueWindows":
-        """Return the windows of some asks."""
-        return DueWindows(
-            range_us=self.range_us[asks], slide_us=self.slide_us[asks], offset_us=self.offset_us[asks],
-            first=self.first[asks], last=self.last[asks], predicate=self.predicate[asks],
-        )  # fmt: skip
-
-    @property
-    def step(self) -> Times:
-        """How many panes later the next window of each ask ends."""
-        uneven: Times = (self.range_us % self.slide_us != 0).astype(np.int64)
-        return uneven + 1
-
-    @property
-    def width(self) -> Times:
-        """How many panes a window of each ask has."""
-        uneven = self.step - 1
-        return self.range_us // self.slide_us * (1 + uneven) + uneven
-
-    @property
-    def since(self) -> Times:
-        """When the first due window of each ask begins."""
-        return self.first * self.slide_us + self.offset_us - self.range_us
-
-    @property
-    def until(self) -> Times:
-        """When the last due window of each ask ends."""
-        return self.last * self.slide_us + self.offset_us
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Combined:
-    """The combined partials of (ask, key, window), sorted by ask."""
-
-    ask: Rows
-    key: Rows
-    end: Times
-    """When the window ends, in microseconds."""
-    partials: dict[Primitive, Partial]
-    operations: int
-    """How many shards were combined: one for each window that a shard is part of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,213 @@
+"""Partials by shard, in order: how blocks become runs, and how runs are merged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.aggregates import Partial, Primitive, combine, concatenate, empty
+
+Times = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.intp]
+_CODES = 1 << 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortedRun:
+    """Partials by shard, each shard once, sorted by slice, then key, then fragment."""
+
+    start: Times
+    key: Numbers
+    fragment: Numbers
+    partials: dict[Primitive, Partial]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, rows: Rows) -> "SortedRun":
+        """Return the given rows, in that order."""
+        return SortedRun(
+            start=self.start[rows], key=self.key[rows], fragment=self.fragment[rows],
+            partials={one: partial.take(rows) for one, partial in self.partials.items()},
+        )  # fmt: skip
+
+    def since(self, start: int) -> "SortedRun":
+        """Return what begins at a time or later, without the rest's memory if that is much."""
+        cut = int(np.searchsorted(self.start, start))
+        if cut > len(self) // 2:
+            return self.take(np.arange(cut, len(self)))
+        return SortedRun(
+            start=self.start[cut:], key=self.key[cut:], fragment=self.fragment[cut:],
+            partials={one: between(partial, slice(cut, None)) for one, partial in self.partials.items()},
+        )  # fmt: skip
+
+    def partial(self, primitive: Primitive) -> Partial:
+        """Return a primitive's partials, empty where nobody had asked for it."""
+        # What was aggregated before anyone asked for a primitive is in no window of those who ask.
+        found = self.partials.get(primitive)
+        return empty(primitive, len(self)) if found is None else found
+
+
+class ShardsByKey:
+    """Shards sorted by key, then slice, then fragment; their partials are gathered when asked for."""
+
+    def __init__(self, shards: SortedRun, spans: Sequence[tuple[SortedRun, slice]]) -> None:
+        order = in_order(shard_codes(shards, key_first=True)[0])[0]
+        self.start, self.key, self.fragment = shards.start[order], shards.key[order], shards.fragment[order]
+        self._order, self._spans = order, spans
+        self._gathered: dict[Primitive, Partial] = {}
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def partial(self, primitive: Primitive) -> Partial:
+        """Return a primitive's partials for all shards."""
+        gathered = self._gathered.get(primitive)
+        if gathered is None:
+            parts = [between(run.partial(primitive), rows) for run, rows in self._spans]
+            gathered = self._gathered[primitive] = concatenate(parts).take(self._order)
+        return gathered
+
+
+def shards_by_key(runs: Sequence[SortedRun], since: int, until: int) -> ShardsByKey:
+    """Return the shards whose slices start in a span of time, by key, then slice, then fragment."""
+    spans = [(run, slice(*np.searchsorted(run.start, [since, until]).tolist())) for run in runs]
+    spans = [(run, rows) for run, rows in spans if rows.start < rows.stop]
+    return ShardsByKey(joined([shards_only(run, rows) for run, rows in spans], ()), spans)
+
+
+def distinct_starts(runs: Sequence[SortedRun]) -> Times:
+    """Return the distinct starts of slices, in order."""
+    starts = [run.start[changes(run.start)] for run in runs]
+    if len(starts) == 1:
+        return starts[0]
+    # Of runs in order, sorting is several times as fast as np.unique.
+    merged = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *starts]), kind="stable")
+    return merged[changes(merged)]
+
+
+def between(partial: Partial, rows: slice) -> Partial:
+    """Return partials of rows that follow each other, without a copy."""
+    valid = None if partial.valid is None else partial.valid[rows]
+    return Partial(tuple(field[rows] for field in partial.fields), valid, partial.types)
+
+
+def without(run: SortedRun, dead: npt.NDArray[np.bool_]) -> SortedRun:
+    """Return a run less some rows."""
+    return run.take(np.flatnonzero(~dead)) if dead.any() else run
+
+
+def used_numbers(columns: Sequence[Numbers], size: int) -> Rows:
+    """Return the numbers below a size that occur in any of the columns."""
+    used = np.zeros(size, dtype=bool)
+    for numbers in columns:
+        used[numbers] = True
+    return np.flatnonzero(used)
+
+
+def changes(values: Times) -> npt.NDArray[np.bool_]:
+    """Return where a value differs from the one before it."""
+    changes = np.ones(len(values), dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    return changes
+
+
+def joined(runs: Sequence[SortedRun], primitives: Sequence[Primitive] | None = None) -> SortedRun:
+    """Return the rows of all runs one after the other, as a copy."""
+    if primitives is None:
+        primitives = tuple(dict.fromkeys(one for run in runs for one in run.partials))
+    none = np.empty(0, dtype=np.int32)
+    return SortedRun(
+        start=np.concatenate([np.empty(0, dtype=np.int64), *(run.start for run in runs)]),
+        key=np.concatenate([none, *(run.key for run in runs)]),
+        fragment=np.concatenate([none, *(run.fragment for run in runs)]),
+        partials={
+            one: concatenate([run.partial(one) for run in runs] or [empty(one, 0)]) for one in primitives
+        },
+    )  # fmt: skip
+
+
+def shard_codes(*runs: SortedRun, key_first: bool = False) -> list[Times]:
+    """Return each shard as one number, in the order of runs: slice, key, fragment; or with the key first."""
+    starts = np.concatenate([run.start for run in runs])
+    keys = np.concatenate([run.key for run in runs]).astype(np.int64)
+    fragments = np.concatenate([run.fragment for run in runs]).astype(np.int64)
+    # Edges are whole milliseconds; what is not is ranked like what would not fit.
+    slices, rest = np.divmod(starts - int(starts.min(initial=_CODES - 1)), 1000)
+    if rest.any():
+        slices = np.unique(starts, return_inverse=True)[1]
+    high, low = (keys, slices) if key_first else (slices, keys)
+    low = low * (int(fragments.max(initial=0)) + 1) + fragments
+    if (int(high.max(initial=0)) + 1) * (int(low.max(initial=0)) + 1) >= _CODES:
+        high, low = (np.unique(numbers, return_inverse=True)[1] for numbers in (high, low))
+    codes = high * (int(low.max(initial=0)) + 1) + low
+    return np.split(codes, np.cumsum([len(run) for run in runs])[:-1])
+
+
+def merged_in_order(run: SortedRun) -> SortedRun:
+    """Return the run with its rows in order, and those of one shard merged."""
+    (codes,) = shard_codes(run)
+    if not (codes[1:] > codes[:-1]).all():
+        order, codes = in_order(codes)
+        run = run.take(order)
+        lo = np.flatnonzero(changes(codes))
+        if len(lo) < len(run):
+            hi = np.append(lo[1:], len(run))
+            merged = {one: combine(one, partial, lo, hi) for one, partial in run.partials.items()}
+            run = SortedRun(start=run.start[lo], key=run.key[lo], fragment=run.fragment[lo], partials=merged)
+    return run
+
+
+def in_order(codes: Times) -> tuple[Rows, Times]:
+    """Return the order of the codes, and the codes in order."""
+    bits = len(codes).bit_length()
+    if int(codes.max(initial=0)) << bits < _CODES:
+        # Numbers that carry their own place sort several times as fast as places do by their numbers.
+        packed = np.sort((codes << bits) | np.arange(len(codes)))
+        return packed & ((1 << bits) - 1), packed >> bits
+    order = np.argsort(codes, kind="stable")
+    return order, codes[order]
+
+
+def added_to(older: SortedRun, newer: SortedRun) -> SortedRun:
+    """Add to the older run the partials of shards that it has; return the rest of the newer one."""
+    if not len(older) or not len(newer):
+        return newer
+    first, last = max(older.start[0], newer.start[0]), min(older.start[-1], newer.start[-1])
+    if first > last:
+        return newer
+    spans = [np.searchsorted(run.start, [first, last + 1]) for run in (older, newer)]
+    (left, right) = (shards_only(run, slice(*span)) for run, span in zip((older, newer), spans, strict=True))
+    if not len(left) or not len(right):
+        return newer
+    known, asked = shard_codes(left, right)
+    places = np.searchsorted(known, asked)
+    found = np.flatnonzero(known[np.minimum(places, len(known) - 1)] == asked)
+    if not len(found):
+        return newer
+    taken = found + spans[1][0]
+    _merge_into(older, places[found] + spans[0][0], newer.take(taken))
+    rest = np.ones(len(newer), dtype=bool)
+    rest[taken] = False
+    return newer.take(np.flatnonzero(rest))
+
+
+def shards_only(run: SortedRun, rows: slice) -> SortedRun:
+    """Return rows that follow each other, without their partials."""
+    return SortedRun(start=run.start[rows], key=run.key[rows], fragment=run.fragment[rows], partials={})
+
+
+def _merge_into(older: SortedRun, rows: Rows, newer: SortedRun) -> None:
+    """Combine given rows of a run, in place, with those of another."""
+    lo = np.arange(0, 2 * len(rows), 2)
+    pairs = np.arange(2 * len(rows)).reshape(2, -1).T.ravel()
+    for primitive, added in newer.partials.items():
+        partial = older.partials.setdefault(primitive, older.partial(primitive))
+        both = concatenate([partial.take(rows), added]).take(pairs)
+        merged = combine(primitive, both, lo, lo + 2)
+        for field, values in zip(partial.fields, merged.fields, strict=True):
+            field[rows] = values
+        if partial.valid is not None:
+            partial.valid[rows] = merged.valid_mask()
