@@ -52,7 +52,7 @@ def in_words(*, by_value: bool, by_driver: bool = False) -> Iterator[None]:
 def played(spark: SparkSession, case: Case, sharing: Sharing) -> tuple[Replayed, Player]:
     """Push a case's batches through a pipeline that shares in the given way."""
     player = Player(spark, case, slicing=Slicing.PAIRED, syntax=WindowSyntax.BRACKET)
-    player.pipeline.planner.sharing = sharing
+    player.pipeline.plans.planner.sharing = sharing
     reports = []
     for number, table in enumerate(case.batch_tables()):
         player.before(number)

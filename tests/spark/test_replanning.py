@@ -41,7 +41,7 @@ def test_a_plan_may_change_at_every_batch(spark: SparkSession, seed: int) -> Non
     case = random_workload(seed, queries=(6, 6), calls=False)
     player = Player(spark, case, slicing=Slicing.PAIRED, syntax=WindowSyntax.BRACKET)
     pipeline = player.pipeline
-    pipeline.planner = Restless()
+    pipeline.plans.planner = Restless()
     reports: list[BatchReport] = []
     ways = set[bool]()
     for number, table in enumerate(case.batch_tables()):

@@ -26,6 +26,7 @@ from weft.state.block import Block
 from weft.state.clock import RowCounts, Seen
 from weft.state.signatures import Signatures
 from weft.stream import pipeline as pipeline_module
+from weft.stream import plan_in_effect as plan_module
 from weft.stream.pipeline import BatchReport, LiveQuery, Pipeline
 
 MS = 1000
@@ -187,6 +188,14 @@ class PlainDecode:
         counts = RowCounts(good=len(rows))
         return Seen(counts=counts, oldest=min(times, default=None), newest=max(times, default=None))
 
+    @classmethod
+    def blocks(cls, active: Any, rows: list[Row]) -> dict[Any, Block]:
+        """Return the blocks of all relations."""
+        return {
+            (relation.grouping, index): cls.block(active.job, index, rows, active.signatures[index])
+            for index, relation in enumerate(active.plan.relations)
+        }
+
     @staticmethod
     def block(job: PlainJob, index: int, rows: list[Row], signatures: Signatures) -> Block:
         """Return the block of a relation."""
@@ -245,9 +254,9 @@ def _position(points: Sequence[Any], value: Any) -> int:
 
 def plain_pipeline(patch: pytest.MonkeyPatch, *, delay_ms: int = 0, **options: Any) -> Pipeline:
     """Return a pipeline that needs no Spark."""
-    patch.setattr(pipeline_module, "BatchJob", PlainJob)
+    patch.setattr(plan_module, "BatchJob", PlainJob)
     patch.setattr(pipeline_module, "decode", PlainDecode)
-    patch.setattr(pipeline_module, "take_sample", _sampled)
+    patch.setattr(plan_module, "take_sample", _sampled)
     patch.setattr(pipeline_module, "utc", lambda session: nullcontext())
     return Pipeline(replace(TRADES, delay_ms=delay_ms, skew_ms=None), **options)
 

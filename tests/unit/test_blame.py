@@ -26,6 +26,7 @@ from weft.spark.session.blame import culprits, reason
 from weft.storage import LocalFolder
 from weft.stream import blame
 from weft.stream import pipeline as pipeline_module
+from weft.stream import plan_in_effect as plan_module
 from weft.stream.blame import find_culprits
 from weft.stream.pipeline import BatchReport, Pipeline
 from weft.stream.restoring import restore
@@ -59,7 +60,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pipeline]:
 
     def made(*queries: Any, **options: Any) -> Pipeline:
         pipeline = plain_pipeline(monkeypatch, **options)
-        monkeypatch.setattr(pipeline_module, "BatchJob", Picky)
+        monkeypatch.setattr(plan_module, "BatchJob", Picky)
         monkeypatch.setattr(blame, "utc", lambda session: nullcontext())
         for one in queries:
             pipeline.add(one.logical())
@@ -201,13 +202,13 @@ def test_queries_are_looked_at_in_one_job_that_shares_what_it_can(
 ) -> None:
     """Where it fails, halves are looked at; a stop ends that."""
     pipeline, jobs = make(GOOD), list[tuple[list[str], bool]]()
-    job_of = pipeline.job_of
+    job_of = pipeline.plans.job_of
 
     def noted(queries: Sequence[LogicalQuery], *, shared: bool = False) -> object:
         jobs.append(([one.name for one in queries], shared))
         return job_of(queries, shared=shared)
 
-    monkeypatch.setattr(pipeline, "job_of", noted)
+    monkeypatch.setattr(pipeline.plans, "job_of", noted)
     session: Any = SimpleNamespace(createDataFrame=lambda rows, schema: Batch([]))
     several = [asked(name, ("vol > 0", bool), (10, 5)).logical() for name in "abcd"]
     assert try_out(pipeline, several, session) == {}
@@ -275,7 +276,7 @@ def test_who_fails_beside_a_damaged_file_fails_alone(
         return Batch(damaged.rows), [SimpleNamespace(rows=3, notice=lambda stream: "a file is cut")]
 
     pipeline = make(*EVERYONE)
-    monkeypatch.setattr(pipeline_module, "BatchJob", Reading)
+    monkeypatch.setattr(plan_module, "BatchJob", Reading)
     for module in (pipeline_module, blame):
         monkeypatch.setattr(module, "readable", readable)
     rows: Any = Damaged(batch(1), only_vol)
@@ -322,7 +323,7 @@ def test_after_a_restart_only_the_query_at_fault_is_lost(
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
     checkpoint = Checkpoint(LocalFolder(tmp_path))
     pipeline = make(GOOD, BAD, KEYED)
-    monkeypatch.setattr(pipeline_module, "BatchJob", PlainJob)
+    monkeypatch.setattr(plan_module, "BatchJob", PlainJob)
     registry = Registry()
     for live in pipeline.queries.values():
         registry.put(registered(live, commit=0, added_live=False))

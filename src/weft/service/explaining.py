@@ -21,7 +21,7 @@ def explain_stream(
 ) -> str:
     """Return the shared plan of a stream's queries as text, with what a pipeline has measured of it."""
     if live is not None and _is_of(live.plan, queries):
-        plan, measured, known = live.plan, live.fragmentations, live.planner.statistics
+        plan, measured, known = live.plan, live.fragmentations, live.plans.planner.statistics
     else:
         plan, measured, known = optimize(queries, slicing, sharing=sharing), (), None
     return explain(

@@ -31,14 +31,14 @@ def try_out(
     All are looked at in one job without rows. Only where that fails, those at fault are found by halves.
     Where it is `halted` before that, nothing is known of some.
     """
-    unknown = [query for query in queries if not pipeline.computes(query)]
+    unknown = [query for query in queries if not pipeline.plans.computes(query)]
     if not unknown:
         return {}
     nothing = spark.createDataFrame([], ddl(pipeline.stream.columns))
 
     def look(some: Sequence[LogicalQuery]) -> None:
         # Spark takes long over a plan in which hundreds of queries share nothing.
-        job = pipeline.job_of(some, shared=len(some) > 1)
+        job = pipeline.plans.job_of(some, shared=len(some) > 1)
         job.run(nothing, Bounds(watermark=None, future=None))
 
     return _refused(unknown, look, halted)

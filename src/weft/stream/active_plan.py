@@ -23,7 +23,7 @@ _LOOSE_BATCHES, _LOOSE_PART = 16, 0.25
 """For how many batches, and of what part of its predicates, a plan keeps what nobody asks for any more."""
 
 
-class RunningPlan:
+class ActivePlan:
     """What a batch is aggregated and answered by."""
 
     def __init__(self, plan: SharedPlan, job: BatchJob) -> None:

@@ -27,7 +27,7 @@ def find_culprits(pipeline: "Pipeline", batch: DataFrame, error: Exception) -> d
     def run(queries: Sequence[LogicalQuery]) -> None:
         nonlocal rest, looked
         with utc(batch.sparkSession):
-            job = pipeline.job_of(queries)
+            job = pipeline.plans.job_of(queries)
             # What is known of groups is known of another plan.
             bounds = replace(pipeline.bounds(), groups=())
             try:

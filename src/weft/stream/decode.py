@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from weft.aggregates import from_arrow
 from weft.optimizer.cost import Fragmentation
-from weft.optimizer.plan import Relation, SharedPlan
+from weft.optimizer.plan import Grouping, Relation, SharedPlan
 from weft.predicates import Formula
 from weft.spark.job.batch_groups import BatchGroups
 from weft.spark.job.fragment_coder import NOBODYS, Numbered
@@ -19,6 +19,7 @@ from weft.spark.job.layout import ROWS, Slot
 from weft.state.block import Block
 from weft.state.clock import RowCounts, Seen
 from weft.state.signatures import Signatures
+from weft.stream.active_plan import ActivePlan
 
 Numbers = npt.NDArray[np.int64]
 
@@ -64,6 +65,15 @@ def failures(job: BatchJob, result: BatchGroups) -> dict[str, int]:
             if count:
                 found[answer.query.name] = found.get(answer.query.name, 0) + count
     return found
+
+
+def blocks(active: ActivePlan, result: BatchGroups) -> dict[tuple[Grouping, int], Block]:
+    """Return the blocks of all relations, by grouping and number in the plan."""
+    signatures = active.signatures
+    return {
+        (relation.grouping, index): block(active.job, index, result, signatures[index])
+        for index, relation in enumerate(active.plan.relations)
+    }
 
 
 def block(job: BatchJob, index: int, result: BatchGroups, signatures: Signatures) -> Block:

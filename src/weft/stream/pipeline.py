@@ -5,7 +5,7 @@ Everything here is the state between batches; nothing here knows how batches com
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter, time
 from types import EllipsisType
@@ -20,9 +20,8 @@ from weft.finals.readings import Reading, readings
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.cost import Fragmentation
 from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan
-from weft.optimizer.rules import Sharing, leaves, optimize
+from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.optimizer.statistics import Sample
 from weft.predicates import Formula
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.spark.columns import Udf
@@ -31,12 +30,8 @@ from weft.spark.input.declarations import Tables
 from weft.spark.input.missing import FileAccount, count_missing
 from weft.spark.input.quarantine import set_aside
 from weft.spark.input.schema_changes import SchemaWatch
-from weft.spark.job.asked_values import KnownValues
 from weft.spark.job.batch_groups import BatchGroups
-from weft.spark.job.forms import Forms
-from weft.spark.job.job import BatchJob, Bounds
-from weft.spark.job.sampling import take_sample
-from weft.spark.session.blame import culprits
+from weft.spark.job.job import Bounds
 from weft.spark.session.local import utc
 from weft.state.block import Block
 from weft.state.clock import Clock, RowCounts, Seen
@@ -54,8 +49,8 @@ from weft.state.open_windows import ALWAYS, Advance, oldest_needed, shapes
 from weft.state.report import BatchReport
 from weft.state.store import PartialStore
 from weft.stream import decode
-from weft.stream.active_plan import RunningPlan, computed
-from weft.stream.planner import Planner
+from weft.stream.active_plan import ActivePlan
+from weft.stream.plan_in_effect import PlanInEffect
 from weft.stream.warm_start import Derived, History
 
 __all__ = ["BatchReport", "LiveQuery", "Pipeline"]
@@ -63,6 +58,18 @@ _US = 1000
 _END_OF_TIME = (1 << 63) - 1
 _FIRST_SPAN = 600_000_000
 """How much event time the first batch is taken to cover, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Aggregated:
+    """What became of a batch's rows."""
+
+    rows: DataFrame
+    """Those that could be read."""
+    unread: list[UnreadFile]
+    active: ActivePlan
+    groups: BatchGroups
+    seconds: dict[str, float]
 
 
 class Pipeline:
@@ -83,36 +90,25 @@ class Pipeline:
         self.clock = Clock()
         self.tables = tables if tables is not None else Tables()
         self.functions = functions if functions is not None else {}
-        self.planner = Planner(slicing=slicing, sharing=sharing)
+        self.plans = PlanInEffect(
+            stream, self.tables, self.functions, slicing=slicing, sharing=sharing, on_adopt=self._adopted
+        )
         self.queries: dict[str, LiveQuery] = {}
         self.stores: dict[Grouping, PartialStore] = {}
         self.fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
         """How the predicates of each shared relation of the current plan split the last batch."""
-        self._running: RunningPlan | None = None
-        self._stale = True
-        """Whether a query has joined that the plan does not answer."""
-        self._loose_for: int | None = None
-        """For how many batches the plan has kept what nobody asks for any more."""
-        self._tried: frozenset[object] = frozenset()
-        """What Spark is known to compute."""
         self._span = _FIRST_SPAN
         self._history = History(slicing)
         self._derivations: dict[tuple[Grouping, Formula], Derivation] = {}
         self._waiting: dict[str, None] = {}
         self._reading: tuple[object, Sequence[Reading]] | None = None
         """What queries read, and of what that was made."""
-        self._known = KnownValues()
-        """The values of columns for which predicates have been evaluated."""
-        self._forms = Forms()
-        """What is known of rows and groups."""
         self.watch = SchemaWatch(stream)
 
     @property
     def plan(self) -> SharedPlan:
-        """The plan in effect; there is none before the first batch."""
-        if self._running is None:
-            return SharedPlan(relations=(), answers=(), slicing=self.planner.slicing)
-        return self._running.plan
+        """The plan in effect; an empty one before the first batch."""
+        return self.plans.plan
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -126,11 +122,11 @@ class Pipeline:
         exactly; those that have ended by now are answered with the next report. Where `since` is given, its
         windows begin then (None: with the first row).
         """
-        own, after = self.planner.leaf(query), after_all(self.clock)
+        own, after = self.plans.planner.leaf(query), after_all(self.clock)
         found = self._history.find(own)
-        if found is None or self._running is None or not self._running.join(query, own, found):
-            found, self._stale = None, True
-        elif found.derived is not None:
+        if not self.plans.join(query, own, found):
+            found = None
+        elif found is not None and found.derived is not None:
             self._derive(own, found.derived)
         if since is ...:
             since = after if found is None else None if found.since == ALWAYS else found.since
@@ -149,107 +145,89 @@ class Pipeline:
         self._history.note(own, derived)
         self._derivations[own.grouping, derived.predicate] = derived.stored()
 
-    def computes(self, query: LogicalQuery) -> bool:
-        """Say whether Spark is known to compute all that a query asks of it."""
-        return self._tried.issuperset(computed(leaves([query], self.planner.slicing)))
-
-    def job_of(self, queries: Sequence[LogicalQuery], *, shared: bool = False) -> BatchJob:
-        """Return a job of some queries that share nothing, or all that they can."""
-        slicing = self.planner.slicing
-        plan = optimize(queries, slicing) if shared else leaves(queries, slicing)
-        return BatchJob(plan, self.stream, self.tables, self.functions)
-
     def remove(self, name: str) -> None:
         """Let a query leave before the next batch.
 
         What only it asked for is computed until the next change of the plan, but not for many batches.
         """
         del self.queries[name]
-        self.planner.forget(name)
         self._waiting.pop(name, None)
-        if self._running is not None:
-            self._running.leave(name)
-        if self._loose_for is None:
-            self._loose_for = 0
+        self.plans.leave(name)
 
     def process(self, batch: DataFrame, listed: Mapping[str, int] | None = None) -> BatchReport:
         """Aggregate a batch and answer the windows due after it; `listed` are its files with their times."""
         with utc(batch.sparkSession):
-            return self._process(FileAccount(batch, self.stream, listed or {}))
+            former, before = self.plans.active, self.clock
+            self.tables.refresh_due()
+            account, bounds = FileAccount(batch, self.stream, listed or {}), self.bounds()
 
-    def _process(self, account: FileAccount) -> BatchReport:
-        began, former, before = perf_counter(), self._running, self.clock
-        self.tables.refresh_due()
-        batch, bounds, files = account.batch, self.bounds(), list[UnreadFile]()
+            aggregated = self._aggregate(account, bounds)
+            active, groups, unread = aggregated.active, aggregated.groups, aggregated.unread
+            seen, began = decode.seen(active.job, groups), perf_counter()
+            lost = RowCounts(corrupt=sum(file.rows for file in unread), missing=count_missing(unread))
+            counts = seen.counts + lost
+
+            blocks = decode.blocks(active, groups)
+            for (grouping, _), block in blocks.items():
+                self.stores[grouping].add(block)
+            self.clock = before.after(replace(seen, counts=counts), self.stream)
+            self._note(active, groups, seen, () if before.watermark is None else list(blocks.values()))
+            self._span = expected_span(self._span, before, self.clock)
+            self.queries = {name: live.decided(self.clock) for name, live in self.queries.items()}
+
+            # Queries may leave with the answers.
+            readers, failures = active.readers, Counter(decode.failures(active.job, groups))
+            report = self._answer(batch.sparkSession, self.clock.advance_from(before))
+
+            only_files = not (seen.counts.quarantined or seen.counts.late)
+            aside = partial(set_aside, aggregated.rows, self.stream, bounds, unread, only_files=only_files)
+            return replace(
+                report,
+                counts=counts,
+                seconds={**aggregated.seconds, "finals": perf_counter() - began},
+                failures=failures + Counter(report.failures),
+                blocks=blocks,
+                fragmentations=self.fragmentations,
+                replanned=active is not former,
+                partial_ops=sum(block.rows for block in blocks.values()),
+                unshared_ops=decode.unshared_operations(active.job, readers, groups),
+                set_aside=aside if unread or not only_files else None,
+                notices=(*file_notices(unread, self.stream), *self.watch.look(aggregated.rows)),
+            )
+
+    def _aggregate(self, account: FileAccount, bounds: Bounds) -> _Aggregated:
+        """Plan, if need be, and run the job; files that cannot be read are left out."""
+        rows, unread, began = account.batch, list[UnreadFile](), perf_counter()
         while True:
             try:
-                running, planned, result = self._aggregate(batch, bounds)
+                active = self.plans.for_batch(self._logical(), rows)
+                planned = perf_counter()
+                groups = self.plans.run(active, rows, bounds)
                 break
             except SPARK_ERRORS:
-                # Files that cannot be read are left out; if there are none, something else is wrong.
-                batch, unread = readable(batch, self.stream)
-                if not unread:
+                rows, files = readable(rows, self.stream)
+                if not files:
+                    # Something else is wrong.
                     raise
-                files += unread
-        files += account.missing(files)
-        ran, seen = perf_counter(), decode.seen(running.job, result)
-        lost = RowCounts(corrupt=sum(file.rows for file in files), missing=count_missing(files))
-        counts = seen.counts + lost
-        blocks = self._blocks(running, result)
-        self.clock = before.after(replace(seen, counts=counts), self.stream)
-        self._note(running.job, result, seen, () if before.watermark is None else list(blocks.values()))
-        self._span = expected_span(self._span, before, self.clock)
-        # Queries may leave with the answers.
-        readers, failures = running.readers, Counter(decode.failures(running.job, result))
-        self.queries = {name: live.decided(self.clock) for name, live in self.queries.items()}
-        report = self._answer(batch.sparkSession, self.clock.advance_from(before))
-        only_files = not (seen.counts.quarantined or seen.counts.late)
-        aside = partial(set_aside, batch, self.stream, bounds, files, only_files=only_files)
-        return replace(
-            report,
-            counts=counts,
-            seconds={"plan": planned - began, "spark": ran - planned, "finals": perf_counter() - ran},
-            failures=failures + Counter(report.failures),
-            blocks=blocks,
-            fragmentations=self.fragmentations,
-            replanned=running is not former,
-            partial_ops=sum(block.rows for block in blocks.values()),
-            unshared_ops=decode.unshared_operations(running.job, readers, result),
-            set_aside=aside if files or not only_files else None,
-            notices=(*file_notices(files, self.stream), *self.watch.look(batch)),
-        )
+                unread += files
+        unread += account.missing(unread)
+        seconds = {"plan": planned - began, "spark": perf_counter() - planned}
+        return _Aggregated(rows=rows, unread=unread, active=active, groups=groups, seconds=seconds)
 
-    def _aggregate(self, batch: DataFrame, bounds: Bounds) -> tuple[RunningPlan, float, BatchGroups]:
-        """Plan, if need be, and run the job; return the plan, when it was ready, and the job's result."""
-        running = self._compiled(batch)
-        planned = perf_counter()
-        try:
-            groups, begin = self.planner.groups_per_slice(self.plan), self.planner.begin
-            per_row = self.planner.groups_per_row(self.plan)
-            expected = replace(bounds, groups=groups, begin=begin, groups_per_row=per_row)
-            result = running.job.run(batch, expected)
-        except BaseException:
-            # What has failed must not be tried again as it is, should the query at fault have left.
-            self._stale = True
-            raise
-        # Spark had no objections.
-        if not self._tried:
-            self._tried = frozenset(computed(self.plan))
-        if self._loose_for is not None:
-            self._loose_for += 1
-        return running, planned, result
+    def _logical(self) -> list[LogicalQuery]:
+        return [live.query for live in self.queries.values()]
 
-    def _note(self, job: BatchJob, result: BatchGroups, seen: Seen, blocks: Sequence[Block]) -> None:
+    def _note(self, active: ActivePlan, groups: BatchGroups, seen: Seen, blocks: Sequence[Block]) -> None:
         """Remember what the batch tells of the plan."""
         rows = seen.counts.good
-        self.fragmentations = decode.fragmentations(self.plan, job, result, rows)
+        self.fragmentations = decode.fragmentations(active.plan, active.job, groups, rows)
         if seen.newest is not None and seen.oldest is not None:
             span = (seen.newest - seen.oldest) / _US
-            self.planner.note(self.plan, rows=rows, span_ms=span, groups=list(map(len, blocks)))
+            self.plans.planner.note(active.plan, rows=rows, span_ms=span, groups=list(map(len, blocks)))
 
     def finish(self, spark: SparkSession) -> BatchReport:
         """Close every window: the input has ended."""
-        self._plan_ahead()
+        self.plans.ahead(self._logical())
         with utc(spark):
             report = self._answer(spark, Advance(before=self.clock.watermark, now=None))
         ranges = (live.query.window.range_ms for live in self.queries.values())
@@ -258,7 +236,7 @@ class Pipeline:
 
     def idle(self, spark: SparkSession) -> BatchReport:
         """Close the windows that only the delay holds open: the stream has fallen silent."""
-        self._plan_ahead()
+        self.plans.ahead(self._logical())
         before, self.clock = self.clock, self.clock.idle()
         with utc(spark):
             return self._answer(spark, self.clock.advance_from(before))
@@ -271,58 +249,14 @@ class Pipeline:
         with utc(spark):
             return self._answer(spark, Advance(before=now, now=now))
 
-    def _compiled(self, batch: DataFrame | None) -> RunningPlan:
-        """Return the plan in effect, made anew when queries came or went or another plan pays.
-
-        What is planned without a batch at hand is planned again with the first.
-        """
-        running, queries = self._running, [live.query for live in self.queries.values()]
-        provisional = self.planner.provisional and batch is not None
-        if running is None or self._stale or running.is_loose(self._loose_for) or provisional:
-            plan = None if running is None else self.planner.grown(running.plan, queries)
-            sampler = None if batch is None else partial(self._sample, batch)
-            plan = self.planner.plan(queries, sampler) if plan is None else plan
-            tight = True
-        else:
-            keeps = batch is None or self._loose_for is not None
-            plan = running.plan if keeps else self.planner.reconsider(running.plan, queries)
-            tight = plan is not running.plan
-        if running is None or self._stale or not running.computes_all_of(plan):
-            running = self._adopt(plan)
-            self._stale = False
-        if tight:
-            self._loose_for = None
-        return running
-
-    def _plan_ahead(self) -> None:
-        """Plan without a batch for the queries whose job can be made; the others fail with the next batch."""
-        everyone = self.queries
-        try:
-            self._compiled(None)
-        except Exception as error:
-            unfit = culprits([live.query for live in everyone.values()], self.job_of, error)
-            if not unfit:
-                raise
-            self.queries = {name: live for name, live in everyone.items() if name not in unfit}
-            try:
-                self._compiled(None)
-            finally:
-                self.queries, self._stale = everyone, True
-
-    def _sample(self, batch: DataFrame, apart: SharedPlan) -> Sample:
-        return take_sample(batch, apart, self.stream, self.tables, self.functions)
-
-    def _adopt(self, plan: SharedPlan) -> RunningPlan:
-        """Let a plan take effect; what was aggregated under others stays as it is."""
-        self._forms = self._forms.for_next_job()
-        job = BatchJob(plan, self.stream, self.tables, self.functions, self._known, self._forms)
-        self._running, self._tried, self.fragmentations = RunningPlan(plan, job), frozenset(), ()
+    def _adopted(self, plan: SharedPlan) -> None:
+        """Keep what a new plan asks for of the partials so far."""
+        self.fragmentations = ()
         self.stores = {relation.grouping: self._store(relation.grouping) for relation in plan.relations}
         after = after_all(self.clock)
         self._history.adopt(plan, since=ALWAYS if after is None else after)
         asked = {(one.grouping, predicate) for one in plan.relations for predicate in one.predicates}
         self._derivations = {key: one for key, one in self._derivations.items() if key in asked}
-        return self._running
 
     def _store(self, grouping: Grouping) -> PartialStore:
         """Return a grouping's partials so far, less those that nobody asks for any more."""
@@ -340,18 +274,8 @@ class Pipeline:
         """Return what the next batch's rows are judged by."""
         skew = self.stream.skew_ms
         future = None if skew is None else int(time() * 1_000_000) + skew * _US
-        groups = self.planner.groups_per_slice(self.plan)
+        groups = self.plans.planner.groups_per_slice(self.plan)
         return Bounds(watermark=self.clock.watermark, future=future, span=self._span, groups=groups)
-
-    def _blocks(self, running: RunningPlan, result: BatchGroups) -> dict[tuple[Grouping, int], Block]:
-        signatures = running.signatures
-        added = {
-            (relation.grouping, index): decode.block(running.job, index, result, signatures[index])
-            for index, relation in enumerate(running.plan.relations)
-        }
-        for (grouping, _), block in added.items():
-            self.stores[grouping].add(block)
-        return added
 
     def _answer(self, spark: SparkSession, advance: Advance) -> BatchReport:
         found = Answered()
@@ -426,10 +350,12 @@ class Pipeline:
             self.queries[name] = known.get(name) or replace(
                 live, first_start=after_all(clock), until=until_of(live.query, clock)
             )
-        own = {name: self.planner.leaf(live.query) for name, live in known.items() if name in self.queries}
+        own = {
+            name: self.plans.planner.leaf(live.query) for name, live in known.items() if name in self.queries
+        }
         for name, one in own.items():
             if (derivation := known[name].derivation) is not None:
                 self._derivations[one.grouping, one.predicates[0]] = derivation
         self._history.recall((one, kept_since(known[name], clock.watermark)) for name, one in own.items())
-        self._stale = True
-        self._plan_ahead()
+        self.plans.outdate()
+        self.plans.ahead(self._logical())
