@@ -12,7 +12,8 @@ from weft.errors import EngineError
 from weft.finals.results import result_schema
 from weft.handle import Query
 from weft.limits import DEFAULTS, Limits
-from weft.optimizer.rules import Sharing
+from weft.optimizer.plan import SharedPlan
+from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import Slicing
 from weft.queries import Queries
 from weft.query import bind, parse, parse_duration, parse_select
@@ -190,6 +191,14 @@ class Engine:
                 )
                 parts.append(told)
         return "\n\n".join(parts) or "no queries"
+
+    def plans(self) -> list[tuple[StreamDef, SharedPlan]]:
+        """Return each stream that has queries, and the plan that they start with."""
+        return [
+            (stream.definition, optimize(queries, self._slicing, sharing=self._sharing))
+            for name, stream in self._declared.streams.items()
+            if (queries := self._queries_of(name))
+        ]
 
     def run(
         self,

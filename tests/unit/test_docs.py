@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 from weft.aggregates import functions
+from weft.cli.app import app
 from weft.engine import Engine, Query
 from weft.optimizer.explain import explain
 from weft.optimizer.rules import optimize
@@ -69,6 +71,17 @@ def test_readme_shows_the_plan_of_its_workload() -> None:
     assert shown.rstrip("\n") == readme_plan()
 
 
+def test_readme_shows_the_picture_that_explain_draws_of_its_workload(tmp_path: Path) -> None:
+    assert "](docs/shared-plan.svg)" in page("README.md")
+    [workload] = blocks("README.md", "sql")
+    (tmp_path / "workload.sql").write_text(workload, encoding="utf-8")
+    drawn = CliRunner().invoke(
+        app, ["explain", str(tmp_path / "workload.sql"), "--svg", str(tmp_path / "plan.svg")]
+    )
+    assert drawn.exit_code == 0
+    assert (tmp_path / "plan.svg").read_text(encoding="utf-8") == page("docs/shared-plan.svg")
+
+
 def test_readmes_queries_share() -> None:
     plan = readme_plan()
     assert "3 queries over 2 relations" in plan
@@ -108,8 +121,6 @@ def test_readmes_python_calls_what_there_is(node: ast.Attribute | ast.Call) -> N
 
 def parameters() -> dict[str, list[Any]]:
     """Return the parameters of every command, by its words: {"weft run": […], …}."""
-    from weft.cli.app import app
-
     found: dict[str, list[Any]] = {}
     # Typer brings a Click of its own in some versions, so its types have no one name.
     pending: list[tuple[str, Any]] = [("weft", typer.main.get_command(app))]

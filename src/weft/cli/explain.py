@@ -7,7 +7,9 @@ import typer
 
 from weft.cli.run import Limit
 from weft.cli.workload import load
+from weft.errors import EngineError
 from weft.limits import Limits
+from weft.optimizer.plan_svg import plan_svg
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 
@@ -20,10 +22,26 @@ def explain(
     sharing: Annotated[Sharing, typer.Option(help="How predicates share.")] = Sharing.AUTO,
     slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.PAIRED,
     limit: Limit = None,
+    svg: Annotated[
+        Path | None, typer.Option(help="File for a picture of the plan, as SVG.", show_default=False)
+    ] = None,
 ) -> None:
     """Show the shared plan of a workload, its cost, and what is shared with whom.
 
     Example: weft explain workload.sql --rate 375
+
+    Example: weft explain workload.sql --svg plan.svg
     """
     engine = load(workload, slicing=slicing, sharing=sharing, limits=Limits.parse(limit or ()))
     print(engine.explain(rows_per_second=rate))
+    if svg is not None:
+        _write(svg, plan_svg(engine.plans()))
+
+
+def _write(file: Path, picture: str) -> None:
+    try:
+        file.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise EngineError(
+            f"cannot write the picture to {file}: {error.strerror}; choose another --svg"
+        ) from None
