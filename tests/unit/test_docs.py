@@ -90,11 +90,11 @@ def test_readmes_queries_share() -> None:
 
 
 OWNERS: dict[str, type] = {"engine": Engine, "turnover": Query, "largest": Query}
-"""What the variables of README's Python hold."""
+"""What the variables of the examples hold."""
 
 
 def uses_of_the_api() -> Iterator[ast.Attribute | ast.Call]:
-    for block in blocks("README.md", "python"):
+    for block in blocks("README.md", "python") + blocks("docs/python.md", "python"):
         for node in ast.walk(ast.parse(block)):
             target = node.func if isinstance(node, ast.Call) else node
             if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
@@ -103,7 +103,7 @@ def uses_of_the_api() -> Iterator[ast.Attribute | ast.Call]:
 
 
 @pytest.mark.parametrize("node", list(uses_of_the_api()), ids=ast.unparse)
-def test_readmes_python_calls_what_there_is(node: ast.Attribute | ast.Call) -> None:
+def test_the_examples_call_what_there_is(node: ast.Attribute | ast.Call) -> None:
     target = node.func if isinstance(node, ast.Call) else node
     assert isinstance(target, ast.Attribute)
     assert isinstance(target.value, ast.Name)
@@ -164,14 +164,15 @@ def test_a_command_that_the_docs_show_exists(shown: str) -> None:
 
 
 def section(command: str) -> str:
-    """Return what README says of a command."""
-    found = re.search(rf"^### `{command}`\n(.*?)(?=^##)", page("README.md"), re.DOTALL | re.MULTILINE)
-    assert found, f"README.md has no section on {command}"
+    """Return what the manual says of a command."""
+    manual = page("docs/command-line.md")
+    found = re.search(rf"^## `{command}`\n(.*?)(?=^## |\Z)", manual, re.DOTALL | re.MULTILINE)
+    assert found, f"docs/command-line.md has no section on {command}"
     return found[1]
 
 
 @pytest.mark.parametrize("command", ["weft run", "weft explain"])
-def test_readme_tells_all_options(command: str) -> None:
+def test_the_manual_tells_all_options(command: str) -> None:
     told = re.findall(r"^\| `(--[a-z-]+)` \|", section(command), re.MULTILINE)
     assert {*told, "--help"} == commands()[command]
     assert max(Counter(told).values()) == 1
@@ -232,7 +233,7 @@ def test_the_manual_tells_of_every_bench() -> None:
     )
 
 
-def test_readme_names_only_options_that_the_demo_has() -> None:
+def test_the_manual_names_only_options_that_the_demo_has() -> None:
     assert set(re.findall(r"`(--[a-z]+)`", section("weft demo"))) <= commands()["weft demo"]
 
 
@@ -287,7 +288,7 @@ def test_every_entry_of_the_glossary_is_well_formed() -> None:
     assert [term for term, named in TERMS if not origin.fullmatch(named)] == []
 
 
-def test_the_words_of_the_design_are_defined() -> None:
+def test_the_main_terms_are_defined() -> None:
     wanted = "slice edge fragment signature shard relation phantom primitive partial block final".split()
     wanted += "root attribute position cell codebook F0 k α β".split()
     planned = {term for term, origin in TERMS if origin.endswith(", planned")}
@@ -315,5 +316,5 @@ def test_the_worked_example_of_an_aggregate_runs(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_page_with_python_is_run_here() -> None:
-    run = {"README.md", "lifecycle.md", "adding-an-aggregate.md"}
+    run = {"README.md", "python.md", "lifecycle.md", "adding-an-aggregate.md"}
     assert {path.name for path in PAGES if "```python" in path.read_text(encoding="utf-8")} <= run
