@@ -1,4 +1,4 @@
-"""Which predicates share fragments, and when rows are not shared at all (SDF, section 4.3.3; DESIGN 3)."""
+"""Which predicates share fragments, and when rows are not shared at all (SDF, section 4.3.3)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -182,7 +182,7 @@ def test_edge_rate_of_windows_that_all_end_off_the_epoch() -> None:
 
 
 def test_edge_rate_of_coprime_slides_is_the_density_of_their_union() -> None:
-    # Far beyond what can be walked: 1 − Π(1 − 2/s) (DESIGN.md, section 8).
+    # Far beyond what can be walked: 1 − Π(1 − 2/s).
     slides = (997, 991, 983, 977, 971, 967)
     chosen = [Window(range_ms=slide + 5, slide_ms=slide) for slide in slides]
     density = 1 - np.prod([1 - 2 / slide for slide in slides])

@@ -8,7 +8,7 @@ from weft.query.logical import ColumnDef, Source, StreamDef, TableDef, TimeUnit
 from weft.types import BIGINT, DOUBLE, STRING, TIMESTAMP, DataType, Kind
 
 WORKLOAD = """
--- The example of the design page; a semicolon here does not count.
+-- A semicolon in a comment; it does not end the statement.
 CREATE STREAM trades (time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT)
   USING parquet OPTIONS (path 'trades/;') EVENT TIME time DELAY '10 seconds';
 CREATE TABLE close USING csv OPTIONS (path 'close.csv', header 'true');

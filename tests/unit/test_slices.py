@@ -120,7 +120,7 @@ def test_figure_3_stretching() -> None:
 
 def test_figure_3_composition() -> None:
     # The paper prints (6,3,3,3,3,3,6,3,3,3,3,3,6,3): 14 slices and 51 long, although the period is
-    # lcm(15, 9) = 45. The right vector has 12 slices (DESIGN.md, section 8):
+    # lcm(15, 9) = 45. The right vector has 12 slices:
     #
     #     U³   |-----------12----------|--3--|-----------12----------|--3--|-----------12----------|--3--|
     #     V⁵   |-----6-----|--3--|-----6-----|--3--|-----6-----|--3--|-----6-----|--3--|-----6-----|--3--|
