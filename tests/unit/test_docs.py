@@ -46,10 +46,10 @@ def run_sessions(name: str, known: dict[str, object]) -> None:
     text = "\n".join(block for block in blocks(name, "python") if is_session(block))
     assert text, f"{name} has no examples"
     test = doctest.DocTestParser().get_doctest(text, known, name, name, 0)
-    told: list[str] = []
+    failures: list[str] = []
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    doctest.DocTestRunner(optionflags=options).run(test, out=told.append)
-    assert not told, "".join(told)
+    doctest.DocTestRunner(optionflags=options).run(test, out=failures.append)
+    assert not failures, "".join(failures)
 
 
 # README
@@ -59,9 +59,9 @@ def readme_plan() -> str:
     """Plan README's workload and explain it, as `weft explain` does, without Spark."""
     [workload] = blocks("README.md", "sql")
     statements = parse(workload)
-    [stream] = [one.definition for one in statements if isinstance(one, CreateStream)]
+    [stream] = [statement.definition for statement in statements if isinstance(statement, CreateStream)]
     catalog = Catalog(streams=(stream,))
-    queries = [bind(one, catalog) for one in statements if isinstance(one, CreateQuery)]
+    queries = [bind(statement, catalog) for statement in statements if isinstance(statement, CreateQuery)]
     return explain(stream, optimize(queries))
 
 
@@ -127,7 +127,7 @@ def parameters() -> dict[str, list[Any]]:
     while pending:
         words, command = pending.pop()
         found[words] = command.params
-        pending += [(f"{words} {name}", one) for name, one in getattr(command, "commands", {}).items()]
+        pending += [(f"{words} {name}", sub) for name, sub in getattr(command, "commands", {}).items()]
     return found
 
 
@@ -138,19 +138,23 @@ def commands(*, both: bool = False) -> dict[str, set[str]]:
             "--help",
             *(
                 word
-                for one in several
-                for word in (*one.opts, *(one.secondary_opts if both else ()))
+                for parameter in command
+                for word in (*parameter.opts, *(parameter.secondary_opts if both else ()))
                 if word[0] == "-"
             ),
         }
-        for words, several in parameters().items()
+        for words, command in parameters().items()
     }
 
 
 def shown_commands() -> list[str]:
     """Return every `weft …` of the pages, in code spans and at the start of a line of a block."""
     texts = [path.read_text(encoding="utf-8") for path in PAGES]
-    return [one for text in texts for one in re.findall(r"(?:^|`)(weft(?: [^`#\n]+)?)(?:`|#|$)", text, re.M)]
+    return [
+        command
+        for text in texts
+        for command in re.findall(r"(?:^|`)(weft(?: [^`#\n]+)?)(?:`|#|$)", text, re.M)
+    ]
 
 
 @pytest.mark.parametrize("shown", sorted(set(shown_commands())))
@@ -164,7 +168,7 @@ def test_a_command_that_the_docs_show_exists(shown: str) -> None:
 
 
 def section(command: str) -> str:
-    """Return what the manual says of a command."""
+    """Return the manual's section on a command."""
     manual = page("docs/command-line.md")
     found = re.search(rf"^## `{command}`\n(.*?)(?=^## |\Z)", manual, re.DOTALL | re.MULTILINE)
     assert found, f"docs/command-line.md has no section on {command}"
@@ -172,14 +176,14 @@ def section(command: str) -> str:
 
 
 @pytest.mark.parametrize("command", ["weft run", "weft explain"])
-def test_the_manual_tells_all_options(command: str) -> None:
-    told = re.findall(r"^\| `(--[a-z-]+)` \|", section(command), re.MULTILINE)
-    assert {*told, "--help"} == commands()[command]
-    assert max(Counter(told).values()) == 1
+def test_the_manual_lists_all_options(command: str) -> None:
+    listed = re.findall(r"^\| `(--[a-z-]+)` \|", section(command), re.MULTILINE)
+    assert {*listed, "--help"} == commands()[command]
+    assert max(Counter(listed).values()) == 1
 
 
 def bench_options() -> dict[str, dict[str, str]]:
-    """Return what the manual says of benches' options: {"slices": {"--rows": "4000000, paper", …}, …}."""
+    """Return benches' options with their defaults: {"slices": {"--rows": "4000000, paper", …}, …}."""
     manual = page("docs/benchmarks.md")
     common, differing = (
         re.findall(rf"^\| {head} \|.*\n\|.*\n((?:^\|.*\n)+)", manual, re.MULTILINE)[0].splitlines()
@@ -189,7 +193,7 @@ def bench_options() -> dict[str, dict[str, str]]:
     for line in common:
         words, value, _ = line.strip("| ").split(" | ", maxsplit=2)
         shared |= dict.fromkeys(re.findall(r"`(--?[a-z-]+)`", words), value)
-    told = {}
+    options = {}
     for line in differing:
         name, differs = line.strip("| ").split(" | ")
         own = dict(shared)
@@ -200,12 +204,12 @@ def bench_options() -> dict[str, dict[str, str]]:
                     del own[word]
                 else:
                     own[word] = value
-        told[name.strip("`")] = own
-    return told
+        options[name.strip("`")] = own
+    return options
 
 
 def default(parameter: Any) -> str:
-    """Return what the manual says of an option that is not given."""
+    """Return an option's default as the manual writes it."""
     if parameter.secondary_opts:
         return f"`{parameter.secondary_opts[0]}`"
     shown, value = parameter.show_default, parameter.default
@@ -220,12 +224,12 @@ def default(parameter: Any) -> str:
 
 
 @pytest.mark.parametrize("bench", bench_options())
-def test_the_manual_tells_all_options_of_a_bench_and_what_they_are_unless_given(bench: str) -> None:
-    wanted = {word: default(one) for one in parameters()[f"weft bench {bench}"] for word in one.opts}
+def test_the_manual_lists_all_options_of_a_bench_with_their_defaults(bench: str) -> None:
+    wanted = {word: default(option) for option in parameters()[f"weft bench {bench}"] for word in option.opts}
     assert bench_options()[bench] == wanted
 
 
-def test_the_manual_tells_of_every_bench() -> None:
+def test_the_manual_lists_every_bench() -> None:
     benches = {name.removeprefix("weft bench ") for name in commands() if name.startswith("weft bench ")}
     assert set(bench_options()) == benches
     assert (

@@ -17,7 +17,7 @@ from weft.optimizer.slices import Slicing
 def explain(
     workload: Annotated[Path, typer.Argument(help="A file of CREATE STREAM, CREATE TABLE and CREATE QUERY.")],
     rate: Annotated[
-        float | None, typer.Option(help="Rows per second to cost the plan at.", min=0.0, show_default=False)
+        float | None, typer.Option(help="Rows per second to compute costs for.", min=0.0, show_default=False)
     ] = None,
     sharing: Annotated[Sharing, typer.Option(help="How predicates share.")] = Sharing.AUTO,
     slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.PAIRED,
