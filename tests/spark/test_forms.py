@@ -153,8 +153,7 @@ def test_the_driver_groups_rows_as_spark_does(
     words = seed % 4 > 1
     if words:
         # As with many predicates: rows have words.
-        monkeypatch.setattr("weft.optimizer.fragments.MOST_CELLS", 1)
-        monkeypatch.setattr("weft.spark.job.fragment_coder.MOST_CELLS", 1)
+        monkeypatch.setattr("weft.optimizer.roots.MOST_CELLS", 1)
     batch = rows(spark, chance, chance.choice((0, 1, 60, 400)))
     job = job_of(spark, chance, batch, tmp_path, words=words)
     first, last = (int((START + timedelta(days=days)).timestamp()) * 1_000_000 for days in (0, 1))

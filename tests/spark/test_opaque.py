@@ -22,10 +22,9 @@ from tests.oracle.compare import assert_same
 from tests.oracle.generate_workload import random_workload
 from tests.oracle.spec import WindowSyntax
 from tests.spark.replay import Player, Replayed, replay
-from weft.optimizer import fragments, values
+from weft.optimizer import roots, values
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.spark.job import fragment_coder as coding
 from weft.spark.job import known_values
 from weft.spark.job.forms import Forms
 from weft.spark.session.local import local_session
@@ -41,8 +40,7 @@ def in_words(*, by_value: bool, by_driver: bool = False) -> Iterator[None]:
     Where Spark does it, they are evaluated once a value if that is asked for and can be.
     """
     with (
-        patch.object(fragments, "MOST_CELLS", 1),
-        patch.object(coding, "MOST_CELLS", 1),
+        patch.object(roots, "MOST_CELLS", 1),
         patch.object(values, "_pays", lambda *_: by_value),
         patch.object(Forms, "driver_groups", lambda *_, **__: by_driver),
     ):

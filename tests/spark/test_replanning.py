@@ -1,6 +1,7 @@
 """A plan that changes at every batch gives the rows of any other."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import cycle
 
 import pytest
@@ -10,10 +11,13 @@ from tests.oracle.compare import assert_same
 from tests.oracle.generate_workload import random_workload
 from tests.oracle.spec import WindowSyntax
 from tests.spark.replay import Player, Replayed
+from tests.unit.language_samples import CATALOG, TRADES
 from weft.optimizer.plan import SharedPlan
-from weft.optimizer.rules import Sharing, optimize
+from weft.optimizer.rules import Sharing, leaves, optimize
 from weft.optimizer.slices import Slicing
+from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
+from weft.spark.job.job import BatchJob
 from weft.stream.pipeline import BatchReport
 from weft.stream.planner import Planner, TakeSample
 
@@ -58,3 +62,17 @@ def test_a_plan_may_change_at_every_batch(spark: SparkSession, seed: int) -> Non
     expected, found = case.expected(), Replayed(reports, pipeline.clock)
     for spec in case.specs:
         assert_same(spec, expected.results(spec.name), found.results(spec.name))
+
+
+def test_a_job_computes_what_has_no_other_source(spark: SparkSession) -> None:
+    texts = (
+        f"SELECT {by}sum(1 / vol) AS s FROM trades [RANGE '1 min'] GROUP BY {by}day"
+        for by in ("", "symbol, ")
+    )
+    plan = leaves([bind(parse_select(text, name="q"), CATALOG) for text in texts])
+    coarse, fine = plan.relations
+    forest = replace(plan, relations=(fine, replace(coarse, source=fine.id)))
+    job = BatchJob(forest, TRADES, {}, {})
+    assert job.relations == (fine,)
+    assert job.index_of == {fine.id: 0}
+    assert [answer.relation for told in job.failures.answers.values() for answer in told] == [fine.id]

@@ -21,7 +21,7 @@ from weft.predicates import All, Formula, Test, Values
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
 from weft.spark.job.fragment_coder import FragmentCoder, attributes_of
-from weft.spark.job.job import Bounds
+from weft.spark.job.job import Bounds, in_job_order
 from weft.state.block import Block
 from weft.state.clock import RowCounts, Seen
 from weft.state.signatures import Signatures
@@ -156,10 +156,11 @@ class PlainJob:
         self, plan: SharedPlan, stream: object, tables: object, functions: object, *learnt: object
     ) -> None:
         PlainJob.made += 1
-        self.relations = plan.relations
-        self.edges = [relation.edges(plan.slicing) for relation in plan.relations]
+        self.relations = in_job_order(plan.roots)
+        self.index_of = {relation.id: index for index, relation in enumerate(self.relations)}
+        self.edges = [relation.edges(plan.slicing) for relation in self.relations]
         no_tables = SimpleNamespace(translator=None, table_of=lambda relation, expression: None)
-        self.fragments = FragmentCoder(plan.relations, no_tables)  # type: ignore[arg-type]
+        self.fragments = FragmentCoder(self.relations, no_tables)  # type: ignore[arg-type]
         self.failures = SimpleNamespace(queries={}, answers={})
 
     def run(self, batch: Batch, bounds: Bounds) -> list[Row]:
@@ -192,8 +193,8 @@ class PlainDecode:
     def blocks(cls, active: Any, rows: list[Row]) -> dict[Any, Block]:
         """Return the blocks of all relations."""
         return {
-            (relation.grouping, index): cls.block(active.job, index, rows, active.signatures[index])
-            for index, relation in enumerate(active.plan.relations)
+            (root.grouping, root.id): cls.block(active.job, index, rows, active.signatures[index])
+            for index, root in enumerate(active.job.relations)
         }
 
     @staticmethod

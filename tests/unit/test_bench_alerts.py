@@ -16,7 +16,7 @@ def test_alerts_of_one_shape_are_one_program(having: str) -> None:
     assert isinstance(statement, CreateStream)
     catalog = Catalog(streams=(statement.definition,))
     queries = [bind(parse_select(alert(having, number, 300), name="q"), catalog) for number in range(300)]
-    programs, parameters = zip(*(program_of(answer(query, leaf(query), 0)) for query in queries), strict=True)
+    programs, parameters = zip(*(program_of(answer(query, leaf(query))) for query in queries), strict=True)
     assert len(set(programs)) == 1
     *agreed, threshold = (len(set(column)) for column in zip(*parameters, strict=True))
     assert threshold == 300

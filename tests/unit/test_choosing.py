@@ -12,16 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.expression import Column
-from weft.optimizer import fragments
+from weft.optimizer import merging
 from weft.optimizer.cost import PAPER_WEIGHTS, Fragmentation
 from weft.optimizer.explain import explain
-from weft.optimizer.fragments import MOST_CELLS, cost, measured_key, roots_of, share_fragments
+from weft.optimizer.merging import share_fragments
 from weft.optimizer.plan import SharedPlan
+from weft.optimizer.roots import MOST_CELLS, cost, measured_key, roots_of
 from weft.optimizer.rules import Sharing, leaves, optimize
 from weft.optimizer.statistics import Sample, Statistics
 from weft.predicates import attributes, canonical, codebook
 from weft.query import bind, parse_select
 from weft.query.logical import Catalog, ColumnDef, LogicalQuery, StreamDef
+from weft.spark.job.job import in_job_order
 from weft.types import BIGINT, DOUBLE, STRING, TIMESTAMP
 
 STREAM = StreamDef(
@@ -224,15 +226,17 @@ def test_words_of_one_grouping_leave_others_as_they_are() -> None:
     assert [len(relation.predicates) for relation in plan.relations if relation.keys] == [1, 1, 1]
 
 
-@pytest.mark.parametrize(("with_words", "in_grids", "chosen"), [(1, 2, 1), (2, 3, 3), (2, 4, 2), (1, 1, 1)])
+@pytest.mark.parametrize(
+    ("with_words", "count_in_grids", "chosen"), [(1, 2, 1), (2, 3, 3), (2, 4, 2), (1, 1, 1)]
+)
 def test_words_must_spare_half_the_roots(
-    monkeypatch: pytest.MonkeyPatch, with_words: int, in_grids: int, chosen: int
+    monkeypatch: pytest.MonkeyPatch, with_words: int, count_in_grids: int, chosen: int
 ) -> None:
-    def roots(_: object, most_cells: int | None) -> list[SimpleNamespace]:
-        return [SimpleNamespace(has_words=True)] * (with_words if most_cells is None else in_grids)
+    def roots(_: object, *, in_grids: bool) -> list[SimpleNamespace]:
+        return [SimpleNamespace(has_words=True)] * (count_in_grids if in_grids else with_words)
 
-    monkeypatch.setattr(fragments, "_roots", roots)
-    assert len(fragments._coded([], fragments.Coding.SPARING)) == chosen
+    monkeypatch.setattr(merging, "_roots", roots)
+    assert len(merging._coded([], merging.Coding.SPARING)) == chosen
 
 
 @settings(max_examples=40, deadline=None)
@@ -251,14 +255,14 @@ def test_every_query_is_answered_from_one_relation_that_has_its_predicate(
     plan = optimize(several, statistics=statistics(several, values), sharing=sharing)
     assert [answer.query for answer in plan.answers] == several
     for answer in plan.answers:
-        relation = plan.relations[answer.relation]
+        relation = plan.relation(answer.relation)
         assert answer.predicate == canonical(answer.query.predicate)
         assert answer.predicate in relation.predicates
         assert answer.query.window in relation.windows
     # A row must count once for a predicate: no two relations of a grouping have one in common.
     everyone = [predicate for relation in plan.relations for predicate in relation.predicates]
     assert len(everyone) == len(set(everyone))
-    assert all(one >= two for one, two in pairwise(relation.shared for relation in plan.relations))
+    assert all(one >= two for one, two in pairwise(relation.shared for relation in in_job_order(plan.roots)))
 
 
 def test_measured_group_counts_outweigh_estimates() -> None:

@@ -95,7 +95,7 @@ def test_empty_windows_are_due_in_the_span_of_stream_and_query_and_no_other_is_b
     answers, live, waiting = [], {}, []
     for place, (window, first, until, late) in enumerate(several):
         query = replace(asked(f"q{place}", ("TRUE", bool), (1, 1)).logical(), window=window, emit_empty=True)
-        answers.append(answer(query, leaf(query), 0))
+        answers.append(answer(query, leaf(query)))
         live[query.name] = LiveQuery(query=query, first_start=first, until=until)
         waiting += [query.name] if late else []
     advance = Advance(before=before, now=now)

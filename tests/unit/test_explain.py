@@ -87,6 +87,20 @@ def told(name: str, sharing: Sharing) -> str:
     return explain(stream, optimize(queries, sharing=sharing), sharing=sharing)
 
 
+def test_a_relation_is_shown_with_the_one_that_it_is_computed_from() -> None:
+    stream, queries = read((FOLDER / "fragments.sql").read_text("utf-8"))
+    plan = optimize(queries)
+    first, second = plan.relations
+    alone, forest = (replace(plan, relations=(first, other)) for other in (second, replace(second, source=0)))
+    assert "source" not in explain(stream, alone)
+    before, after = explain(stream, forest).split("relation 2: ")
+    assert "source" not in before
+    assert after.splitlines()[1] == "  source   relation 1"
+    # What it would cost to compute it from the stream is beside the point.
+    assert "splits" in before
+    assert "splits" not in after
+
+
 def test_what_was_asked_for_is_not_said_to_cost_less() -> None:
     joint, unshared = told("split", Sharing.JOINT), told("fragments", Sharing.UNSHARED)
     assert "a row is aggregated once, into its fragment, as asked" in joint

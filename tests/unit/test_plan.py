@@ -1,6 +1,7 @@
 """Plans: what queries share, and what keeps them apart."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ from weft.optimizer.statistics import Statistics, assumed
 from weft.predicates import TRUE, canonical
 from weft.query import bind, parse_select
 from weft.query.logical import AggregateCall, LogicalQuery
+from weft.spark.job.job import in_job_order
 from weft.types import BIGINT, BOOLEAN, DOUBLE, NULL
 
 FIVE, SEVEN = "[RANGE '12 min' SLIDE '5 min']", "[RANGE '21 min' SLIDE '7 min']"
@@ -154,6 +156,51 @@ def test_spelling_does_not_matter() -> None:
     assert kept(plan) == [["sum((price * vol))"]]
 
 
+# The forest.
+
+
+def fed(plan: SharedPlan) -> SharedPlan:
+    """Return a plan whose second relation is computed from the first."""
+    first, second = plan.relations
+    return replace(plan, relations=(first, replace(second, source=first.id)))
+
+
+def test_relations_are_computed_from_the_stream_or_from_another() -> None:
+    by = ("GROUP BY symbol", "")
+    plan = leaves(queries(*(f"SELECT count(*) AS c FROM trades {FIVE} {group}" for group in by)))
+    first, second = plan.relations
+    assert (plan.roots, plan.children(first.id)) == (plan.relations, ())
+    forest = fed(plan)
+    assert forest.roots == (first,)
+    assert forest.children(first.id) == (forest.relation(second.id),) == (replace(second, source=first.id),)
+    assert forest.children(second.id) == ()
+
+
+def test_a_job_computes_the_roots_of_a_plan_a_shared_one_first() -> None:
+    several = [f"SELECT count(*) AS c FROM trades {FIVE} WHERE vol > {least}" for least in (5, 6)]
+    plan = optimize(
+        queries(*several, f"SELECT symbol, count(*) AS c FROM trades {FIVE} GROUP BY symbol"),
+        sharing=Sharing.UNSHARED,
+    )
+    copied, shared = plan.relations
+    assert [copied.shared, shared.shared] == [False, True]
+    assert in_job_order(plan.roots) == (shared, copied)
+    assert in_job_order(fed(plan).roots) == (copied,)
+
+
+def test_a_plan_is_a_forest_or_our_fault() -> None:
+    plan = fed(leaves(queries(*(f"SELECT count(*) AS c FROM trades {one}" for one in (FIVE, SEVEN)))))
+    first, second = plan.relations
+    for relations, fault in (
+        ((first, first), "two relations of a plan have the id 0"),
+        ((second, first), "relation 1 comes before its source, 0"),
+        ((replace(first, source=first.id), second), "relation 0 comes before its source, 0"),
+        ((first,), "a query is answered from no relation"),
+    ):
+        with pytest.raises(InternalError, match=fault):
+            replace(plan, relations=relations)
+
+
 # Primitives.
 
 
@@ -268,16 +315,16 @@ def test_a_shared_plan_answers_every_query_as_its_leaf_would(texts: Sequence[str
     # A few predicates fit one grid, and on a stream not seen yet they are worth one.
     assert len(plan.relations) == (len(apart) if sharing is Sharing.SEPARATE else len(groupings))
     for one in plan.answers:
-        relation, own = plan.relations[one.relation], leaf(one.query)
+        relation, own = plan.relation(one.relation), leaf(one.query)
         # The relation feeds the leaf: its edges, attributes and primitives refine it.
-        assert relation.grouping == one.grouping == own.grouping
-        assert one.predicate == own.predicates[0] == canonical(one.query.predicate)
+        assert (relation.grouping, one.predicate) == (one.grouping, one.predicate) == own.selection
+        assert one.predicate == own.predicate == canonical(one.query.predicate)
         assert one.predicate in relation.predicates
-        assert own.windows <= relation.windows
-        assert own.edges(plan.slicing) <= relation.edges(plan.slicing)
+        assert own.window in relation.windows
+        assert own.relation().edges(plan.slicing) <= relation.edges(plan.slicing)
         assert set(own.primitives) <= set(relation.primitives)
         assert len(set(relation.primitives)) == len(relation.primitives)
-        alone = answer(one.query, own, 0)
+        alone = answer(one.query, own)
         assert (one.keys, one.aggregates) == (alone.keys, alone.aggregates)
         assert {primitive for several in one.aggregates for primitive in several} <= set(relation.primitives)
     asked = {window for query in several for window in (query.window,)}

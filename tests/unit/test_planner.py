@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.test_choosing import queries, split_by, spread, statistics, thresholds
 
 import weft.stream.planner as planning
-from weft.optimizer.fragments import cost, roots_of
+from weft.optimizer.roots import cost, roots_of
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.statistics import Sample
 from weft.stream.planner import Planner

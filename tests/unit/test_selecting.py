@@ -61,7 +61,7 @@ def reader(name: str, condition: str | None) -> Reader:
     select = "SELECT symbol, sum(price) AS total, count(*) * 2 AS twice"
     text = f"{select} FROM trades [RANGE '1 s'] GROUP BY symbol {having}"
     query = bind(parse_select(text, name=name), CATALOG)
-    answered = answer(query, leaf(query), 0)
+    answered = answer(query, leaf(query))
     program, parameters = program_of(answered)
     return Reader(answer=answered, program=program, parameters=parameters)
 
@@ -134,7 +134,7 @@ def test_rows_that_fail_are_counted_for_whoever_reads_them() -> None:
             f"GROUP BY symbol HAVING sum(price) > {limit}"
         )
         query = bind(parse_select(text, name=name), CATALOG)
-        answered = answer(query, leaf(query), 0)
+        answered = answer(query, leaf(query))
         program, parameters = program_of(answered)
         return Reader(answer=answered, program=program, parameters=parameters)
 

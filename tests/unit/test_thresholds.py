@@ -78,7 +78,7 @@ def bound(name: str, condition: str) -> LogicalQuery:
 
 
 def reader(query: LogicalQuery) -> Reader:
-    answered = answer(query, leaf(query), 0)
+    answered = answer(query, leaf(query))
     program, parameters = program_of(answered)
     return Reader(answer=answered, program=program, parameters=parameters)
 

@@ -26,7 +26,7 @@ from tests.unit.pipeline_samples import (
 )
 from tests.unit.window_samples import edges_between, windows
 
-from weft.optimizer.plan import Relation, SharedPlan, leaf, union
+from weft.optimizer.plan import Leaf, RelationId, SharedPlan, leaf, union
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
 from weft.predicates import canonical, codebook
@@ -147,17 +147,18 @@ def test_what_is_derived_anew_means_one_thing() -> None:
 
 
 def test_a_predicate_that_one_relation_tells_is_not_derived_in_another() -> None:
-    def needed(condition: tuple[str, Matches], aggregate: str) -> Relation:
+    def needed(condition: tuple[str, Matches], aggregate: str) -> Leaf:
         return leaf(asked("q", condition, (20, 10), aggregate=aggregate).logical())
 
     parts = [needed(between(1, 3), "sum(vol)"), needed(above(3), "sum(vol)")]
-    told, shared = needed(above(1), "count(*)"), replace(union(parts), shared=True)
+    told, shared = needed(above(1), "count(*)"), union(part.relation() for part in parts)
+    both = (replace(shared, id=RelationId(1)), told.relation())
     joining = needed(above(1), "sum(vol)")
     history = History(Slicing.PAIRED)
     history.adopt(SharedPlan(relations=(shared,), answers=(), slicing=Slicing.PAIRED), since=0)
     assert history.find(joining) is not None
     # A row would count twice for who asks for what both relations keep.
-    history.adopt(SharedPlan(relations=(shared, told), answers=(), slicing=Slicing.PAIRED), since=1)
+    history.adopt(SharedPlan(relations=both, answers=(), slicing=Slicing.PAIRED), since=1)
     assert history.find(joining) is None
     assert history.find(told) is not None
 

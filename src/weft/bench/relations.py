@@ -179,7 +179,7 @@ def _stage(
         future=None,
         begin=planner.begin,
         span=span_us,
-        groups=planner.groups_per_slice(plan),
+        groups=planner.groups_per_slice,
         groups_per_row=planner.groups_per_row(plan),
     )
     return _Stage(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from weft.evaluation import can_evaluate
 from weft.optimizer.cost import Fragmentation, Operations, break_even_rate, edge_rate, shared, unshared
-from weft.optimizer.explain_fragments import Known, apart, batch, known, splits
+from weft.optimizer.explain_fragments import Known, apart, batch, known, name, splits
 from weft.optimizer.plan import Answer, Relation, SharedPlan
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing, common_grid
@@ -30,14 +30,15 @@ def explain(
 ) -> str:
     """Return the plan of one stream as text; operations are per hour at the given rate of rows.
 
-    Without a rate, only the rate above which sharing slices pays is told. How predicates split rows is told
+    Without a rate, only the rate above which sharing slices pays is given. How predicates split rows is shown
     as it was measured in the last batch; else as the statistics have it, or as it would be if values fell
     evenly between all constants. `sharing` is how predicates were asked to share.
     """
-    told = known(plan, statistics, measured, sharing, rows_per_second)
-    lines = [_headline(stream, plan), *([batch(told)] if told.tells_times() else [])]
-    for number, answers in enumerate(plan.answers_by_relation()):
-        lines += ["", *_relation(number, plan, answers, told)]
+    facts = known(plan, statistics, measured, sharing, rows_per_second)
+    lines = [_headline(stream, plan), *([batch(facts)] if facts.has_times else [])]
+    answers = plan.answers_by_relation()
+    for relation in plan.relations:
+        lines += ["", *_relation(relation, plan.slicing, answers[relation.id], facts)]
     return "\n".join(lines)
 
 
@@ -46,12 +47,11 @@ def _headline(stream: StreamDef, plan: SharedPlan) -> str:
         f"stream {stream.name}: event time {stream.time}, delay {duration(stream.delay_ms)}\n"
         f"{_count(len(plan.answers), 'query', 'queries')} over "
         f"{_count(len(plan.relations), 'relation', 'relations')}, read once, {_jobs(plan)}"
-        f"{_by_value(plan)}"
     )
 
 
 def _jobs(plan: SharedPlan) -> str:
-    """Tell how many jobs Spark runs for a batch, and why there is more than one."""
+    """Return how many jobs Spark runs for a batch, and why there is more than one."""
     by_spark = [answer.query.name for answer in plan.answers if not _is_evaluated_here(answer.query)]
     jobs = "2 Spark jobs a batch" if by_spark else "one Spark job a batch"
     predicates = {(answer.grouping, answer.predicate) for answer in plan.answers}
@@ -67,6 +67,11 @@ def _jobs(plan: SharedPlan) -> str:
     if by_spark:
         listed = ", ".join(by_spark[:_LISTED]) + (", …" if len(by_spark) > _LISTED else "")
         jobs += f"\nthe second job evaluates what only Spark can in SELECT or HAVING of {listed}"
+    if plan.by_value:
+        jobs += (
+            f"\npredicates on {', '.join(plan.by_value)} are evaluated once a value: "
+            "another Spark job where a batch shows new values, or queries ask for more"
+        )
     return jobs
 
 
@@ -76,51 +81,40 @@ def _is_evaluated_here(query: LogicalQuery) -> bool:
     return all(map(can_evaluate, (*(output.expression for output in query.outputs), *having)))
 
 
-def _by_value(plan: SharedPlan) -> str:
-    """Tell why there may be another job."""
-    if not plan.by_value:
-        return ""
-    jobs = "another Spark job where a batch shows new values, or queries ask for more"
-    return f"\npredicates on {', '.join(plan.by_value)} are evaluated once a value: {jobs}"
-
-
-def _relation(number: int, plan: SharedPlan, answers: Sequence[Answer], known: Known) -> Iterable[str]:
-    relation = plan.relations[number]
-    yield f"relation {number + 1}: {_what(relation)}"
-    yield from _labelled("answers", _queries(answers))
-    edges_per_ms = edge_rate(tuple(relation.windows), plan.slicing)
-    yield from _labelled("edges", [_edges(relation, plan.slicing, edges_per_ms)])
-    yield from _labelled("keeps", [", ".join(map(str, relation.primitives)) or "rows"])
-    others = apart(number, known)
-    if len(answers) > 1:
-        yield from _labelled(
-            "slices", _slices(relation, answers, plan.slicing, edges_per_ms, known.rows_per_second)
-        )
-    elif not others:
-        yield from _labelled("cost", ["one query: nothing to share yet"])
-    if len(relation.predicates) > 1:
-        yield from _labelled("splits", splits(number, known))
-    yield from _labelled("apart", others)
-
-
-def _what(relation: Relation) -> str:
-    rows = _rows(relation)
+def _relation(relation: Relation, slicing: Slicing, answers: Sequence[Answer], known: Known) -> Iterable[str]:
     keys = f" by {', '.join(map(str, relation.keys))}" if relation.keys else ""
     joins = "".join(f", joined with {join.table}" for join in relation.joins)
-    return f"{rows}{joins}{keys}"
+    yield f"{name(relation.id)}: {_rows(relation)}{joins}{keys}"
+    if relation.source is not None:
+        yield from _labelled("source", [name(relation.source)])
+    yield from _labelled("answers", _queries(answers))
+    edges_per_ms = edge_rate(tuple(relation.windows), slicing)
+    panes = _HOUR_MS / common_grid(relation.edges(Slicing.PAIRED)).modulus
+    edges = f"{edges_per_ms * _HOUR_MS:,.0f} {slicing} slices an hour (common panes: {panes:,.0f})"
+    yield from _labelled("edges", [edges])
+    yield from _labelled("keeps", [", ".join(map(str, relation.primitives)) or "rows"])
+    reasons = apart(relation.id, known)
+    if len(answers) > 1:
+        slices = _slices(relation, answers, slicing, edges_per_ms, known.rows_per_second)
+        yield from _labelled("slices", slices)
+    elif not reasons:
+        yield from _labelled("cost", ["one query: nothing to share yet"])
+    if len(relation.predicates) > 1 and relation.id in known.roots:
+        yield from _labelled("splits", splits(known.roots[relation.id], known))
+    yield from _labelled("apart", reasons)
 
 
 def _rows(relation: Relation) -> str:
     if relation.predicates == (TRUE,):
         return "all rows"
     if len(relation.predicates) == 1:
-        return f"rows where {relation.predicates[0]}"
-    tested = [f"{one.expression} ({one.kind})" for one in attributes(relation.predicates).values()]
+        return f"rows where {', '.join(map(str, relation.predicates))}"
+    tested = [f"{each.expression} ({each.kind})" for each in attributes(relation.predicates).values()]
     return f"rows split by {len(relation.predicates):,} predicates on {', '.join(tested)}"
 
 
 def _queries(answers: Sequence[Answer]) -> list[str]:
-    width = max(len(answer.query.name) for answer in answers[:_LISTED])
+    width = max((len(answer.query.name) for answer in answers[:_LISTED]), default=0)
     lines = []
     for answer in answers[:_LISTED]:
         notes = "".join(f"   ({note})" for note in answer.query.notes)
@@ -131,16 +125,10 @@ def _queries(answers: Sequence[Answer]) -> list[str]:
     return lines
 
 
-def _edges(relation: Relation, slicing: Slicing, edges_per_ms: float) -> str:
-    per_hour = edges_per_ms * _HOUR_MS
-    panes = _HOUR_MS / common_grid(relation.edges(Slicing.PAIRED)).modulus
-    return f"{per_hour:,.0f} {slicing} slices an hour (common panes: {panes:,.0f})"
-
-
 def _slices(
     relation: Relation, answers: Sequence[Answer], slicing: Slicing, edges_per_ms: float, rate: float | None
 ) -> list[str]:
-    """Tell the two costs of Table 3, and inequality 1."""
+    """Return the two costs of Table 3, and inequality 1."""
     windows = [answer.query.window for answer in answers]
     even = break_even_rate(windows, edges_per_ms=edges_per_ms, slicing=slicing) * 1000
     # Table 3 knows no predicates.
@@ -168,8 +156,8 @@ def _operations(cost: Operations) -> str:
 
 
 def _labelled(label: str, lines: Sequence[str]) -> list[str]:
-    return [f"  {label if not place else '':<8} {line}" for place, line in enumerate(lines)]
+    return [f"  {'' if number else label:<8} {line}" for number, line in enumerate(lines)]
 
 
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number:,} {singular if number == 1 else plural}"

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.optimizer.cost import Fragmentation
-from weft.optimizer.fragments import Root, roots_of, together
-from weft.optimizer.plan import Relation, SharedPlan
+from weft.optimizer.plan import Relation, RelationId, SharedPlan
+from weft.optimizer.roots import Root, merged, roots_of
 from weft.optimizer.rules import Sharing
 from weft.optimizer.statistics import Statistics, assumed
 
@@ -19,8 +19,8 @@ _COMPARED = 3
 class Known:
     """What a plan is explained by."""
 
-    roots: Sequence[Root]
-    """The relations of the plan, with what is expected of them."""
+    roots: Mapping[RelationId, Root]
+    """The relations that are computed from the stream, with what is expected of them."""
     statistics: Statistics
     seen: bool
     """Whether the statistics are those of the stream, or merely assumed."""
@@ -30,19 +30,20 @@ class Known:
     """How relations split the last batch, where that could be counted."""
     rows_per_second: float | None
 
-    def others(self, number: int) -> list[int]:
+    def others(self, id: RelationId) -> list[RelationId]:
         """Return the other relations that one could share rows with."""
-        grouping = self.roots[number].relation.grouping
+        if id not in self.roots:
+            return []
+        grouping = self.roots[id].relation.grouping
         return [
-            other
-            for other, root in enumerate(self.roots)
-            if other != number and root.relation.grouping == grouping
+            other for other, root in self.roots.items() if other != id and root.relation.grouping == grouping
         ]
 
-    def tells_times(self) -> bool:
-        """Return whether anything is said of expected times."""
-        return any(len(root.relation.predicates) > 1 for root in self.roots) or (
-            self.sharing is not Sharing.SEPARATE and any(map(self.others, range(len(self.roots))))
+    @property
+    def has_times(self) -> bool:
+        """Whether expected times appear anywhere in the text."""
+        return any(len(root.relation.predicates) > 1 for root in self.roots.values()) or (
+            self.sharing is not Sharing.SEPARATE and any(map(self.others, self.roots))
         )
 
 
@@ -54,11 +55,10 @@ def known(
     rows_per_second: float | None,
 ) -> Known:
     """Gather what a plan is explained by; without statistics, rows are spread evenly."""
-    several = ((one.joins, predicate) for one in plan.relations for predicate in one.predicates)
-    found = assumed(several) if statistics is None else statistics
+    used = statistics or assumed((joins, predicate) for (joins, _), predicate in plan.selections)
     return Known(
-        roots=roots_of(plan, found),
-        statistics=found,
+        roots={root.relation.id: root for root in roots_of(plan, used)},
+        statistics=used,
         seen=statistics is not None,
         sharing=sharing,
         measured=dict(measured),
@@ -67,24 +67,24 @@ def known(
 
 
 def batch(known: Known) -> str:
-    """Tell what batch the expected times are for."""
+    """Describe the batch that the expected times are for."""
     rows, seconds = known.statistics.rows, known.statistics.span_ms / 1000
     origin = "as measured" if known.seen else "assumed"
     return f"times are for a batch of {rows:,.0f} rows over {seconds:,.4g} s ({origin})"
 
 
-def splits(number: int, known: Known) -> list[str]:
-    """Tell k, α and β, the two costs of Table 5 beside the expected times, and what follows from them."""
-    root = known.roots[number]
-    found, rows = _fragmentation(root, known)
+def splits(root: Root, known: Known) -> list[str]:
+    """Return k, α and β, the two costs of Table 5 beside the expected times, and what follows from them."""
+    counted, rows = _fragmentation(root, known)
     count = len(root.relation.predicates)
     return [
-        f"k = {found.fragments:,.0f} fragments in {found.rows:,.0f} {rows}",
-        f"a row satisfies α = {found.alpha:,.1f} of {count:,} predicates, a fragment β = {found.beta:,.1f}",
-        f"shared   |T| + kβ = {found.shared.total:,.0f} operations, "
+        f"k = {counted.fragments:,.0f} fragments in {counted.rows:,.0f} {rows}",
+        f"a row satisfies α = {counted.alpha:,.1f} of {count:,} predicates, "
+        f"a fragment β = {counted.beta:,.1f}",
+        f"shared   |T| + kβ = {counted.shared.total:,.0f} operations, "
         f"about {_milliseconds(root.shared.microseconds)} a batch",
-        f"unshared α|T| = {found.unshared.total:,.0f}, about {_milliseconds(root.unshared.microseconds)}",
-        _verdict(root, found, known.sharing),
+        f"unshared α|T| = {counted.unshared.total:,.0f}, about {_milliseconds(root.unshared.microseconds)}",
+        _verdict(root, counted, known.sharing),
     ]
 
 
@@ -101,50 +101,50 @@ def _fragmentation(root: Root, known: Known) -> tuple[Fragmentation, str]:
     return root.fragmentation(known.rows_per_second * seconds), f"{like}, {window}"
 
 
-def _verdict(root: Root, found: Fragmentation, sharing: Sharing) -> str:
-    """Tell how rows are aggregated, and by which of the two costs."""
+def _verdict(root: Root, counted: Fragmentation, sharing: Sharing) -> str:
+    """Return how rows are aggregated, and by which of the two costs."""
     shared = root.relation.shared
     way = _ONCE if shared else f"not shared: {_COPIED}"
     if sharing is not Sharing.AUTO:
         return f"{way}, as asked"
     by_time = root.shared.microseconds <= root.unshared.microseconds
-    by_operations = found.shared.total <= found.unshared.total
+    by_operations = counted.shared.total <= counted.unshared.total
+    cheaper = {True: "sharing", False: "not sharing"}
     if by_time is not shared:
-        return f"{way}, as first chosen; by what is known now {_cheaper(by_time)} costs less time"
+        return f"{way}, as first chosen; by what is known now {cheaper[by_time]} costs less time"
     if by_operations is not by_time:
-        return f"{way}: by operations {_cheaper(by_operations)} is cheaper, by time {_cheaper(by_time)} is"
+        return f"{way}: by operations {cheaper[by_operations]} is cheaper, by time {cheaper[by_time]} is"
     return f"{way}, which costs less"
 
 
-def _cheaper(shared: bool) -> str:
-    return "sharing" if shared else "not sharing"
-
-
-def apart(number: int, known: Known) -> list[str]:
-    """Tell why a relation is apart from others of its grouping."""
-    others = known.others(number)
+def apart(id: RelationId, known: Known) -> list[str]:
+    """Return why a relation is apart from others of its grouping."""
+    others = known.others(id)
     if not others:
         return []
     if known.sharing is Sharing.SEPARATE:
         return [f"from {_relations(others)}: as asked"]
-    lines = [f"from relation {other + 1}: {_reason(number, other, known)}" for other in others[:_COMPARED]]
-    if len(others) > _COMPARED:
-        lines.append(f"and from {_relations(others[_COMPARED:])}")
-    return lines
+    lines = [
+        f"from {name(other)}: {_reason(known.roots[id], known.roots[other])}" for other in others[:_COMPARED]
+    ]
+    return lines + [f"and from {_relations(rest)}" for rest in (others[_COMPARED:],) if rest]
 
 
-def _relations(numbers: Sequence[int]) -> str:
-    return f"relation {numbers[0] + 1}" if len(numbers) == 1 else f"{len(numbers):,} relations"
+def name(id: RelationId) -> str:
+    """Return what a relation is called."""
+    return f"relation {id + 1}"
 
 
-def _reason(number: int, other: int, known: Known) -> str:
-    one, two = known.roots[number], known.roots[other]
-    both = together(one, two)
-    now = one.expected.microseconds + two.expected.microseconds
-    times = f"together about {_milliseconds(both.microseconds)} a batch, apart {_milliseconds(now)}"
-    return times if both.microseconds > now else f"{times}; apart as first chosen"
+def _relations(ids: Sequence[RelationId]) -> str:
+    return name(ids[0]) if len(ids) == 1 else f"{len(ids):,} relations"
+
+
+def _reason(root: Root, other: Root) -> str:
+    together = merged((root, other)).expected.microseconds
+    now = root.expected.microseconds + other.expected.microseconds
+    times = f"together about {_milliseconds(together)} a batch, apart {_milliseconds(now)}"
+    return times if together > now else f"{times}; apart as first chosen"
 
 
 def _milliseconds(microseconds: float) -> str:
-    found = microseconds / 1000
-    return f"{found:,.0f} ms" if found >= 10 else f"{found:.1f} ms"
+    return f"{microseconds / 1000:,.{0 if microseconds >= 10_000 else 1}f} ms"

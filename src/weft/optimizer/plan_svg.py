@@ -89,14 +89,12 @@ def plan_svg(plans: Sequence[tuple[StreamDef, SharedPlan]]) -> str:
 
 def _stream(stream: StreamDef, plan: SharedPlan) -> _Node:
     answers = plan.answers_by_relation()
-    relations = [
-        _relation(number, relation, answers[number], plan)
-        for number, relation in enumerate(plan.relations[:_LISTED_RELATIONS])
-    ]
-    if len(plan.relations) > _LISTED_RELATIONS:
-        queries = sum(map(len, answers[_LISTED_RELATIONS:]))
+    listed, others = plan.relations[:_LISTED_RELATIONS], plan.relations[_LISTED_RELATIONS:]
+    relations = [_relation(relation, answers[relation.id], plan) for relation in listed]
+    if others:
+        queries = sum(len(answers[relation.id]) for relation in others)
         lines = [
-            f"… and {len(answers) - _LISTED_RELATIONS:,} more",
+            f"… and {len(others):,} more",
             f"for {_count(queries, 'query', 'queries')}",
         ]
         relations.append(_Node(kind="more", lines=lines))
@@ -109,11 +107,12 @@ def _stream(stream: StreamDef, plan: SharedPlan) -> _Node:
     return _Node(kind="stream", lines=lines, children=relations)
 
 
-def _relation(number: int, relation: Relation, answers: Sequence[Answer], plan: SharedPlan) -> _Node:
+def _relation(relation: Relation, answers: Sequence[Answer], plan: SharedPlan) -> _Node:
     primitives = [str(primitive) for primitive in relation.primitives] or ["rows"]
     if len(primitives) > _LISTED_PRIMITIVES:
         primitives[_LISTED_PRIMITIVES:] = [f"… and {len(primitives) - _LISTED_PRIMITIVES:,} more"]
-    lines = [f"relation {number + 1}", *(f"joined with {join.table}" for join in relation.joins)]
+    fed = [] if relation.source is None else [f"from relation {relation.source + 1}"]
+    lines = [f"relation {relation.id + 1}", *fed, *(f"joined with {join.table}" for join in relation.joins)]
     lines.append(_slices(edge_rate(tuple(relation.windows), plan.slicing), plan.slicing))
     if len(relation.predicates) > 1:
         lines.append("each row aggregated once" if relation.shared else "once per row and predicate")

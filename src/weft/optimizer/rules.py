@@ -7,8 +7,8 @@ from functools import partial
 
 from weft.expression import columns
 from weft.optimizer.cost import Weights
-from weft.optimizer.fragments import Coding, share_fragments
-from weft.optimizer.plan import SharedPlan, answer, leaf, union
+from weft.optimizer.merging import Coding, share_fragments
+from weft.optimizer.plan import Relation, RelationId, SharedPlan, answer, leaf, plan_of, union
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Statistics, assumed
 from weft.optimizer.values import evaluable, evaluate_by_value
@@ -20,26 +20,18 @@ Rule = Callable[[SharedPlan, Statistics], SharedPlan]
 
 def share_slices(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
     """Merge relations that differ in windows and primitives only (STS)."""
-    merged: dict[object, list[int]] = {}
-    for number, relation in enumerate(plan.relations):
-        merged.setdefault((relation.grouping, relation.predicates), []).append(number)
-    if len(merged) == len(plan.relations):
+    alike: dict[object, list[Relation]] = {}
+    for relation in plan.relations:
+        alike.setdefault((relation.grouping, relation.predicates), []).append(relation)
+    if len(alike) == len(plan.relations):
         return plan
-    relations = tuple(union(plan.relations[number] for number in members) for members in merged.values())
-    place = {number: index for index, members in enumerate(merged.values()) for number in members}
-    answers = tuple(replace(one, relation=place[one.relation]) for one in plan.answers)
-    return replace(plan, relations=relations, answers=answers)
+    return plan_of(map(union, alike.values()), plan.answers, plan.slicing, plan.by_value)
 
 
 def copy_rows(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
     """Have rows aggregated once for each predicate that they satisfy, whatever it costs."""
-    copied = [replace(one, shared=len(one.predicates) == 1) for one in plan.relations]
-    if tuple(copied) == plan.relations:
-        return plan
-    order = sorted(range(len(copied)), key=lambda number: not copied[number].shared)
-    moved = {old: new for new, old in enumerate(order)}
-    answers = tuple(replace(one, relation=moved[one.relation]) for one in plan.answers)
-    return replace(plan, relations=tuple(copied[number] for number in order), answers=answers)
+    relations = tuple(replace(one, shared=len(one.predicates) == 1) for one in plan.relations)
+    return plan if relations == plan.relations else replace(plan, relations=relations)
 
 
 class Sharing(StrEnum):
@@ -60,18 +52,15 @@ def evaluate_most_by_value(plan: SharedPlan, statistics: Statistics) -> SharedPl
 
     If there are registered functions among them, Spark groups the rows of all relations then.
     """
-    found = evaluate_by_value(plan, statistics)
-    by_value = set(found.by_value)
-    gaining = [
-        relation
-        for relation in plan.relations
-        if any(
-            evaluable(one.expression) and by_value.issuperset(columns(one.expression))
-            for predicate in relation.predicates
-            for one in tests(predicate)
-        )
-    ]
-    return found if 2 * len(gaining) >= len(plan.relations) else plan
+    by_value = evaluate_by_value(plan, statistics)
+    gaining = sum(_reads_only(relation, by_value.by_value) for relation in plan.relations)
+    return by_value if 2 * gaining >= len(plan.relations) else plan
+
+
+def _reads_only(relation: Relation, names: Sequence[str]) -> bool:
+    """Say whether a relation tests an expression that is evaluated by value of the named columns."""
+    tested = (test.expression for predicate in relation.predicates for test in tests(predicate))
+    return any(evaluable(expression) and columns(expression) <= {*names} for expression in tested)
 
 
 _JOINTLY = partial(share_fragments, weights=Weights(row=1e9, root=1e18), coding=Coding.ANY)
@@ -88,12 +77,12 @@ RULES: Mapping[Sharing, tuple[Rule, ...]] = {
 
 def leaves(queries: Sequence[LogicalQuery], slicing: Slicing = Slicing.PAIRED) -> SharedPlan:
     """Return the plan in which every query has a relation of its own."""
-    relations = tuple(map(leaf, queries))
-    answers = tuple(
-        answer(query, relation, index)
-        for index, (query, relation) in enumerate(zip(queries, relations, strict=True))
+    own = {RelationId(number): (query, leaf(query)) for number, query in enumerate(queries)}
+    return SharedPlan(
+        relations=tuple(needs.relation(id) for id, (_, needs) in own.items()),
+        answers=tuple(answer(query, needs, id) for id, (query, needs) in own.items()),
+        slicing=slicing,
     )
-    return SharedPlan(relations=relations, answers=answers, slicing=slicing)
 
 
 def optimize(
@@ -111,7 +100,7 @@ def share(
 ) -> SharedPlan:
     """Have the leaves of a plan share what they can."""
     if statistics is None:
-        statistics = assumed((one.joins, one.predicates[0]) for one in plan.relations)
+        statistics = assumed((joins, predicate) for (joins, _), predicate in plan.selections)
     for rule in RULES[sharing]:
         plan = rule(plan, statistics)
     return plan

@@ -2,7 +2,19 @@
 
 from weft.predicates.canonical import canonical
 from weft.predicates.codebook import Attribute, Codebook, attributes, codebook
-from weft.predicates.formula import FALSE, TRUE, All, Any, Formula, Test, all_of, any_of, negation, tests
+from weft.predicates.formula import (
+    FALSE,
+    TRUE,
+    All,
+    Any,
+    Formula,
+    Test,
+    all_of,
+    any_of,
+    cuts_of,
+    negation,
+    tests,
+)
 from weft.predicates.values import Cut, Values
 
 __all__ = [
@@ -21,6 +33,7 @@ __all__ = [
     "attributes",
     "canonical",
     "codebook",
+    "cuts_of",
     "negation",
     "tests",
 ]

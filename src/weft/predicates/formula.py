@@ -146,6 +146,15 @@ def tests(formula: Formula) -> Iterator[Test]:
             yield from tests(part)
 
 
+def cuts_of(formulas: Iterable[Formula]) -> dict[Expression, set[Cut]]:
+    """Return where formulas cut the values of each expression that they test."""
+    cuts: dict[Expression, set[Cut]] = {}
+    for formula in formulas:
+        for part in tests(formula):
+            cuts.setdefault(part.expression, set()).update(part.values.cuts)
+    return cuts
+
+
 def _bracketed(formula: Formula) -> str:
     text = str(formula)
     return text if isinstance(formula, Test) and " or " not in text else f"({text})"

@@ -30,7 +30,7 @@ class BatchReport:
     failures: Mapping[str, int] = field(default_factory=dict)
     """By query, how many rows or results failed in this batch and became NULL."""
     blocks: Mapping[tuple[Grouping, int], Block] = field(default_factory=dict)
-    """What the batch added to each relation, by the relation's grouping and number in the plan."""
+    """What the batch added to each relation, by the relation's grouping and id."""
     oldest_kept: int | None = None
     """Slices that begin before it were let go of, in microseconds: no open window holds them."""
     fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from weft.expression import Expression
-from weft.optimizer.plan import Answer, Relation, SharedPlan, answer
+from weft.optimizer.plan import Answer, Leaf, Relation, SharedPlan, answer
 from weft.predicates import Formula, tests
 from weft.query.fallible import sites
 from weft.query.logical import LogicalQuery
@@ -41,17 +41,18 @@ class ActivePlan:
                 self._signatures[index] = Signatures(predicates=one.predicates, bits=one.signatures)
         return list(self._signatures.values())
 
-    def join(self, query: LogicalQuery, own: Relation, found: Found) -> bool:
+    def join(self, query: LogicalQuery, leaf: Leaf, found: Found) -> bool:
         """Answer one more query; False if its failures would not be counted: then another job is needed."""
-        number, relations = found.relation, list(self.plan.relations)
-        told = found.derived is not None or own.predicates[0] in relations[number].predicates
-        joining = answer(query, own, number)
+        relation, relations = self.plan.relation(found.relation), self.plan.relations
+        told = found.derived is not None or leaf.predicate in relation.predicates
+        joining = answer(query, leaf, relation.id)
         if not told or not self._failing.share(joining):
             return False
         if found.derived is not None:
-            numbered = extend(self.job.fragments, number, found.derived)
-            relations[number] = replace(relations[number], predicates=numbered.predicates)
-        self.plan = replace(self.plan, relations=tuple(relations), answers=(*self.plan.answers, joining))
+            numbered = extend(self.job.fragments, self.job.index_of[relation.id], found.derived)
+            longer = replace(relation, predicates=numbered.predicates)
+            relations = tuple(longer if one is relation else one for one in relations)
+        self.plan = replace(self.plan, relations=relations, answers=(*self.plan.answers, joining))
         return True
 
     def leave(self, name: str) -> None:
@@ -63,11 +64,10 @@ class ActivePlan:
 
     @property
     def readers(self) -> Sequence[Counter[Formula]]:
-        """For each relation, how many queries ask for each predicate."""
+        """For each relation of the job, how many queries ask for each predicate."""
         if self._readers is None or self._readers[0] is not self.plan:
-            counted = [
-                Counter(one.predicate for one in several) for several in self.plan.answers_by_relation()
-            ]
+            answers = self.plan.answers_by_relation()
+            counted = [Counter(one.predicate for one in answers[root.id]) for root in self.job.relations]
             self._readers = self.plan, counted
         return self._readers[1]
 
@@ -75,7 +75,7 @@ class ActivePlan:
         """Say whether what nobody has asked for in so many batches is worth a change of the plan."""
         if batches is None:
             return False
-        kept = sum(len(one.predicates) for one in self.plan.relations)
+        kept = sum(len(relation.predicates) for relation in self.plan.relations)
         asked = {(one.grouping, one.predicate) for one in self.plan.answers}
         return batches >= _LOOSE_BATCHES or len(asked) < (1 - _LOOSE_PART) * kept
 

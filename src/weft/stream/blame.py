@@ -29,7 +29,7 @@ def find_culprits(pipeline: "Pipeline", batch: DataFrame, error: Exception) -> d
         with utc(batch.sparkSession):
             job = pipeline.plans.job_of(queries)
             # What is known of groups is known of another plan.
-            bounds = replace(pipeline.bounds(), groups=())
+            bounds = replace(pipeline.bounds(), groups={})
             try:
                 job.run(rest, bounds)
                 return

@@ -59,7 +59,7 @@ def failures(job: BatchJob, result: BatchGroups) -> dict[str, int]:
             minlength=max(one.end for one in job.fragments.numbered),
         )
         for answer in answers:
-            numbered = job.fragments.numbered[answer.relation]
+            numbered = job.fragments.numbered[job.index_of[answer.relation]]
             mine = numbered.signatures[:, numbered.predicates.index(answer.predicate)]
             count = int(counts[numbered.first : numbered.end][mine].sum())
             if count:
@@ -68,11 +68,11 @@ def failures(job: BatchJob, result: BatchGroups) -> dict[str, int]:
 
 
 def blocks(active: ActivePlan, result: BatchGroups) -> dict[tuple[Grouping, int], Block]:
-    """Return the blocks of all relations, by grouping and number in the plan."""
+    """Return the blocks of all roots, by grouping and id."""
     signatures = active.signatures
     return {
-        (relation.grouping, index): block(active.job, index, result, signatures[index])
-        for index, relation in enumerate(active.plan.relations)
+        (root.grouping, root.id): block(active.job, index, result, signatures[index])
+        for index, root in enumerate(active.job.relations)
     }
 
 
@@ -102,8 +102,8 @@ def fragmentations(
 ) -> list[tuple[Relation, Fragmentation]]:
     """Return how the predicates of each shared relation split a batch of so many good rows."""
     return [
-        (relation, fragmentation(numbered, result, rows))
-        for relation, numbered in zip(plan.relations, job.fragments.numbered, strict=True)
+        (relation, fragmentation(job.fragments.numbered[job.index_of[relation.id]], result, rows))
+        for relation in plan.roots
         if relation.shared
     ]
 

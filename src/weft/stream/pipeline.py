@@ -19,10 +19,9 @@ from weft.finals.answering import Answered, Asked, answer_due
 from weft.finals.readings import Reading, readings
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.cost import Fragmentation
-from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan
+from weft.optimizer.plan import Answer, Grouping, Leaf, Relation, Selection, SharedPlan
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.predicates import Formula
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.spark.columns import Udf
 from weft.spark.input.damaged import SPARK_ERRORS, UnreadFile, file_notices, readable
@@ -99,7 +98,7 @@ class Pipeline:
         """How the predicates of each shared relation of the current plan split the last batch."""
         self._span = _FIRST_SPAN
         self._history = History(slicing)
-        self._derivations: dict[tuple[Grouping, Formula], Derivation] = {}
+        self._derivations: dict[Selection, Derivation] = {}
         self._waiting: dict[str, None] = {}
         self._reading: tuple[object, Sequence[Reading]] | None = None
         """What queries read, and of what that was made."""
@@ -122,28 +121,29 @@ class Pipeline:
         exactly; those that have ended by now are answered with the next report. Where `since` is given, its
         windows begin then (None: with the first row).
         """
-        own, after = self.plans.planner.leaf(query), after_all(self.clock)
-        found = self._history.find(own)
-        if not self.plans.join(query, own, found):
+        leaf, after = self.plans.planner.leaf(query), after_all(self.clock)
+        found = self._history.find(leaf)
+        if not self.plans.join(query, leaf, found):
             found = None
         elif found is not None and found.derived is not None:
-            self._derive(own, found.derived)
+            self._derive(leaf, found.derived)
         if since is ...:
             since = after if found is None else None if found.since == ALWAYS else found.since
             if since != after:
                 self._waiting[query.name] = None
-        derivation = None if since == after else self._derivations.get((own.grouping, own.predicates[0]))
+        derivation = None if since == after else self._derivations.get(leaf.selection)
         live = LiveQuery(
             query=query, first_start=since, until=until_of(query, self.clock), derivation=derivation
         )
         self.queries[query.name] = live
         return live
 
-    def _derive(self, own: Relation, derived: Derived) -> None:
+    def _derive(self, leaf: Leaf, derived: Derived) -> None:
         """Give a bit to a predicate that follows from others, in partials at hand and in those to come."""
-        self.stores[own.grouping].derive(derived.predicate, derived.sources, derived.patterns)
-        self._history.note(own, derived)
-        self._derivations[own.grouping, derived.predicate] = derived.stored()
+        grouping, _ = leaf.selection
+        self.stores[grouping].derive(derived.predicate, derived.sources, derived.patterns)
+        self._history.note(leaf, derived)
+        self._derivations[leaf.selection] = derived.stored()
 
     def remove(self, name: str) -> None:
         """Let a query leave before the next batch.
@@ -171,7 +171,7 @@ class Pipeline:
             for (grouping, _), block in blocks.items():
                 self.stores[grouping].add(block)
             self.clock = before.after(replace(seen, counts=counts), self.stream)
-            self._note(active, groups, seen, () if before.watermark is None else list(blocks.values()))
+            self._note(active, groups, seen, {} if before.watermark is None else blocks)
             self._span = expected_span(self._span, before, self.clock)
             self.queries = {name: live.decided(self.clock) for name, live in self.queries.items()}
 
@@ -217,13 +217,16 @@ class Pipeline:
     def _logical(self) -> list[LogicalQuery]:
         return [live.query for live in self.queries.values()]
 
-    def _note(self, active: ActivePlan, groups: BatchGroups, seen: Seen, blocks: Sequence[Block]) -> None:
+    def _note(
+        self, active: ActivePlan, groups: BatchGroups, seen: Seen, blocks: Mapping[Placed, Block]
+    ) -> None:
         """Remember what the batch tells of the plan."""
         rows = seen.counts.good
         self.fragmentations = decode.fragmentations(active.plan, active.job, groups, rows)
         if seen.newest is not None and seen.oldest is not None:
             span = (seen.newest - seen.oldest) / _US
-            self.plans.planner.note(active.plan, rows=rows, span_ms=span, groups=list(map(len, blocks)))
+            sizes = [len(blocks[root.grouping, root.id]) for root in active.plan.roots if blocks]
+            self.plans.planner.note(active.plan, rows=rows, span_ms=span, groups=sizes)
 
     def finish(self, spark: SparkSession) -> BatchReport:
         """Close every window: the input has ended."""
@@ -255,7 +258,7 @@ class Pipeline:
         self.stores = {relation.grouping: self._store(relation.grouping) for relation in plan.relations}
         after = after_all(self.clock)
         self._history.adopt(plan, since=ALWAYS if after is None else after)
-        asked = {(one.grouping, predicate) for one in plan.relations for predicate in one.predicates}
+        asked = set(plan.selections)
         self._derivations = {key: one for key, one in self._derivations.items() if key in asked}
 
     def _store(self, grouping: Grouping) -> PartialStore:
@@ -274,7 +277,7 @@ class Pipeline:
         """Return what the next batch's rows are judged by."""
         skew = self.stream.skew_ms
         future = None if skew is None else int(time() * 1_000_000) + skew * _US
-        groups = self.plans.planner.groups_per_slice(self.plan)
+        groups = self.plans.planner.groups_per_slice
         return Bounds(watermark=self.clock.watermark, future=future, span=self._span, groups=groups)
 
     def _answer(self, spark: SparkSession, advance: Advance) -> BatchReport:
@@ -353,9 +356,9 @@ class Pipeline:
         own = {
             name: self.plans.planner.leaf(live.query) for name, live in known.items() if name in self.queries
         }
-        for name, one in own.items():
+        for name, leaf in own.items():
             if (derivation := known[name].derivation) is not None:
-                self._derivations[one.grouping, one.predicates[0]] = derivation
-        self._history.recall((one, kept_since(known[name], clock.watermark)) for name, one in own.items())
+                self._derivations[leaf.selection] = derivation
+        self._history.recall((leaf, kept_since(known[name], clock.watermark)) for name, leaf in own.items())
         self.plans.outdate()
         self.plans.ahead(self._logical())

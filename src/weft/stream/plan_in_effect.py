@@ -6,7 +6,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from weft.optimizer.plan import Relation, SharedPlan
+from weft.optimizer.plan import Leaf, SharedPlan
 from weft.optimizer.rules import Sharing, leaves, optimize
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Sample
@@ -61,9 +61,9 @@ class PlanInEffect:
             return SharedPlan(relations=(), answers=(), slicing=self.planner.slicing)
         return self.active.plan
 
-    def join(self, query: LogicalQuery, own: Relation, found: Found | None) -> bool:
+    def join(self, query: LogicalQuery, leaf: Leaf, found: Found | None) -> bool:
         """Answer one more query by what is computed already; if that is not possible, plan anew."""
-        if found is not None and self.active is not None and self.active.join(query, own, found):
+        if found is not None and self.active is not None and self.active.join(query, leaf, found):
             return True
         self._stale = True
         return False
@@ -132,7 +132,7 @@ class PlanInEffect:
         planner, plan = self.planner, self.plan
         expected = replace(
             bounds,
-            groups=planner.groups_per_slice(plan),
+            groups=planner.groups_per_slice,
             begin=planner.begin,
             groups_per_row=planner.groups_per_row(plan),
         )

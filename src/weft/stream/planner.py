@@ -1,17 +1,29 @@
 """Plan with what the stream shows: a sample of the batch at hand, and the counts of batches before it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.expression import Expression
 from weft.optimizer.cost import WEIGHTS
-from weft.optimizer.fragments import MOST_CELLS, Root, cells, cost, measured_key, roots_of
-from weft.optimizer.plan import Answer, Grouping, Relation, SharedPlan, answer, leaf, union
-from weft.optimizer.rules import Sharing, share, share_slices
+from weft.optimizer.plan import (
+    Answer,
+    Grouping,
+    Leaf,
+    Relation,
+    RelationId,
+    Selection,
+    SharedPlan,
+    answer,
+    leaf,
+    plan_of,
+    union,
+)
+from weft.optimizer.roots import MOST_CELLS, Root, cost, fits_grid, measured_key, roots_of
+from weft.optimizer.rules import Sharing, share
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Measured, Sample, Statistics
-from weft.predicates import Cut, Formula, tests
+from weft.predicates import Cut, Formula, cuts_of, tests
 from weft.query.logical import LogicalQuery
 
 TakeSample = Callable[[SharedPlan], Sample]
@@ -46,17 +58,17 @@ class Planner:
     """Since the last time that the plan was looked at."""
     _patience: int = 1
     """How many batches until it is looked at again: twice as many each time that it stays."""
-    _per_slice: tuple[float, ...] = ()
-    """How many groups a slice of each relation of the current plan is expected to have."""
+    _per_slice: Mapping[RelationId, float] = field(default_factory=dict)
+    """How many groups a slice of each root of the current plan is expected to have, if not one."""
     _expected: Statistics | None = None
     """What the current plan was chosen by."""
     _expected_groups: Mapping[Measured, float] = field(default_factory=dict)
     """How many groups each relation of the current plan is expected to have in a batch."""
-    _planned: frozenset[tuple[Grouping, Formula]] = frozenset()
+    _planned: frozenset[Selection] = frozenset()
     """The predicates that the plan was last made for, rather than grown."""
     _age: int = 0
     """Batches since then."""
-    _leaves: dict[str, "_Leaf"] = field(default_factory=dict)
+    _leaves: dict[str, "_Own"] = field(default_factory=dict)
     """What each query needs, by its name: worked out once, however often it is planned."""
     _vain: float | None = None
     """What a batch was expected to cost when no better plan was found, in microseconds."""
@@ -68,7 +80,7 @@ class Planner:
         self._batches, self._patience, self._age = 0, 1, 0
         self._sample, self.provisional, self._expected = None, False, None
         apart = self._apart(queries)
-        self._planned = frozenset((one.grouping, one.predicates[0]) for one in apart.relations)
+        self._planned = frozenset(apart.selections)
         if len(apart.relations) == len({one.grouping for one in apart.relations}):
             return self._chosen(share(apart, sharing=self.sharing), None)
         sample = None if take_sample is None else take_sample(apart)
@@ -79,29 +91,26 @@ class Planner:
         statistics = self._statistics(sample)
         return self._chosen(share(apart, statistics, self.sharing), statistics)
 
-    def leaf(self, query: LogicalQuery) -> Relation:
-        """Return the relation that a query needs and nothing more."""
-        return self._own(query).answered_by
+    def leaf(self, query: LogicalQuery) -> Leaf:
+        """Return what a query needs and nothing more."""
+        return self._own(query).leaf
 
     def forget(self, name: str) -> None:
         """Let a query go that is planned no more."""
         self._leaves.pop(name, None)
 
-    def _own(self, query: LogicalQuery) -> "_Leaf":
+    def _own(self, query: LogicalQuery) -> "_Own":
         own = self._leaves.get(query.name)
         if own is None or own.answer.query is not query:
-            relation = leaf(query)
-            own = self._leaves[query.name] = _Leaf(relation, answer(query, relation, 0))
+            needs = leaf(query)
+            own = self._leaves[query.name] = _Own(needs, needs.relation(), answer(query, needs))
         return own
 
     def _apart(self, queries: Sequence[LogicalQuery]) -> SharedPlan:
         """Return the plan in which queries share slices and nothing else."""
         own = [self._own(query) for query in queries]
-        answers = tuple(replace(one.answer, relation=number) for number, one in enumerate(own))
-        apart = SharedPlan(
-            relations=tuple(one.answered_by for one in own), answers=answers, slicing=self.slicing
-        )
-        return share_slices(apart, self._statistics(None))
+        alike = _by_selection(own).values()
+        return plan_of(map(union, alike), [one.answer for one in own], self.slicing)
 
     def grown(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan | None:
         """Return the plan of other queries in which predicates share as they do now, without looking at rows.
@@ -112,33 +121,19 @@ class Planner:
         if self.provisional or self.sharing not in (Sharing.AUTO, Sharing.JOINT):
             return None
         own = [self._own(query) for query in queries]
-        several: dict[tuple[Grouping, Formula], list[Relation]] = {}
-        for one in own:
-            several.setdefault(one.key, []).append(one.answered_by)
+        several = _by_selection(own)
         if self._age >= _RIPE and 2 * len(self._planned & several.keys()) < len(several):
             return None
         roots = _placed(plan, several)
         if len(roots) > len(plan.relations) + (_MORE_ROOTS if self.sharing is Sharing.AUTO else 0):
             return None
         relations = [replace(union(root.members), shared=root.shares) for root in roots]
-        # Rows are counted in the first relation's copy, which every row must have: see weft.spark.job.job.
-        relations.sort(key=lambda one: not one.shared)
-        place = {
-            (one.grouping, predicate): number
-            for number, one in enumerate(relations)
-            for predicate in one.predicates
-        }
-        answers = tuple(replace(one.answer, relation=place[one.key]) for one in own)
-        self._sample, self._expected, self._costed = None, None, None
-        self._per_slice = (1.0,) * len(relations)
-        return SharedPlan(
-            relations=tuple(relations), answers=answers, slicing=self.slicing, by_value=plan.by_value
-        )
+        self._sample, self._expected, self._costed, self._per_slice = None, None, None, {}
+        return plan_of(relations, [one.answer for one in own], self.slicing, plan.by_value)
 
     def _chosen(self, plan: SharedPlan, statistics: Statistics | None) -> SharedPlan:
         """Note what a plan is expected to do."""
-        self._costed = self._vain = None
-        self._per_slice = (1.0,) * len(plan.relations)
+        self._costed, self._vain, self._per_slice = None, None, {}
         if statistics is not None:
             self._expect(plan, statistics)
         self._expected = statistics
@@ -152,7 +147,7 @@ class Planner:
             roots = roots_of(plan, statistics)
         self._costed, self._expected = (plan, roots), statistics
         self._expected_groups = {measured_key(root.relation): root.expected.groups for root in roots}
-        self._per_slice = tuple(root.expected.groups / root.slices for root in roots)
+        self._per_slice = {root.relation.id: root.expected.groups / root.slices for root in roots}
         return roots
 
     def reconsider(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan:
@@ -168,7 +163,7 @@ class Planner:
         if not _is_worth(now, _least(roots)) or self._is_in_vain(now):
             return plan
         other = share(self._apart(queries), statistics, self.sharing)
-        if {measured_key(one) for one in other.relations} == {measured_key(one) for one in plan.relations}:
+        if set(map(measured_key, other.relations)) == set(map(measured_key, plan.relations)):
             self._vain = now
             return plan
         if not _is_worth(now, cost(other, statistics)):
@@ -192,7 +187,7 @@ class Planner:
         return any(not 0.5 < one / max(other, 1.0) < 2.0 for one, other in pairs)
 
     def note(self, plan: SharedPlan, *, rows: int, span_ms: float, groups: Sequence[int] = ()) -> None:
-        """Take in what a batch showed: its rows, the event time it covers, and each relation's groups.
+        """Take in what a batch showed: its rows, the event time it covers, and each root's groups.
 
         The first batch's groups are no measure: without a watermark, its slices are cut into panes.
         """
@@ -203,7 +198,7 @@ class Planner:
         # Batches differ; a mean that favours the latest follows them without jumping.
         self._rows = rows if self._rows is None else (self._rows + rows) / 2
         self._span_ms = span_ms if self._span_ms is None else (self._span_ms + span_ms) / 2
-        keys = list(map(measured_key, plan.relations))
+        keys = list(map(measured_key, plan.roots))
         measured = {key: float(count) for key, count in zip(keys, groups, strict=False)}
         # A plan of these queries could have such roots again.
         asked = frozenset[Formula]().union(*(predicates for _, predicates, _ in keys))
@@ -222,9 +217,10 @@ class Planner:
         """About when the rows began that the plan was made with, in microseconds of event time."""
         return None if self._sample is None else self._sample.begin
 
-    def groups_per_slice(self, plan: SharedPlan) -> tuple[float, ...]:
-        """Return how many groups a slice of each relation is expected to have."""
-        return self._per_slice if len(self._per_slice) == len(plan.relations) else ()
+    @property
+    def groups_per_slice(self) -> Mapping[RelationId, float]:
+        """How many groups a slice of each root of the current plan is expected to have, if not one."""
+        return self._per_slice
 
     def groups_per_row(self, plan: SharedPlan) -> float | None:
         """Return how many groups of all relations a row is expected to make; None before the first batch."""
@@ -232,7 +228,7 @@ class Planner:
             return None
         if self._expected is None:
             return 0.0
-        expected = (self._expected_groups.get(measured_key(one), 0.0) for one in plan.relations)
+        expected = (self._expected_groups.get(measured_key(one), 0.0) for one in plan.roots)
         return sum(expected) / max(self._expected.rows, 1.0)
 
     def _statistics(self, sample: Sample | None) -> Statistics:
@@ -270,16 +266,21 @@ def _least(roots: Sequence[Root]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Leaf:
+class _Own:
     """What a query needs, and how it is answered from that."""
 
-    answered_by: Relation
+    leaf: Leaf
+    relation: Relation
+    """The leaf as a relation of its own."""
     answer: Answer
 
-    @property
-    def key(self) -> tuple[Grouping, Formula]:
-        """What the queries of one predicate have in common."""
-        return self.answer.grouping, self.answer.predicate
+
+def _by_selection(several: Iterable[_Own]) -> dict[Selection, list[Relation]]:
+    """Return the leaves of each selection, as relations."""
+    alike: dict[Selection, list[Relation]] = {}
+    for own in several:
+        alike.setdefault(own.leaf.selection, []).append(own.relation)
+    return alike
 
 
 @dataclass(slots=True, eq=False)
@@ -299,9 +300,9 @@ class _Place:
         """Whether a row is aggregated once: a lone predicate has nothing to tell apart."""
         return self.shared or len({one.predicates for one in self.members}) == 1
 
-    def takes(self, one: Relation, cuts: Mapping[Expression, frozenset[Cut]]) -> bool:
+    def takes(self, grouping: Grouping, cuts: Mapping[Expression, Set[Cut]]) -> bool:
         """Say whether a predicate tests nothing new here, and leaves a grid small enough."""
-        if self.grouping != one.grouping or not self.expressions.issuperset(cuts):
+        if self.grouping != grouping or not self.expressions.issuperset(cuts):
             return False
         if self.worded:
             return True
@@ -311,40 +312,34 @@ class _Place:
             sizes[expression] = len(mine) + len(some - mine)
         return prod(size + 2 for size in sizes.values()) <= MOST_CELLS
 
-    def put(self, several: Sequence[Relation], cuts: Mapping[Expression, frozenset[Cut]]) -> None:
+    def put(self, several: Sequence[Relation], cuts: Mapping[Expression, Set[Cut]]) -> None:
         """Add the leaves of one predicate."""
         self.members += several
         for expression, some in cuts.items():
             self.cuts.setdefault(expression, set()).update(some)
 
 
-def _placed(plan: SharedPlan, several: Mapping[tuple[Grouping, Formula], Sequence[Relation]]) -> list[_Place]:
+def _placed(plan: SharedPlan, several: Mapping[Selection, Sequence[Relation]]) -> list[_Place]:
     """Return the roots of the given leaves.
 
     Predicates stay in their roots. New ones join a root that tests all that they test, or make new ones.
     """
     roots: list[_Place] = []
-    homes: dict[tuple[Grouping, Formula], _Place] = {}
-    for one in plan.relations:
-        tested = frozenset(test.expression for predicate in one.predicates for test in tests(predicate))
-        roots.append(_Place(one.grouping, tested, one.shared, cells(one.predicates) > MOST_CELLS))
-        homes |= {(one.grouping, predicate): roots[-1] for predicate in one.predicates}
+    homes: dict[Selection, _Place] = {}
+    for root in plan.roots:
+        cuts = cuts_of(root.predicates)
+        roots.append(_Place(root.grouping, frozenset(cuts), root.shared, not fits_grid(cuts)))
+        homes |= dict.fromkeys(root.selections, roots[-1])
     for key, own in several.items():
         if key in homes:
-            homes[key].put(own, _cuts(key[1]))
+            homes[key].put(own, cuts_of(key[1:]))
     for key, own in several.items():
         if key not in homes:
-            cuts = _cuts(key[1])
-            home = next((root for root in roots if root.takes(own[0], cuts)), None)
+            grouping, predicate = key
+            cuts = cuts_of((predicate,))
+            home = next((place for place in roots if place.takes(grouping, cuts)), None)
             if home is None:
-                home = _Place(key[0], frozenset(cuts))
+                home = _Place(grouping, frozenset(cuts))
                 roots.append(home)
             home.put(own, cuts)
-    return [root for root in roots if root.members]
-
-
-def _cuts(predicate: Formula) -> dict[Expression, frozenset[Cut]]:
-    found: dict[Expression, frozenset[Cut]] = {}
-    for one in tests(predicate):
-        found[one.expression] = found.get(one.expression, frozenset()) | frozenset(one.values.cuts)
-    return found
+    return [place for place in roots if place.members]

@@ -22,14 +22,16 @@ import numpy.typing as npt
 
 from weft.aggregates import Primitive
 from weft.durability.encoding import described
-from weft.optimizer.fragments import MOST_CELLS, cells
-from weft.optimizer.plan import Grouping, Relation, SharedPlan
+from weft.optimizer.plan import Grouping, Leaf, RelationId, Selection, SharedPlan
+from weft.optimizer.roots import fits_grid
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
-from weft.predicates import Codebook, Formula, codebook, tests
+from weft.predicates import Codebook, Formula, codebook, cuts_of, tests
 from weft.state.derivation import Derivation
 from weft.state.open_windows import ALWAYS
 
 Bools = npt.NDArray[np.bool_]
+_FORMER = RelationId(-1)
+"""Stands for relations of plans of an earlier run."""
 _MOST_SOURCES = 16
 _MOST_EDGES = 4096
 """How many edges of one class are compared with those of several."""
@@ -71,11 +73,7 @@ class Held:
     @cached_property
     def _cuts(self) -> dict[object, set[object]]:
         """For each expression that is tested, the values at which it is cut."""
-        found: dict[object, set[object]] = {}
-        for predicate in self.predicates:
-            for one in tests(predicate):
-                found.setdefault(one.expression, set()).update(cut.value for cut in one.values.cuts)
-        return found
+        return {key: {cut.value for cut in cuts} for key, cuts in cuts_of(self.predicates).items()}
 
     def _told_by(self, predicate: Formula) -> tuple[tuple[Formula, ...], Codebook] | None:
         """Return the predicates that could tell of another, with their fragments.
@@ -90,13 +88,13 @@ class Held:
                 for one in self.predicates
                 if asked is None or asked.issuperset(test.expression for test in tests(one))
             ]
-            fits = asked is None or cells(mine) <= MOST_CELLS
+            fits = asked is None or fits_grid(cuts_of(mine))
             self._codebooks[asked] = (tuple(mine), codebook(mine)) if fits else None
         return self._codebooks[asked]
 
     @cached_property
     def _fits(self) -> bool:
-        return cells(self.predicates) <= MOST_CELLS
+        return fits_grid(cuts_of(self.predicates))
 
     @cached_property
     def _codebooks(self) -> dict[object, tuple[tuple[Formula, ...], Codebook] | None]:
@@ -117,9 +115,9 @@ class Held:
             return predicate in self._own or predicate in self.derived
         return (self.shared or len(derived.sources) == 1) and self._own.issuperset(derived.sources)
 
-    def serves(self, own: Relation, edges: Iterable[EdgeClass]) -> bool:
+    def serves(self, leaf: Leaf, edges: Iterable[EdgeClass]) -> bool:
         """Say whether the primitives and the edges that a query needs are kept."""
-        return self.primitives.issuperset(own.primitives) and all(self._cut_at(one) for one in edges)
+        return self.primitives.issuperset(leaf.primitives) and all(self._cut_at(one) for one in edges)
 
     def _cut_at(self, wanted: EdgeClass) -> bool:
         if wanted not in self._cut:
@@ -156,15 +154,15 @@ class Epoch:
     """A plan, and the time from which on all rows were aggregated by it or later ones."""
 
     since: int
-    held: dict[Grouping, list[tuple[int, Held]]]
-    """By grouping, what its relations keep, each with its number in the plan."""
+    held: dict[Grouping, list[tuple[RelationId, Held]]]
+    """By grouping, what its relations keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """How the current plan answers a query that is not in it."""
 
-    relation: int
+    relation: RelationId
     since: int
     """Windows that begin at this time or later are answered exactly."""
     derived: Derived | None
@@ -184,15 +182,15 @@ class History:
 
     def adopt(self, plan: SharedPlan, *, since: int) -> None:
         """Begin an epoch."""
-        held: dict[Grouping, list[tuple[int, Held]]] = {}
-        for number, relation in enumerate(plan.relations):
+        held: dict[Grouping, list[tuple[RelationId, Held]]] = {}
+        for relation in plan.relations:
             kept = Held(
                 predicates=relation.predicates,
                 shared=relation.shared,
                 primitives=frozenset(relation.primitives),
                 edges=relation.edges(self._slicing),
             )
-            held.setdefault(relation.grouping, []).append((number, kept))
+            held.setdefault(relation.grouping, []).append((relation.id, kept))
         self._forget(plan)
         self._epochs.append(Epoch(since=since, held=held))
 
@@ -209,30 +207,27 @@ class History:
                     del epoch.held[grouping]
                     continue
                 asked, kept = predicates[grouping], primitives[grouping]
-                epoch.held[grouping] = [
-                    (number, held.less(asked, kept)) for number, held in epoch.held[grouping]
-                ]
+                epoch.held[grouping] = [(id, held.less(asked, kept)) for id, held in epoch.held[grouping]]
 
-    def recall(self, known: Iterable[tuple[Relation, int]]) -> None:
+    def recall(self, known: Iterable[tuple[Leaf, int]]) -> None:
         """Take in what was kept before a restart: what each query needs, and since when it was answered.
 
         How an earlier run has sliced is not known; the ends and starts of its windows were edges either way.
         """
         several = sorted(known, key=lambda pair: pair[1])
-        kept: dict[tuple[Grouping, Formula], Held] = {}
-        for place, (own, since) in enumerate(several):
-            key = own.grouping, own.predicates[0]
-            former = kept.get(key)
-            kept[key] = Held(
-                predicates=own.predicates,
+        kept: dict[Selection, Held] = {}
+        for place, (leaf, since) in enumerate(several):
+            former = kept.get(leaf.selection)
+            kept[leaf.selection] = Held(
+                predicates=(leaf.predicate,),
                 shared=False,
-                primitives=frozenset(own.primitives) | (former.primitives if former else frozenset()),
-                edges=edge_classes(own.windows) | (former.edges if former else frozenset()),
+                primitives=frozenset(leaf.primitives) | (former.primitives if former else frozenset()),
+                edges=edge_classes((leaf.window,)) | (former.edges if former else frozenset()),
             )
             if place + 1 == len(several) or several[place + 1][1] > since:
-                held: dict[Grouping, list[tuple[int, Held]]] = {}
+                held: dict[Grouping, list[tuple[RelationId, Held]]] = {}
                 for (grouping, _), one in kept.items():
-                    held.setdefault(grouping, []).append((-1, one))
+                    held.setdefault(grouping, []).append((_FORMER, one))
                 self._epochs.append(Epoch(since=since, held=held))
 
     def evict(self, before: int) -> None:
@@ -242,34 +237,35 @@ class History:
         while len(self._epochs) > 1 and self._epochs[1].since <= self._evicted:
             del self._epochs[0]
 
-    def find(self, own: Relation) -> Found | None:
+    def find(self, leaf: Leaf) -> Found | None:
         """Return how the current plan answers a query with the given leaf, if it does."""
         if not self._epochs:
             return None
-        predicate, edges = own.predicates[0], edge_classes(own.windows)
-        relations = self._epochs[-1].held.get(own.grouping, ())
+        grouping, predicate = leaf.selection
+        edges, relations = edge_classes((leaf.window,)), self._epochs[-1].held.get(grouping, ())
         # A row counts for a predicate in one relation of a grouping: where it is told, it is not derived too.
         telling = [one for one in relations if one[1].tells(predicate)]
-        for number, held in telling or relations:
-            if not held.serves(own, edges):
+        for id, held in telling or relations:
+            if not held.serves(leaf, edges):
                 continue
             derived = None if telling else held.derive(predicate)
             if telling or derived is not None:
-                since = min(epoch.since for epoch, _ in self._served(own, derived))
-                return Found(relation=number, since=max(self._evicted, since), derived=derived)
+                since = min(epoch.since for epoch, _ in self._served(leaf, derived))
+                return Found(relation=id, since=max(self._evicted, since), derived=derived)
         return None
 
-    def note(self, own: Relation, derived: Derived) -> None:
+    def note(self, leaf: Leaf, derived: Derived) -> None:
         """Take note that a predicate is told wherever those are that it follows from."""
-        for _, held in self._served(own, derived):
+        for _, held in self._served(leaf, derived):
             held.derived.add(derived.predicate)
 
-    def _served(self, own: Relation, derived: Derived | None) -> Iterator[tuple[Epoch, Held]]:
+    def _served(self, leaf: Leaf, derived: Derived | None) -> Iterator[tuple[Epoch, Held]]:
         """Yield the epochs that serve a query, from the current one back to the first that does not."""
-        predicate, edges = own.predicates[0], edge_classes(own.windows)
+        grouping, predicate = leaf.selection
+        edges = edge_classes((leaf.window,))
         for epoch in reversed(self._epochs):
-            several = (held for _, held in epoch.held.get(own.grouping, ()) if held.tells(predicate, derived))
-            found = next((held for held in several if held.serves(own, edges)), None)
+            several = (held for _, held in epoch.held.get(grouping, ()) if held.tells(predicate, derived))
+            found = next((held for held in several if held.serves(leaf, edges)), None)
             if found is None:
                 return
             yield epoch, found

@@ -72,12 +72,12 @@ def asked_values(
 
     A function that is called for each row anyway, or that gives another result each time, is not asked so.
     """
-    tested = {one.expression for relation in plan.relations for p in relation.predicates for one in tests(p)}
+    tested = {one.expression for relation in plan.roots for p in relation.predicates for one in tests(p)}
     judged = {site for one in plan.answers if one.query.predicate for site in sites(one.query.predicate)}
     own = {one: _column(one, plan.by_value) for one in (*tested, *judged)}
     chosen = {one for one in tested if own[one] and evaluable(one)}
     failing = {one for one in judged if own[one] and any(calls_in([one], functions))}
-    values = [value for relation in plan.relations for value in relation_values(relation)]
+    values = [value for relation in plan.roots for value in relation_values(relation)]
     while True:
         whole = _in_whole_predicates(plan, {one: own[one] for one in chosen})
         by_row = set(calls_in([*values, *whole, *tested - chosen, *judged - failing], functions))
@@ -101,7 +101,7 @@ def _in_whole_predicates(plan: SharedPlan, by_value: Mapping[Expression, object]
     """Return what is tested by predicates that are evaluated as they stand, and so for each row."""
     return [
         one.expression
-        for relation in plan.relations
+        for relation in plan.roots
         for predicate in relation.predicates
         if stands_whole(predicate, lambda tested: by_value.get(tested, tested), bitwise=not relation.shared)
         for one in tests(predicate)

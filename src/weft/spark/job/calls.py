@@ -33,8 +33,9 @@ class FunctionCalls:
     ) -> None:
         """Gather the calls; what tests of the expressions `elsewhere` need is computed there."""
         reads: list[tuple[Translator, Sequence[Expression]]] = []
-        for number, relation in enumerate(plan.relations):
-            judged = [sites(one.query.predicate) for one in plan.answers_of(number) if one.query.predicate]
+        answers = plan.answers_by_relation()
+        for relation in plan.roots:
+            judged = [sites(one.query.predicate) for one in answers[relation.id] if one.query.predicate]
             read = [*relation_values(relation)]
             read += [one for one in _tested(relation) if one not in elsewhere]
             read += [site for several in judged for site in several if site not in elsewhere]

@@ -35,9 +35,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.internal import InternalFunction
 
 from weft.expression import Expression
-from weft.optimizer.fragments import MOST_CELLS, cells
 from weft.optimizer.plan import Relation
-from weft.predicates import TRUE, Attribute, Codebook, Formula, attributes, codebook
+from weft.optimizer.roots import fits_grid
+from weft.predicates import TRUE, Attribute, Codebook, Formula, attributes, codebook, cuts_of
 from weft.predicates.codebook import Codes
 from weft.predicates.values import Point
 from weft.predicates.words import WordBook, byte_signatures
@@ -145,7 +145,7 @@ class FragmentCoder:
         tested = searched_expressions(relation)
         if any(one in self._asked.expressions for one in tested):
             return True
-        return len(relation.predicates) > 1 and cells(relation.predicates) > MOST_CELLS
+        return len(relation.predicates) > 1 and not fits_grid(cuts_of(relation.predicates))
 
     def _attributes(self, worded: Sequence[bool]) -> dict[Place, Attribute]:
         """Return the attributes that are searched: of words, those that are no booleans."""
@@ -290,7 +290,7 @@ class FragmentCoder:
             any_word = self._words[index].wanted()
             return F.when(any_word if taken is None else taken & any_word, F.lit(own.first))
         if book is None:
-            predicate = relation.predicates[0]
+            (predicate,) = relation.predicates
             holds = None if predicate == TRUE else condition(predicate, self._translator(relation))
             wanted = [one for one in (taken, holds) if one is not None]
             number = F.lit(own.first)

@@ -6,8 +6,8 @@ relations and 1 M rows: 0.74 s; repeating whole structs 1.6 s; GROUPING SETS 1.8
 rows are few, the driver groups rows (weft.spark.job.forms, weft.spark.job.folding). The result is the same.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from weft.expression import columns
-from weft.optimizer.plan import Relation, SharedPlan
+from weft.optimizer.plan import Relation, RelationId, SharedPlan
 from weft.predicates import tests
 from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, named
@@ -69,8 +69,8 @@ class Bounds:
     """When rows are expected to begin, if the watermark does not tell; affects speed only."""
     span: int = 0
     """How far past that rows are expected to reach; affects speed only."""
-    groups: tuple[float, ...] = ()
-    """How many groups a slice of each relation is expected to have; affects speed only."""
+    groups: Mapping[RelationId, float] = field(default_factory=dict)
+    """How many groups a slice of each relation is expected to have, if not one; affects speed only."""
     groups_per_row: float | None = 0.0
     """How many groups of all relations a row is expected to make; affects speed only."""
 
@@ -89,6 +89,14 @@ def verdict(time: Column, first: Column, last: Column, unread: Column | None) ->
         F.when(time.isNull(), F.lit(NO_TIME)).when(time < first, F.lit(LATE)).when(time > last, F.lit(FUTURE))
     )
     return by_time if unread is None else F.when(unread, F.lit(CORRUPT)).otherwise(by_time)
+
+
+def in_job_order(roots: Iterable[Relation]) -> tuple[Relation, ...]:
+    """Return the roots of a plan as a job numbers them.
+
+    Rows are counted in the copy for the first, which every row must have: so that is a shared one, if any is.
+    """
+    return tuple(sorted(roots, key=lambda relation: not relation.shared))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,9 @@ class BatchJob:
     ) -> None:
         """Lay the job out; `known` and `forms` are what jobs before it have learnt of values, and of rows."""
         remember_functions()
-        self.relations = plan.relations
+        self.relations = in_job_order(plan.roots)
+        self.index_of = {relation.id: index for index, relation in enumerate(self.relations)}
+        """Where each root of the plan is among the job's relations."""
         self.layout: Layout = lay_out(self.relations)
         self.coders = tuple(
             SliceCoder(relation, plan.slicing, f"slices{index}")
@@ -150,7 +160,11 @@ class BatchJob:
         self._folders: dict[tuple[bool, bool], _FolderSteps] = {}
         self._forms = forms or Forms()
         self.failures = Failures(
-            [(answer, self._joins.translator(plan.relations[answer.relation])) for answer in plan.answers],
+            [
+                (answer, self._joins.translator(plan.relation(answer.relation)))
+                for answer in plan.answers
+                if answer.relation in self.index_of
+            ],
             self._good(),
         )
 
@@ -267,10 +281,10 @@ class BatchJob:
 
     def _prepare(self, bounds: Bounds) -> None:
         self._judge_by(bounds)
-        groups = bounds.groups or (1.0,) * len(self.coders)
         begin = bounds.begin if bounds.watermark is None else bounds.watermark
-        for coder, several in zip(self.coders, groups, strict=True):
-            coder.prepare(self._constants, begin_us=begin, span_us=bounds.span, groups=several)
+        for relation, coder in zip(self.relations, self.coders, strict=True):
+            groups = bounds.groups.get(relation.id, 1.0)
+            coder.prepare(self._constants, begin_us=begin, span_us=bounds.span, groups=groups)
 
         for number, (site, column) in enumerate(self._values.failing.items()):
             self._constants.array(f"failed{number}", column.failed(site))
