@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.expression import Expression
-from weft.predicates import All, Attribute, Formula, Test, attributes
+from weft.predicates import Attribute, Formula, Test, attributes, evaluate
 from weft.query.logical import Join
 
 Bits = npt.NDArray[np.bool_]
@@ -48,14 +48,12 @@ class Sample:
 
     def satisfy(self, joins: Joins, formula: Formula) -> Bits:
         """Return which rows satisfy a predicate."""
-        if isinstance(formula, Test):
-            key = joins, formula.expression
-            return self.attributes[key].satisfy(formula.values, self.positions[key])
-        join = np.logical_and if isinstance(formula, All) else np.logical_or
-        satisfied = np.full(self.rows, isinstance(formula, All))
-        for part in formula.parts:
-            satisfied = join(satisfied, self.satisfy(joins, part))
-        return satisfied
+
+        def holds(test: Test) -> Bits:
+            key = joins, test.expression
+            return self.attributes[key].satisfy(test.values, self.positions[key])
+
+        return evaluate(formula, holds, self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Predicates as sets of values: one form for all that mean the same, and codes for what they tell apart."""
 
 from weft.predicates.canonical import canonical
-from weft.predicates.codebook import Attribute, Codebook, attributes, codebook
+from weft.predicates.codebook import Attribute, Codebook, attributes, codebook, evaluate
 from weft.predicates.formula import (
     FALSE,
     TRUE,
@@ -34,6 +34,7 @@ __all__ = [
     "canonical",
     "codebook",
     "cuts_of",
+    "evaluate",
     "negation",
     "tests",
 ]

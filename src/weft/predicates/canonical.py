@@ -31,84 +31,61 @@ _MOST_SPREAD = 200
 """A CASE, or IS NULL of a boolean, that would ask for more tests is left whole: nested, they multiply."""
 _MOST_BRANCHES = 16
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
-
-
-_found: WeakValueDictionary[Expression, Formula] = WeakValueDictionary()
-"""What is in use: queries with the same predicate have one formula, and it goes with the last of them."""
+_formulas: WeakValueDictionary[Expression, Formula] = WeakValueDictionary()
+"""Those in use: queries with the same predicate have one formula, and it goes with the last of them."""
 
 
 def canonical(predicate: Expression | None) -> Formula:
     """Return when a predicate is true; no predicate is true always."""
     if predicate is None:
         return TRUE
-    found = _found.get(predicate)
-    if found is None:
-        found = _true(predicate)
-        if size(found) > _MOST_TESTS:
-            found = test(predicate, IS_TRUE)
-        _found[predicate] = found
-        for parts in (_true, _false):
-            parts.cache_clear()
-    return found
+    formula = _formulas.get(predicate)
+    if formula is None:
+        formula = _when(predicate, True)
+        if size(formula) > _MOST_TESTS:
+            formula = test(predicate, IS_TRUE)
+        _formulas[predicate] = formula
+        _when.cache_clear()
+    return formula
 
 
 # Without a memory of answers, each IS NULL in another would double the work.
-@lru_cache(maxsize=1_024)
-def _true(expression: Expression) -> Formula:
-    """Return when a boolean expression is TRUE."""
+@lru_cache(maxsize=2_048)
+def _when(expression: Expression, truth: bool) -> Formula:
+    """Return when a boolean expression is TRUE, or when it is FALSE."""
     if isinstance(expression, Literal):
-        return TRUE if expression.value is True else FALSE
+        return TRUE if expression.value is truth else FALSE
     if isinstance(expression, Call):
-        if expression.function == "and":
-            return all_of(map(_true, expression.args))
-        if expression.function == "or":
-            return any_of(map(_true, expression.args))
         if expression.function == "not":
-            return _false(expression.args[0])
-        decided = _decided(expression, _true)
-        if decided is not None:
-            return decided
-        return _compared(expression, 0) or test(_flipped(expression), IS_TRUE)
-    return test(expression, IS_TRUE)
+            return _when(expression.args[0], not truth)
+        if expression.function in ("and", "or"):
+            join = all_of if (expression.function == "and") is truth else any_of
+            return join(_when(part, truth) for part in expression.args)
+        formula = _decided(expression, truth) or _compared(expression, truth)
+        if formula is not None:
+            return formula
+        expression = _flipped(expression)
+    return test(expression, IS_TRUE if truth else IS_FALSE)
 
 
-@lru_cache(maxsize=1_024)
-def _false(expression: Expression) -> Formula:
-    """Return when a boolean expression is FALSE."""
-    if isinstance(expression, Literal):
-        return TRUE if expression.value is False else FALSE
-    if isinstance(expression, Call):
-        if expression.function == "and":
-            return any_of(map(_false, expression.args))
-        if expression.function == "or":
-            return all_of(map(_false, expression.args))
-        if expression.function == "not":
-            return _true(expression.args[0])
-        decided = _decided(expression, _false)
-        if decided is not None:
-            return decided
-        return _compared(expression, 1) or test(_flipped(expression), IS_FALSE)
-    return test(expression, IS_FALSE)
-
-
-def _decided(call: Call, ask: Callable[[Expression], Formula]) -> Formula | None:
+def _decided(call: Call, truth: bool) -> Formula | None:
     """Ask a CASE, or IS NULL of a boolean, through its parts; None for any other call."""
     if call.function == "is_null" and _is_logic(call.args[0]):
-        known = any_of([_true(call.args[0]), _false(call.args[0])])
+        known = any_of([_when(call.args[0], True), _when(call.args[0], False)])
         if size(known) > _MOST_SPREAD:
             return None
-        return negation(known) if ask is _true else known
+        return negation(known) if truth else known
     if call.function != "case" or len(call.args) > 2 * _MOST_BRANCHES + 1:
         return None
     reached: Formula = TRUE
-    found: list[Formula] = []
+    branches: list[Formula] = []
     for condition, value in zip(call.args[0:-1:2], call.args[1::2], strict=True):
-        holds = _true(condition)
-        found.append(all_of([reached, holds, ask(value)]))
+        holds = _when(condition, True)
+        branches.append(all_of([reached, holds, _when(value, truth)]))
         reached = all_of([reached, negation(holds)])
         if size(reached) > _MOST_SPREAD:
             return None
-    return any_of([*found, all_of([reached, ask(call.args[-1])])])
+    return any_of([*branches, all_of([reached, _when(call.args[-1], truth)])])
 
 
 def _is_logic(expression: Expression) -> bool:
@@ -117,39 +94,44 @@ def _is_logic(expression: Expression) -> bool:
     return expression.function in ("and", "or", "not", "case", *_MIRRORED)
 
 
-def _compared(call: Call, answer: int) -> Formula | None:
-    """Return when a comparison with constants is TRUE (answer 0) or FALSE (1); None for other calls."""
-    operands = [_constant(one) or one for one in call.args]
-    if call.function == "is_null":
-        return test(operands[0], (ONLY_NULL, ANY_VALUE)[answer])
-    if call.function != "in" and call.function not in _MIRRORED:
+def _compared(call: Call, truth: bool) -> Formula | None:
+    """Return when a comparison with constants is TRUE, or FALSE; None for other calls."""
+    function = call.function
+    if function not in ("is_null", "in", *_MIRRORED):
         return None
-    function, subject, options = call.function, operands[0], operands[1:]
+    subject, *options = [_constant(operand) or operand for operand in call.args]
+    if function == "is_null":
+        return test(subject, ONLY_NULL if truth else ANY_VALUE)
     if function != "in" and isinstance(subject, Literal):
         subject, options, function = options[0], [subject], _MIRRORED[function]
-    literals = [one for one in options if isinstance(one, Literal)]
-    if isinstance(subject, Literal) or len(literals) < len(options):
+    constants = [option for option in options if isinstance(option, Literal)]
+    if isinstance(subject, Literal) or len(constants) < len(options):
         return None
-    placed = _common(subject, literals)
-    if placed is None:
-        return None
-    sets = _sets(placed.type, function, [_value(one) for one in literals])
-    return None if sets is None else test(placed, sets[answer])
+    compared = _common(subject, constants)
+    sets = None if compared is None else _sets(compared.type, function, list(map(_value, constants)))
+    return None if compared is None or sets is None else test(compared, sets[0 if truth else 1])
 
 
-def _common(subject: Expression, literals: Sequence[Literal]) -> Expression | None:
+def _common(subject: Expression, constants: Sequence[Literal]) -> Expression | None:
     """Return the expression in the type in which Spark compares it; None where that would not be exact."""
-    type = common_of([subject.type, *(one.type for one in literals)])
+    type = common_of([subject.type, *(constant.type for constant in constants)])
     if type is None:
         return None
     exact = subject.type.is_integer or subject.type.kind is Kind.DECIMAL
     if exact and (type.is_integer or type.kind is Kind.DECIMAL):
         # A wider type changes nothing, unless digits had to be cut to fit it.
-        every = [subject.type, *(one.type for one in literals if one.value is not None)]
-        return subject if type.is_integer or _holds_all(type, every) else None
+        types = [subject.type, *(constant.type for constant in constants if constant.value is not None)]
+        return subject if type.is_integer or _holds_all(type, types) else None
     if type.kind is Kind.FLOAT:
         type = DataType(Kind.DOUBLE)
     return subject if subject.type == type else Call("cast", (subject,), type)
+
+
+def _holds_all(type: DataType, types: Sequence[DataType]) -> bool:
+    return all(
+        part.scale <= type.scale and part.precision - part.scale <= type.precision - type.scale
+        for part in (each.as_decimal() for each in types)
+    )
 
 
 def _value(constant: Literal) -> Scalar:
@@ -160,23 +142,21 @@ def _value(constant: Literal) -> Scalar:
         return float(np.float32(constant.value))
 
 
-def _holds_all(type: DataType, every: Sequence[DataType]) -> bool:
-    decimals = [one.as_decimal() for one in every]
-    return all(
-        one.scale <= type.scale and one.precision - one.scale <= type.precision - type.scale
-        for one in decimals
-    )
-
-
 def _sets(type: DataType, function: str, constants: Sequence[Scalar]) -> tuple[Values, Values] | None:
     """Return the values for which a comparison is TRUE, and those for which it is FALSE."""
     known = [constant for constant in constants if constant is not None]
     if function in ("<", "<=", ">", ">="):
-        return _sides(type, function, known[0]) if known else (NOTHING, NOTHING)
+        if not known:
+            return NOTHING, NOTHING
+        above = values_from(type, known[0], inclusive=function in (">=", "<"))
+        if above is None:
+            return None
+        below = (~above).without_null()
+        return (above, below) if function in (">", ">=") else (below, above)
     equal = [_equal(type, constant) for constant in known]
     if None in equal:
         return None
-    among = joined([one for one in equal if one is not None] or [NOTHING], Values.__or__)
+    among = joined([values for values in equal if values is not None] or [NOTHING], Values.__or__)
     if function == "<=>":
         same = among if known else ONLY_NULL
         return same, ~same
@@ -184,15 +164,6 @@ def _sets(type: DataType, function: str, constants: Sequence[Scalar]) -> tuple[V
     if function in ("=", "in"):
         return among, others
     return (others, among) if known else (NOTHING, NOTHING)
-
-
-def _sides(type: DataType, function: str, constant: Scalar) -> tuple[Values, Values] | None:
-    """Return the values on the side of a constant that an inequality asks for, and those on the other."""
-    above = values_from(type, constant, inclusive=function in (">=", "<"))
-    if above is None:
-        return None
-    below = (~above).without_null()
-    return (above, below) if function in (">", ">=") else (below, above)
 
 
 def _equal(type: DataType, constant: Scalar) -> Values | None:
@@ -205,13 +176,11 @@ def _constant(expression: Expression) -> Literal | None:
     """Return the value of arithmetic on whole constants, such as 60 * 1000, where it fits its type."""
     if isinstance(expression, Literal):
         return expression
-    if not (isinstance(expression, Call) and expression.type.is_integer):
+    if not (isinstance(expression, Call) and expression.type.is_integer and expression.function in _FOLDED):
         return None
-    if expression.function not in _FOLDED:
-        return None
-    parts = [_constant(one) for one in expression.args]
-    numbers = [one.value for one in parts if one is not None and type(one.value) is int]
-    if len(numbers) < len(expression.args):
+    operands = [_constant(operand) for operand in expression.args]
+    numbers = [part.value for part in operands if part is not None and type(part.value) is int]
+    if len(numbers) < len(operands):
         return None
     value = _FOLDED[expression.function](*numbers)
     fits = values_from(expression.type, value, inclusive=True)

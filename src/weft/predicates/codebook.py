@@ -13,9 +13,10 @@ never on rows. Cells that satisfy no predicate are fragment F0, and rows in them
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -80,18 +81,15 @@ class Attribute:
         A set is changed where it begins and ends, and told everywhere by one sum over all positions: told on
         its own, each of 10,000 would be spelled out for 20,000 positions.
         """
-        number = np.arange(len(sets))
-        bits = np.left_shift(1, number % 8).astype(np.uint8)
         begins = [self.begins(values) for values in sets]
         packed: Packed = np.zeros((self.positions, -(-len(sets) // 8)), dtype=np.uint8)
-        lowest = np.array([values.lowest for values in sets], dtype=bool)
-        np.bitwise_xor.at(packed, (0, number[lowest] // 8), bits[lowest])
-        which = np.repeat(number, list(map(len, begins)))
-        places = np.array([begin for some in begins for begin in some], dtype=np.intp)
-        np.bitwise_xor.at(packed, (places, which // 8), bits[which])
+        number = np.arange(len(sets))
+        changed = np.repeat(number, list(map(len, begins)))
+        positions = np.array([begin for own in begins for begin in own], dtype=np.intp)
+        np.bitwise_xor.at(packed, (positions, changed // 8), (1 << changed % 8).astype(np.uint8))
+        packed[0] ^= np.packbits([values.lowest for values in sets], bitorder="little")
         np.bitwise_xor.accumulate(packed, axis=0, out=packed)
-        null = np.array([values.null for values in sets], dtype=bool)
-        packed[-1] = np.packbits(null, bitorder="little")
+        packed[-1] = np.packbits([values.null for values in sets], bitorder="little")
         return packed
 
 
@@ -100,23 +98,36 @@ def attributes(formulas: Iterable[Formula]) -> dict[Expression, Attribute]:
 
     Whoever comes or goes then does not put them in another.
     """
-    sets: dict[Expression, set[Values]] = {}
-    for formula in formulas:
-        for one in tests(formula):
-            sets.setdefault(one.expression, set()).add(one.values)
+    sets = _sets(formulas)
     return {expression: _attribute(expression, sets[expression]) for expression in sorted(sets, key=str)}
 
 
-def _attribute(expression: Expression, sets: Iterable[Values]) -> Attribute:
-    points: set[Point] = set()
-    kind = AttributeKind.BIT if expression.type.kind is Kind.BOOLEAN else AttributeKind.CATEGORY
-    for values in sets:
-        points.update(cut.value for cut in values.cuts)
-        pairs = zip(values.cuts[::2], values.cuts[1::2], strict=False)
-        only_points = len(values.cuts) % 2 == 0 and all(one.value == two.value for one, two in pairs)
-        if kind is AttributeKind.CATEGORY and not only_points:
-            kind = AttributeKind.INTERVAL
+def _sets(formulas: Iterable[Formula]) -> dict[Expression, list[Values]]:
+    """Return the sets that formulas test each expression against, in the order of the formulas."""
+    sets: dict[Expression, dict[Values, None]] = {}
+    for formula in formulas:
+        for part in tests(formula):
+            sets.setdefault(part.expression, {})[part.values] = None
+    return {expression: list(own) for expression, own in sets.items()}
+
+
+def _attribute(expression: Expression, sets: Sequence[Values]) -> Attribute:
+    kind = AttributeKind.INTERVAL
+    if expression.type.kind is Kind.BOOLEAN:
+        kind = AttributeKind.BIT
+    elif all(values.cuts_out_points for values in sets):
+        kind = AttributeKind.CATEGORY
+    points = {cut.value for values in sets for cut in values.cuts}
     return Attribute(expression, tuple(sorted(points)), kind)
+
+
+def evaluate(formula: Formula, holds: Callable[[Test], Bits], shape: int | Sequence[int]) -> Bits:
+    """Return where a formula is true, given where tests are; what tests nothing has the given shape."""
+    if isinstance(formula, Test):
+        return holds(formula)
+    join = np.logical_and if isinstance(formula, All) else np.logical_or
+    parts = (evaluate(part, holds, shape) for part in formula.parts)
+    return reduce(join, parts, np.full(shape, isinstance(formula, All)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,14 +150,16 @@ class Codebook:
         a whole, and never true of F0, whose rows are gone.
         """
         known = {attribute.expression: attribute for attribute in self.attributes}
-        for one in tests(formula):
-            own = known.get(one.expression)
-            if own is None or not {cut.value for cut in one.values.cuts} <= set(own.points):
+        for part in tests(formula):
+            own = known.get(part.expression)
+            if own is None or not {cut.value for cut in part.values.cuts} <= set(own.points):
                 return None
-        grid = self._grid()
+        # The grid that the fragments were made from.
+        codes = [np.unique(share, return_inverse=True)[1].ravel().astype(np.int32) for share in self.shares]
+        grid = _Grid(self.attributes, codes)
         if not all(map(grid.tells, tests(formula))):
             return None
-        cells = np.broadcast_to(grid.evaluate(formula), grid.sizes).ravel()
+        cells = grid.evaluate(formula)
         if cells[self.fragments == NO_FRAGMENT].any():
             return None
         true = np.zeros(len(self.signatures), dtype=bool)
@@ -155,93 +168,72 @@ class Codebook:
         false[self.fragments[~cells & (self.fragments != NO_FRAGMENT)]] = True
         return None if (true & false).any() else true
 
-    def _grid(self) -> "_Grid":
-        """Return the grid that the fragments were made from."""
-        coded = [np.unique(share, return_inverse=True)[1].ravel().astype(np.int32) for share in self.shares]
-        sizes = [int(codes.max()) + 1 for codes in coded]
-        return _Grid(self.attributes, coded, sizes, _axes(self.attributes))
-
 
 def codebook(predicates: Sequence[Formula], known: Mapping[Expression, Attribute] | None = None) -> Codebook:
     """Return the fragments of some predicates; `known` attributes may have more cuts than these need."""
     own = attributes(predicates)
     used = tuple((known or own)[expression] for expression in own)
     sets = _sets(predicates)
-    told = [attribute.among_all(sets[attribute.expression]) for attribute in used]
-    numbered = [distinct_rows(rows) for rows in told]
-    coded = [codes.astype(np.int32) for _, codes in numbered]
-    sizes = [len(firsts) for firsts, _ in numbered]
-    tested = [one.values for one in predicates if isinstance(one, Test)]
+    among = [attribute.among_all(sets[attribute.expression]) for attribute in used]
+    coded = [distinct_rows(rows) for rows in among]
+    grid = _Grid(used, [codes.astype(np.int32) for _, codes in coded])
+    tested = [predicate.values for predicate in predicates if isinstance(predicate, Test)]
     if len(used) == 1 and len(tested) == len(predicates) and tested == sets[used[0].expression]:
         # Each predicate is one of the tests, in their order.
-        packed = told[0][numbered[0][0]]
+        packed = among[0][coded[0][0]]
     else:
-        packed = _evaluated(predicates, _Grid(used, coded, sizes, _axes(used)))
+        packed = grid.evaluate_all(predicates)
     firsts, numbers = distinct_rows(packed)
     signatures = packed[firsts]
     satisfied = signatures.any(axis=1)
     bits = np.unpackbits(signatures[satisfied], axis=1, count=len(predicates), bitorder="little").view(bool)
     names = np.where(satisfied, np.cumsum(satisfied) - 1, NO_FRAGMENT).astype(np.int32)
-    strides = [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
-    shares = tuple((codes * stride).astype(np.int32) for codes, stride in zip(coded, strides, strict=True))
-    return Codebook(tuple(predicates), used, shares, names[numbers], bits)
+    return Codebook(tuple(predicates), used, grid.shares(), names[numbers], bits)
 
 
-def _sets(predicates: Iterable[Formula]) -> dict[Expression, list[Values]]:
-    """Return the sets that predicates test each expression against, in the order of the predicates."""
-    sets: dict[Expression, dict[Values, None]] = {}
-    for predicate in predicates:
-        for one in tests(predicate):
-            sets.setdefault(one.expression, {})[one.values] = None
-    return {expression: list(some) for expression, some in sets.items()}
-
-
-def _axes(used: Iterable[Attribute]) -> dict[Expression, int]:
-    return {attribute.expression: axis for axis, attribute in enumerate(used)}
-
-
-def _evaluated(predicates: Sequence[Formula], grid: "_Grid") -> Packed:
-    """Return, for each cell of the grid, which predicates it satisfies: one bit a predicate, lowest first."""
-    packed: Packed = np.zeros((prod(grid.sizes), -(-len(predicates) // 8)), dtype=np.uint8)
-    for begin in range(0, len(predicates), 8):
-        some = [
-            np.broadcast_to(grid.evaluate(one), grid.sizes).ravel() for one in predicates[begin : begin + 8]
-        ]
-        packed[:, begin // 8] = np.packbits(np.array(some, dtype=bool), axis=0, bitorder="little")[0]
-    return packed
-
-
-@dataclass(frozen=True, slots=True)
 class _Grid:
     """The cells that the codes of some attributes span."""
 
-    attributes: tuple[Attribute, ...]
-    codes: Sequence[Codes]
-    sizes: Sequence[int]
-    axes: Mapping[Expression, int]
+    def __init__(self, attributes: Sequence[Attribute], codes: Sequence[Codes]) -> None:
+        self._attributes, self._codes = attributes, codes
+        self._sizes = [int(own.max()) + 1 for own in codes]
+        self._axes = {attribute.expression: axis for axis, attribute in enumerate(attributes)}
 
-    def tells(self, one: Test) -> bool:
+    def shares(self) -> tuple[Codes, ...]:
+        """Return, for each attribute and position, what it adds to the number of the cell."""
+        strides = (prod(self._sizes[axis + 1 :]) for axis in range(len(self._sizes)))
+        return tuple(
+            (codes * stride).astype(np.int32) for codes, stride in zip(self._codes, strides, strict=True)
+        )
+
+    def tells(self, test: Test) -> bool:
         """Say whether a test is true or false of each code as a whole."""
-        axis = self.axes[one.expression]
-        among = self.attributes[axis].among(one.values)
-        by_code = np.zeros(self.sizes[axis], dtype=bool)
-        by_code[self.codes[axis]] = among
-        return bool((by_code[self.codes[axis]] == among).all())
+        axis = self._axes[test.expression]
+        by_code = self._by_code(test).ravel()
+        return bool((by_code[self._codes[axis]] == self._attributes[axis].among(test.values)).all())
 
     def evaluate(self, formula: Formula) -> Bits:
-        """Return where a formula is true, with an axis of length 1 for attributes it does not test."""
-        if isinstance(formula, Test):
-            axis = self.axes[formula.expression]
-            by_code = np.zeros(self.sizes[axis], dtype=bool)
-            by_code[self.codes[axis]] = self.attributes[axis].among(formula.values)
-            shape = [1] * len(self.sizes)
-            shape[axis] = self.sizes[axis]
-            return by_code.reshape(shape)
-        join = np.logical_and if isinstance(formula, All) else np.logical_or
-        found = np.full([1] * len(self.sizes), isinstance(formula, All))
-        for part in formula.parts:
-            found = join(found, self.evaluate(part))
-        return found
+        """Return in which cells a formula is true."""
+        # Attributes that it does not test have one cell until the end.
+        true = evaluate(formula, self._by_code, [1] * len(self._sizes))
+        return np.broadcast_to(true, self._sizes).ravel()
+
+    def evaluate_all(self, predicates: Sequence[Formula]) -> Packed:
+        """Return, for each cell, which predicates it satisfies: one bit a predicate, lowest first."""
+        packed: Packed = np.zeros((prod(self._sizes), -(-len(predicates) // 8)), dtype=np.uint8)
+        for begin in range(0, len(predicates), 8):
+            bits = np.array([self.evaluate(predicate) for predicate in predicates[begin : begin + 8]])
+            packed[:, begin // 8] = np.packbits(bits, axis=0, bitorder="little")[0]
+        return packed
+
+    def _by_code(self, test: Test) -> Bits:
+        """Return for which codes of its attribute a test is true, along the attribute's axis."""
+        axis = self._axes[test.expression]
+        shape = [1] * len(self._sizes)
+        shape[axis] = self._sizes[axis]
+        by_code = np.zeros(shape, dtype=bool)
+        by_code.ravel()[self._codes[axis]] = self._attributes[axis].among(test.values)
+        return by_code
 
 
 def distinct_rows(rows: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

@@ -4,7 +4,7 @@ Comparisons are exact: the constant moves to the column's type, never the other 
 type cannot hold lies between two of its values: `vol > 5.5` over whole numbers cuts just after 5.
 """
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_FLOOR, Context, Decimal
 from math import inf, isnan
 
@@ -29,7 +29,8 @@ def values_from(type: DataType, constant: Scalar, *, inclusive: bool) -> Values 
     None where the type's order is not known here.
     """
     if type.kind is Kind.DOUBLE:
-        return _doubles_from(_number(constant), inclusive=inclusive)
+        assert isinstance(constant, int | float | Decimal)
+        return _doubles_from(float(constant), inclusive=inclusive)
     if type.is_integer or type.kind is Kind.DECIMAL:
         return _whole_from(type, constant, inclusive=inclusive)
     if type.kind is Kind.BOOLEAN and isinstance(constant, bool):
@@ -46,17 +47,17 @@ def _doubles_from(constant: float, *, inclusive: bool) -> Values:
     return from_cut(Cut(constant + 0.0, after=not inclusive))
 
 
-def _number(constant: Scalar) -> float:
-    assert isinstance(constant, int | float | Decimal)
-    return float(constant)
-
-
 def _whole_from(type: DataType, constant: Scalar, *, inclusive: bool) -> Values | None:
     if isinstance(constant, bool) or not isinstance(constant, int | Decimal):
         return None
     scaled = _EXACT.multiply(Decimal(constant), Decimal(10) ** type.scale)
     floor = int(scaled.to_integral_value(ROUND_FLOOR))
-    low, high = _bounds(type)
+    if type.kind is Kind.DECIMAL:
+        high = 10**type.precision - 1
+        low = -high
+    else:
+        half = 1 << (_BITS[type.kind] - 1)
+        low, high = -half, half - 1
     if floor > high:
         return NOTHING
     if floor < low:
@@ -64,32 +65,18 @@ def _whole_from(type: DataType, constant: Scalar, *, inclusive: bool) -> Values 
     return from_cut(Cut(floor, after=not inclusive or floor != scaled))
 
 
-def _bounds(type: DataType) -> tuple[int, int]:
-    if type.kind is Kind.DECIMAL:
-        most = 10**type.precision - 1
-        return -most, most
-    half = 1 << (_BITS[type.kind] - 1)
-    return -half, half - 1
-
-
 def _point(type: DataType, constant: Scalar) -> Point | None:
     if type.kind is Kind.STRING and isinstance(constant, str):
         return constant.encode()
     if type.kind is Kind.BINARY and isinstance(constant, bytes):
         return constant
-    if type.kind is Kind.DATE and type_is_date(constant):
-        assert isinstance(constant, date)
-        return (constant - _FIRST_DAY).days
     if type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ) and isinstance(constant, datetime):
         moment = constant if constant.tzinfo is not None else constant.replace(tzinfo=UTC)
-        since = moment - _EPOCH
-        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        return (moment - _EPOCH) // timedelta(microseconds=1)
+    # A moment is a date, too.
+    if type.kind is Kind.DATE and isinstance(constant, date) and not isinstance(constant, datetime):
+        return (constant - _FIRST_DAY).days
     return None
-
-
-def type_is_date(constant: Scalar) -> bool:
-    """Say whether a constant is a day and not a moment."""
-    return isinstance(constant, date) and not isinstance(constant, datetime)
 
 
 def point_text(type: DataType, value: Point) -> str:
@@ -98,10 +85,10 @@ def point_text(type: DataType, value: Point) -> str:
     >>> point_text(DataType(Kind.DECIMAL, 10, 2), 1250), point_text(DataType(Kind.DATE), 1)
     ('12.50', "DATE '1970-01-02'")
     """
+    if isinstance(value, bytes) and type.kind is Kind.BINARY:
+        return f"X'{value.hex()}'"
     if isinstance(value, bytes):
-        return (
-            f"X'{value.hex()}'" if type.kind is Kind.BINARY else "'" + value.decode().replace("'", "''") + "'"
-        )
+        return "'" + value.decode().replace("'", "''") + "'"
     if type.kind is Kind.DECIMAL:
         return str(_EXACT.scaleb(Decimal(value), -type.scale))
     if type.kind is Kind.BOOLEAN:

@@ -33,7 +33,7 @@ class Test:
         return self._hash
 
     def __str__(self) -> str:
-        return _told(self.expression, self.values)
+        return _text(self.expression, self.values)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -91,42 +91,35 @@ def test(expression: Expression, values: Values) -> Formula:
 
 def all_of(parts: Iterable[Formula]) -> Formula:
     """Return the AND of formulas."""
-    return _joined(parts, All, TRUE, FALSE, Values.__and__)
+    return _joined(parts, All, Values.__and__, neutral=TRUE, decisive=FALSE)
 
 
 def any_of(parts: Iterable[Formula]) -> Formula:
     """Return the OR of formulas."""
-    return _joined(parts, Any, FALSE, TRUE, Values.__or__)
+    return _joined(parts, Any, Values.__or__, neutral=FALSE, decisive=TRUE)
 
 
 def _joined(
     parts: Iterable[Formula],
     kind: type[All] | type[Any],
+    join: Callable[[Values, Values], Values],
+    *,
     neutral: Formula,
     decisive: Formula,
-    join: Callable[[Values, Values], Values],
 ) -> Formula:
     sets: dict[Expression, list[Values]] = {}
     others: dict[Formula, None] = {}
-    for part in _flat(parts, kind):
-        if isinstance(part, Test):
-            sets.setdefault(part.expression, []).append(part.values)
-        else:
-            others[part] = None
-    found = [test(expression, joined(values, join)) for expression, values in sets.items()]
-    found += others
-    if decisive in found:
-        return decisive
-    kept = sorted((part for part in found if part != neutral), key=str)
-    return kept[0] if len(kept) == 1 else kind(tuple(kept))
-
-
-def _flat(parts: Iterable[Formula], kind: type[All] | type[Any]) -> Iterator[Formula]:
     for part in parts:
-        if isinstance(part, kind):
-            yield from part.parts
-        else:
-            yield part
+        for inner in part.parts if isinstance(part, kind) else (part,):
+            if isinstance(inner, Test):
+                sets.setdefault(inner.expression, []).append(inner.values)
+            else:
+                others[inner] = None
+    distinct = [*(test(expression, joined(values, join)) for expression, values in sets.items()), *others]
+    if decisive in distinct:
+        return decisive
+    kept = sorted((part for part in distinct if part != neutral), key=str)
+    return kept[0] if len(kept) == 1 else kind(tuple(kept))
 
 
 def negation(formula: Formula) -> Formula:
@@ -160,47 +153,26 @@ def _bracketed(formula: Formula) -> str:
     return text if isinstance(formula, Test) and " or " not in text else f"({text})"
 
 
-def _told(expression: Expression, values: Values) -> str:
-    """Say a test as a user would write it."""
-    if expression.type.kind is Kind.BOOLEAN and len(truths := _truths(values)) == 1:
-        return {True: str(expression), False: f"not {expression}", None: f"{expression} is null"}[truths[0]]
+def _text(expression: Expression, values: Values) -> str:
+    """Return a test as a user would write it."""
+    if expression.type.kind is Kind.BOOLEAN and values.has(False) + values.has(True) + values.null == 1:
+        return f"{expression} is null" if values.null else f"{'' if values.has(True) else 'not '}{expression}"
     if values.null:
         rest = values.without_null()
-        return f"{expression} is null" + ("" if rest.is_empty else f" or {_told(expression, rest)}")
+        return f"{expression} is null" + ("" if rest.is_empty else f" or {_text(expression, rest)}")
     if values.lowest and not values.cuts:
         return f"{expression} is not null"
-    if values.lowest and _points(~values):
-        return _listed(expression, ~values, "<>", "not in")
-    if _points(values):
-        return _listed(expression, values, "=", "in")
-    return " or ".join(_stretch(expression, *bounds) for bounds in values.stretches())
+    if values.cuts_out_points:
+        points = [point_text(expression.type, cut.value) for cut in values.cuts[::2]]
+        equal, among = ("<>", "not in") if values.lowest else ("=", "in")
+        several = len(points) > 1
+        return (
+            f"{expression} {among} ({', '.join(points)})" if several else f"{expression} {equal} {points[0]}"
+        )
+    return " or ".join(_stretch_text(expression, *bounds) for bounds in values.stretches())
 
 
-def _truths(values: Values) -> list[bool | None]:
-    inside = [
-        truth
-        for truth in (False, True)
-        if values.lowest ^ (sum(cut < Cut(int(truth), after=True) for cut in values.cuts) % 2 == 1)
-    ]
-    return [*inside, *([None] if values.null else [])]
-
-
-def _points(values: Values) -> bool:
-    """Say whether a set is made of single values."""
-    cuts = values.cuts
-    if values.lowest or not cuts or len(cuts) % 2:
-        return False
-    return all(one.value == two.value for one, two in zip(cuts[::2], cuts[1::2], strict=True))
-
-
-def _listed(expression: Expression, values: Values, one: str, several: str) -> str:
-    points = [point_text(expression.type, cut.value) for cut in values.cuts[::2]]
-    if len(points) == 1:
-        return f"{expression} {one} {points[0]}"
-    return f"{expression} {several} ({', '.join(points)})"
-
-
-def _stretch(expression: Expression, low: Cut | None, high: Cut | None) -> str:
+def _stretch_text(expression: Expression, low: Cut | None, high: Cut | None) -> str:
     sides = []
     if low is not None:
         sides.append(f"{expression} {'>' if low.after else '>='} {point_text(expression.type, low.value)}")

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
+from operator import and_, or_
 
 Point = int | float | bytes
 
@@ -39,10 +40,10 @@ class Values:
     null: bool = False
 
     def __or__(self, other: "Values") -> "Values":
-        return self._with(other, lambda one, two: one or two)
+        return self._with(other, or_)
 
     def __and__(self, other: "Values") -> "Values":
-        return self._with(other, lambda one, two: one and two)
+        return self._with(other, and_)
 
     def __invert__(self) -> "Values":
         return Values(not self.lowest, self.cuts, not self.null)
@@ -70,6 +71,12 @@ class Values:
         """
         return self.lowest ^ (bisect_right(self.cuts, Cut(point, after=False)) % 2 == 1)
 
+    @property
+    def cuts_out_points(self) -> bool:
+        """Whether all that is cut out of its line, or is left of it, is single values."""
+        pairs = zip(self.cuts[::2], self.cuts[1::2], strict=False)
+        return len(self.cuts) % 2 == 0 and all(before.value == after.value for before, after in pairs)
+
     def stretches(self) -> Iterator[tuple[Cut | None, Cut | None]]:
         """Yield where each unbroken stretch begins and ends; None stands for no bound."""
         bounds: list[Cut | None] = [None] if self.lowest else []
@@ -79,15 +86,15 @@ class Values:
         yield from zip(bounds[::2], bounds[1::2], strict=True)
 
     def _with(self, other: "Values", join: Callable[[bool, bool], bool]) -> "Values":
-        mine, others = self.lowest, other.lowest
-        inside = lowest = join(mine, others)
+        inside = [self.lowest, other.lowest]
+        lowest = joint = join(*inside)
         cuts = []
         marked = merge(((cut, 0) for cut in self.cuts), ((cut, 1) for cut in other.cuts))
         for cut, changes in groupby(marked, key=lambda pair: pair[0]):
             for _, side in changes:
-                mine, others = (not mine, others) if side == 0 else (mine, not others)
-            if join(mine, others) != inside:
-                inside = not inside
+                inside[side] = not inside[side]
+            if join(*inside) != joint:
+                joint = not joint
                 cuts.append(cut)
         return Values(lowest, tuple(cuts), join(self.null, other.null))
 
@@ -110,6 +117,6 @@ def from_cut(cut: Cut) -> Values:
 def joined(sets: Sequence[Values], join: Callable[[Values, Values], Values]) -> Values:
     """Join one set or more, two by two: one by one, a long IN would be walked for each of its values."""
     while len(sets) > 1:
-        paired = [join(one, two) for one, two in zip(sets[::2], sets[1::2], strict=False)]
-        sets = [*paired, sets[-1]] if len(sets) % 2 else paired
+        pairs = [join(left, right) for left, right in zip(sets[::2], sets[1::2], strict=False)]
+        sets = [*pairs, sets[-1]] if len(sets) % 2 else pairs
     return sets[0]

@@ -18,7 +18,6 @@ byte of its words that is not 0. So a copy tells of up to eight predicates, and 
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import product
 from math import prod
 
@@ -26,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.expression import Expression
-from weft.predicates.codebook import Bits, distinct_rows
-from weft.predicates.formula import FALSE, TRUE, All, Any, Formula, Test, all_of, any_of, negation, tests
+from weft.predicates.codebook import Bits, distinct_rows, evaluate
+from weft.predicates.formula import FALSE, TRUE, Any, Formula, Test, all_of, any_of, negation, tests
 
 Words = npt.NDArray[np.int64]
 WORD_BITS = 63
@@ -55,11 +54,7 @@ class Axis:
 
     def evaluate(self, formula: Formula) -> Bits:
         """Return, for each answer, whether a formula over this axis is true of it."""
-        if isinstance(formula, Test) or self.key == formula:
-            return self.holds(formula)
-        join = np.logical_and if isinstance(formula, All) else np.logical_or
-        start = np.full(self.positions, isinstance(formula, All))
-        return reduce(join, map(self.evaluate, formula.parts), start)
+        return self.holds(formula) if self.key == formula else evaluate(formula, self.holds, self.positions)
 
 
 Parts = tuple[tuple[Hashable, Formula], ...]
@@ -129,43 +124,37 @@ class WordBook:
         `learnt` says, by key of an axis, which rows had an unknown answer and what it is.
         """
         held = np.zeros((len(words), len(self.atoms)), dtype=bool)
-        for column, some in enumerate(self.fields):
-            for one in some:
-                codes = (words[:, column] >> one.shift) & ((1 << one.bits) - 1)
-                held[:, list(one.atoms)] = one.classes[codes]
-        for column, mask in enumerate(self.masks, len(self.fields)):
-            for place, atom in enumerate(mask.atoms):
+        for column, fields in enumerate(self.fields):
+            for part in fields:
+                codes = (words[:, column] >> part.shift) & ((1 << part.bits) - 1)
+                held[:, list(part.atoms)] = part.classes[codes]
+        for column, masks in enumerate(self.masks, len(self.fields)):
+            for bit, atom in enumerate(masks.atoms):
                 if atom is not None:
-                    held[:, atom] = ((words[:, column] ^ mask.flips) >> place) & 1
-        self._learn(held, learnt)
-        found = np.zeros((len(words), len(self.predicates)), dtype=bool)
-        for number, (atoms, opposite) in enumerate(self.uses):
-            found[:, number] = held[:, list(atoms)].any(axis=1) ^ opposite
-        return found
-
-    def _learn(self, held: Bits, learnt: Mapping[Hashable, "Learnt"]) -> None:
-        """Take in what unknown answers turned out to be."""
-        for key, found in learnt.items():
-            rows = np.flatnonzero(found.answers >= 0)
-            if not len(rows):
-                continue
-            for number, parts in enumerate(self.atoms):
-                part = dict(parts).get(key)
-                if part is not None:
-                    truth = found.axis.evaluate(part)[found.answers[rows]]
+                    held[:, atom] = ((words[:, column] ^ masks.flips) >> bit) & 1
+        for key, answered in learnt.items():
+            rows = np.flatnonzero(answered.answers >= 0)
+            for number, parts in enumerate(self.atoms if len(rows) else ()):
+                asked = dict(parts).get(key)
+                if asked is not None:
+                    truth = answered.satisfy(asked, rows)
                     held[rows, number] = truth if len(parts) == 1 else held[rows, number] & truth
+        signatures = np.zeros((len(words), len(self.predicates)), dtype=bool)
+        for number, (atoms, opposite) in enumerate(self.uses):
+            signatures[:, number] = held[:, list(atoms)].any(axis=1) ^ opposite
+        return signatures
 
     def corrected(self, fragments: Words, learnt: Mapping[Hashable, "Learnt"]) -> Words:
         """Return bytes (see `byte_signatures`), less what unknown answers turned out not to satisfy."""
         numbers, values = fragments >> 8, fragments & 255
-        for key, found in learnt.items():
-            for place, (atoms, opposite) in enumerate(self.uses):
+        for key, answered in learnt.items():
+            for predicate, (atoms, opposite) in enumerate(self.uses):
                 part = dict(self.atoms[atoms[0]]).get(key) if atoms else None
-                rows = np.flatnonzero((found.answers >= 0) & (numbers == place >> 3))
+                rows = np.flatnonzero((answered.answers >= 0) & (numbers == predicate >> 3))
                 if part is None or not len(rows):
                     continue
-                fails = rows[~found.axis.evaluate(part)[found.answers[rows]]]
-                bit = 1 << (place & 7)
+                fails = rows[~answered.satisfy(part, rows)]
+                bit = 1 << (predicate & 7)
                 values[fails] = values[fails] | bit if opposite else values[fails] & ~bit
         return (numbers << 8) | values
 
@@ -177,6 +166,10 @@ class Learnt:
     axis: Axis
     answers: Words
     """For each row, the answer; −1 where it was known before."""
+
+    def satisfy(self, part: Formula, rows: npt.NDArray[np.intp]) -> Bits:
+        """Return which of some rows, whose answers were unknown, satisfy a formula over the axis."""
+        return self.axis.evaluate(part)[self.answers[rows]]
 
 
 @dataclass(slots=True)
@@ -193,15 +186,15 @@ class _Atoms:
         """Return the atoms of a predicate, and whether their opposite is meant."""
         if predicate in (TRUE, FALSE):
             return ((self._number({}),) if predicate == TRUE else ()), False
-        apart, keys = _sides(predicate, self._axis)
+        parts, keys = _sides(predicate, self._axis)
         if len(frozenset().union(*keys)) == 1:
             (key,) = keys[0]
             return (self._number({key: predicate}),), False
-        if isinstance(predicate, Any) and all(len(some) == 1 for some in keys):
+        if isinstance(predicate, Any) and all(len(own) == 1 for own in keys):
             sides: dict[Hashable, list[Formula]] = {}
-            for part, (key,) in zip(apart, keys, strict=True):
+            for part, (key,) in zip(parts, keys, strict=True):
                 sides.setdefault(key, []).append(part)
-            return (self._number({key: negation(any_of(some)) for key, some in sides.items()}),), True
+            return (self._number({key: negation(any_of(own)) for key, own in sides.items()}),), True
         terms = _conjunctions(predicate, self.most_terms)
         if terms is None:
             axis = self.whole(predicate)
@@ -211,13 +204,13 @@ class _Atoms:
 
     def _term(self, term: tuple[Test, ...]) -> int:
         sides: dict[Hashable, list[Formula]] = {}
-        for one in term:
-            sides.setdefault(self._axis(one.expression), []).append(one)
-        return self._number({key: all_of(some) for key, some in sides.items()})
+        for test in term:
+            sides.setdefault(self._axis(test.expression), []).append(test)
+        return self._number({key: all_of(own) for key, own in sides.items()})
 
     def _number(self, parts: Mapping[Hashable, Formula]) -> int:
         # A side that is always true asks nothing.
-        kept = tuple(sorted(((key, one) for key, one in parts.items() if one != TRUE), key=str))
+        kept = tuple(sorted((part for part in parts.items() if part[1] != TRUE), key=str))
         return self.numbers.setdefault(kept, len(self.numbers))
 
     def _axis(self, expression: Expression) -> Hashable:
@@ -236,28 +229,22 @@ def word_book(
 
     If it is to be `bitwise`, every predicate has a bit, in their order, and words have whole bytes.
     """
-    atoms = _Atoms(axis_of, whole, 1 if bitwise else _MOST_TERMS)
-    uses = tuple(map(atoms.use, predicates))
-    axes = {key: atoms.axes[key] for key in sorted(atoms.axes, key=str)}
-    several = tuple(atoms.numbers)
-    flipped = frozenset(one for some, opposite in uses if opposite for one in some)
+    found = _Atoms(axis_of, whole, 1 if bitwise else _MOST_TERMS)
+    uses = tuple(map(found.use, predicates))
+    axes = {key: found.axes[key] for key in sorted(found.axes, key=str)}
+    atoms = tuple(found.numbers)
+    flipped = frozenset(atom for own, opposite in uses if opposite for atom in own)
     if bitwise:
-        places = [some[0] if some else None for some, _ in uses]
-        return WordBook(
-            predicates=tuple(predicates),
-            axes=tuple(axes.values()),
-            atoms=several,
-            uses=uses,
-            fields=(),
-            masks=tuple(_masks(several, axes, flipped, places, 8 * BYTES)),
-        )
+        bits: Sequence[int | None] = [own[0] if own else None for own, _ in uses]
+    else:
+        bits = _across_axes(atoms, axes)
     return WordBook(
         predicates=tuple(predicates),
         axes=tuple(axes.values()),
-        atoms=several,
+        atoms=atoms,
         uses=uses,
-        fields=_fields(several, axes),
-        masks=tuple(_masks(several, axes, flipped, _alike(several, axes), WORD_BITS)),
+        fields=() if bitwise else _fields(atoms, axes),
+        masks=tuple(_masks(atoms, axes, flipped, bits, 8 * BYTES if bitwise else WORD_BITS)),
     )
 
 
@@ -265,8 +252,8 @@ def _sides(
     predicate: Formula, key_of: Callable[[Expression], Hashable]
 ) -> tuple[tuple[Formula, ...], list[frozenset[Hashable]]]:
     """Return the parts of a predicate, and the axes that each of them asks."""
-    apart = predicate.parts if isinstance(predicate, All | Any) else (predicate,)
-    return apart, [frozenset(key_of(one.expression) for one in tests(part)) for part in apart]
+    parts = (predicate,) if isinstance(predicate, Test) else predicate.parts
+    return parts, [frozenset(key_of(test.expression) for test in tests(part)) for part in parts]
 
 
 def stands_whole(
@@ -287,27 +274,21 @@ def byte_signatures(predicates: int) -> Bits:
     """
     count = -(-predicates // 8)
     values = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(bool)
-    found = np.zeros((count, 256, 8 * count), dtype=bool)
-    for number in range(count):
-        found[number, :, 8 * number : 8 * number + 8] = values
-    return found.reshape(256 * count, 8 * count)[:, :predicates]
+    return np.kron(np.eye(count, dtype=bool), values)[:, :predicates]
 
 
 def _conjunctions(formula: Formula, most: int) -> list[tuple[Test, ...]] | None:
     """Return a formula as a disjunction of conjunctions of tests; None if there would be too many."""
     if isinstance(formula, Test):
         return [(formula,)]
-    several = [_conjunctions(part, most) for part in formula.parts]
-    known = [one for one in several if one is not None]
-    if len(known) < len(several):
+    parts = [terms for part in formula.parts if (terms := _conjunctions(part, most)) is not None]
+    if len(parts) < len(formula.parts):
         return None
     if isinstance(formula, Any):
-        found = [term for terms in known for term in terms]
-    else:
-        if prod(len(terms) for terms in known) > most:
-            return None
-        found = [sum(terms, ()) for terms in product(*known)]
-    return found if len(found) <= most else None
+        conjunctions = [term for terms in parts for term in terms]
+        return conjunctions if len(conjunctions) <= most else None
+    many = prod(len(terms) for terms in parts) > most
+    return None if many else [sum(terms, ()) for terms in product(*parts)]
 
 
 def _fields(atoms: Sequence[Parts], axes: Mapping[Hashable, Axis]) -> tuple[tuple[Field, ...], ...]:
@@ -317,23 +298,23 @@ def _fields(atoms: Sequence[Parts], axes: Mapping[Hashable, Axis]) -> tuple[tupl
         if len(parts) == 1:
             own.setdefault(parts[0][0], []).append(number)
     words: list[list[Field]] = []
-    lonely: list[list[Field]] = []
+    alone: list[list[Field]] = []
     used = WORD_BITS
-    for key in axes:
-        if key not in own:
+    for key, axis in axes.items():
+        numbers = own.get(key, [])
+        if not numbers:
             continue
-        axis, numbers = axes[key], own[key]
         codes, classes = _classes(axis, [atoms[number][0][1] for number in numbers])
-        bits = WORD_BITS if axis.alone else _width(axis, len(classes))
         if axis.alone:
-            lonely.append([Field(axis, 0, bits, codes, tuple(numbers), classes)])
+            alone.append([Field(axis, 0, WORD_BITS, codes, tuple(numbers), classes)])
             continue
+        bits = _width(axis, len(classes))
         if used + bits > WORD_BITS:
             words.append([])
             used = 0
         words[-1].append(Field(axis, used, bits, codes, tuple(numbers), classes))
         used += bits
-    return tuple(map(tuple, (*words, *lonely)))
+    return tuple(map(tuple, (*words, *alone)))
 
 
 def _width(axis: Axis, classes: int) -> int:
@@ -344,53 +325,49 @@ def _width(axis: Axis, classes: int) -> int:
 
 def _classes(axis: Axis, formulas: Iterable[Formula]) -> tuple[Words, Bits]:
     """Number the answers that formulas tell apart; 0 is for those that satisfy none."""
-    truths = np.array([axis.evaluate(one) for one in formulas], dtype=bool)
+    truths = np.array([axis.evaluate(formula) for formula in formulas], dtype=bool)
     if axis.unknown is not None:
         truths[:, axis.unknown] = False
     firsts, numbers = distinct_rows(np.ascontiguousarray(np.packbits(truths, axis=0).T))
-    some = truths[:, firsts].any(axis=0)
-    renamed = np.where(some, np.cumsum(some), 0)
-    classes = np.vstack([np.zeros((1, len(truths)), dtype=bool), truths[:, firsts[some]].T])
+    satisfied = truths[:, firsts].any(axis=0)
+    renamed = np.where(satisfied, np.cumsum(satisfied), 0)
+    classes = np.vstack([np.zeros((1, len(truths)), dtype=bool), truths[:, firsts[satisfied]].T])
     return renamed[numbers].astype(np.int64), classes
 
 
-def _alike(atoms: Sequence[Parts], axes: Mapping[Hashable, Axis]) -> list[int | None]:
+def _across_axes(atoms: Sequence[Parts], axes: Mapping[Hashable, Axis]) -> list[int]:
     """Return the atoms of several axes, those of the same axes side by side."""
-    order = {key: place for place, key in enumerate(axes)}
-    several = [number for number, parts in enumerate(atoms) if len(parts) != 1]
-    several.sort(key=lambda number: (sorted(order[key] for key, _ in atoms[number]), number))
-    return [*several]
+    order = {key: rank for rank, key in enumerate(axes)}
+    across = [number for number, parts in enumerate(atoms) if len(parts) != 1]
+    return sorted(across, key=lambda number: (sorted(order[key] for key, _ in atoms[number]), number))
 
 
 def _masks(
     atoms: Sequence[Parts],
     axes: Mapping[Hashable, Axis],
     flipped: frozenset[int],
-    places: Sequence[int | None],
+    bits: Sequence[int | None],
     width: int,
 ) -> Iterable[Masks]:
     """Give a bit to each of some atoms, in the given order; None is a bit that is never set."""
-    for begin in range(0, len(places), width):
-        some = places[begin : begin + width]
-        parts = [dict[Hashable, Formula]() if one is None else dict(atoms[one]) for one in some]
+    for begin in range(0, len(bits), width):
+        own = bits[begin : begin + width]
+        parts = {bit: dict(atoms[atom]) for bit, atom in enumerate(own) if atom is not None}
         tables = []
         for key, axis in axes.items():
-            if not any(key in one for one in parts):
-                continue
-            table = np.zeros(axis.positions, dtype=np.int64)
-            for place, one in enumerate(parts):
-                if some[place] is not None:
-                    table |= _allowed(axis, one.get(key)).astype(np.int64) << place
-            tables.append((axis, table))
-        flips = sum(1 << place for place, number in enumerate(some) if number in flipped)
-        used = sum(1 << place for place, number in enumerate(some) if number is not None)
-        yield Masks(tuple(some), tuple(tables), used, flips)
+            if any(key in asked for asked in parts.values()):
+                table = np.zeros(axis.positions, dtype=np.int64)
+                for bit, asked in parts.items():
+                    table |= _allowed(axis, asked.get(key)).astype(np.int64) << bit
+                tables.append((axis, table))
+        flips = sum(1 << bit for bit in parts if own[bit] in flipped)
+        yield Masks(tuple(own), tuple(tables), sum(1 << bit for bit in parts), flips)
 
 
 def _allowed(axis: Axis, part: Formula | None) -> Bits:
     if part is None:
         return np.ones(axis.positions, dtype=bool)
-    found = axis.evaluate(part).copy()
+    allowed = axis.evaluate(part).copy()
     if axis.unknown is not None:
-        found[axis.unknown] = True
-    return found
+        allowed[axis.unknown] = True
+    return allowed
