@@ -188,4 +188,4 @@ def test_nothing_is_remembered_of_predicates_that_nobody_asks_for(monkeypatch: p
 
 def formulas() -> list[Expression]:
     """Return the predicates whose formulas are still in use."""
-    return list(import_module("weft.predicates.canonical")._found)
+    return list(import_module("weft.predicates.canonical")._formulas)
