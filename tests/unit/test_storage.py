@@ -278,7 +278,7 @@ def test_who_wants_to_be_alone_in_a_folder_waits_for_another_but_not_for_ever(
     folder, other = LocalFolder(tmp_path), LocalFolder(tmp_path)
     with folder.alone():
         with (
-            pytest.raises(TimeoutError, match=r"another engine is at .* for more than 0\.05 s"),
+            pytest.raises(TimeoutError, match=r"another engine has locked .* for more than 0\.05 s"),
             other.alone(),
         ):
             pass

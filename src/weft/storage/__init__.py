@@ -1,4 +1,4 @@
-"""Folders that last: on this machine, or wherever Hadoop reaches."""
+"""Durable files, on this machine or on any file system of Hadoop's."""
 
 from weft.storage.folder import Folder
 from weft.storage.local import LocalFolder

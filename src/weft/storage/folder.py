@@ -1,4 +1,4 @@
-"""What Weft asks of a place to keep files in."""
+"""The interface of a folder, wherever it is."""
 
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -20,60 +20,60 @@ def component(name: str) -> str:
 
 
 class Folder(Protocol):
-    """A folder of whole files: one is there with all its bytes, on the disk, or not at all.
+    """A folder of whole files: a file is either complete and durable, or not there.
 
-    Every name is one component of a path: what could lead out of the folder raises InternalError.
+    Every name is one component of a path: a name that could lead out of the folder raises InternalError.
     """
 
     @property
     def uri(self) -> str:
-        """Where it is, as people are told."""
+        """The folder's path or URI, for messages."""
 
     @property
     def spark_uri(self) -> str:
-        """Where it is, as Spark is told."""
+        """The folder's URI for Spark."""
 
     def folder(self, name: str) -> "Folder":
-        """Return a folder inside; it need not be there yet."""
+        """Return a folder inside; it need not exist yet."""
 
     def names(self) -> list[str]:
-        """Return the files and folders inside, in order, without unfinished ones."""
+        """Return the sorted names of files and folders inside, without unfinished ones."""
 
     def has(self, name: str) -> bool:
-        """Say whether there is such a file or folder; that takes no list of all."""
+        """Say whether a file or folder exists, without listing the folder."""
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes; raise FileNotFoundError if there is none.
+        """Return a file's bytes; raise FileNotFoundError if there is no such file.
 
-        Raise DamagedFile if the place knows that they are not those that were written.
+        Raise DamagedFile if the file system knows that they are not those that were written.
         """
 
     def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
-        """Write a file; raise FileExistsError if there is one already and it is not to be replaced."""
+        """Write a file; raise FileExistsError if it exists and is not to be replaced."""
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file or folder another name; a file that has it is replaced."""
+        """Rename a file or folder; a file that has the new name is replaced."""
 
     def tidy(self) -> None:
-        """Remove what writes that never ended left behind; nobody may be writing."""
+        """Remove the remains of interrupted writes; no other writer may be active."""
 
     def delete(self, name: str) -> None:
-        """Remove a file; it need not be there. A folder with something in it raises OSError."""
+        """Remove a file, if it exists. A folder that is not empty raises OSError."""
 
     def delete_tree(self, name: str, *, made_by: str) -> None:
-        """Remove a folder with all that is in it; it need not be there. No link is followed.
+        """Remove a folder with its contents, if it exists. Links are not followed.
 
-        Raise EngineError unless it has the mark of the checkpoint `made_by`, or lies in a folder that has.
+        Raise EngineError unless the folder, or the one around it, has the mark of the checkpoint `made_by`.
         """
 
     def make(self) -> None:
-        """Make the folder, and those above it, if it is not there: for others to write into."""
+        """Create the folder and its parents, if missing: for other programs to write into."""
 
     def sync(self, name: str) -> None:
-        """Wait until what others wrote is on the disk: a file, or a folder with all that is in it.
+        """Wait until what other programs wrote is durable: a file, or a folder with its contents.
 
-        A place that is not this machine's disk makes it as safe as it can by itself.
+        A remote file system is left to its own guarantees.
         """
 
     def alone(self) -> AbstractContextManager[None]:
-        """Have no other engine be here for as long as the block runs, as far as this machine's disks go."""
+        """Keep other engines out for the duration of the block, on this machine's disks."""

@@ -1,6 +1,7 @@
 """Folders on any file system that Hadoop has a client for, through Spark's JVM."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,16 @@ _MANAGERS = (
 )
 """Spark's own writer of checkpoints; it moved in 4.1."""
 _KEEPING = "FileSystemBasedCheckpointFileManager"
-"""Where Hadoop has no FileContext it is this; if a rename replaces nothing, this keeps the old file."""
+"""Spark's choice where Hadoop has no FileContext; if renames do not replace, it keeps the old file."""
 
 _UNCHECKED = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
     "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
-"""No checksums in files of their own on this machine.
+"""No separate checksum files on this machine.
 
-Such a file is replaced after the one it is of: who looks, or is killed, between the two finds a damaged one.
+A checksum file is replaced after its file: a read, or a kill, between the two would find the file damaged.
 """
 
 
@@ -48,7 +49,7 @@ class HadoopFolder:
 
     @property
     def spark_uri(self) -> str:
-        """Where it is."""
+        """The folder's URI."""
         return self.uri
 
     def folder(self, name: str) -> "HadoopFolder":
@@ -56,31 +57,27 @@ class HadoopFolder:
         return HadoopFolder(self._spark, f"{self.uri}/{component(name)}")
 
     def names(self) -> list[str]:
-        """Return the files and folders inside, in order."""
+        """Return the sorted names of files and folders inside."""
         return sorted(name for name in self._listed() if not name.startswith("."))
 
     def has(self, name: str) -> bool:
-        """Say whether there is such a file or folder."""
-        try:
+        """Say whether a file or folder exists."""
+        with _translated(f"{self.uri}/{name}"):
             return bool(self._files.exists(self._path(name)))
-        except Py4JError as error:
-            raise _told(error, f"{self.uri}/{name}") from error
 
     def read(self, name: str) -> bytes:
         """Return a file's bytes."""
-        try:
+        with _translated(f"{self.uri}/{name}"):
             stream = self._files.open(self._path(name))
             try:
                 return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
             finally:
                 stream.close()
-        except Py4JError as error:
-            raise _told(error, f"{self.uri}/{name}") from error
 
     def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
-        """Write a file whole; it is on the disk if the file system can say so."""
+        """Write a file whole; it is durable if the file system can say so."""
         path = self._path(name)
-        try:
+        with _translated(f"{self.uri}/{name}"):
             if replace and self._manager.getClass().getSimpleName() == _KEEPING:
                 unfinished = f".{name}.{uuid4()}.tmp"
                 self.write(unfinished, data)
@@ -99,28 +96,24 @@ class HadoopFolder:
                 raise
             reach("hadoop.rename")
             stream.close()
-        except Py4JError as error:
-            raise _told(error, f"{self.uri}/{name}") from error
         self.sync(name)
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file or folder another name."""
-        try:
+        """Rename a file or folder."""
+        with _translated(f"{self.uri}/{name}"):
             if not self._files.exists(self._path(name)):
                 raise FileNotFoundError(f"{self.uri}/{name}")
             # Not every file system replaces a file by a rename.
             self._files.delete(self._path(to), False)
             renamed = self._files.rename(self._path(name), self._path(to))
-        except Py4JError as error:
-            raise _told(error, f"{self.uri}/{name}") from error
         if not renamed:
             raise OSError(f"{self.uri}/{name} cannot be renamed to {to}")
         self.sync(to)
 
     def tidy(self) -> None:
-        """Remove unfinished files: Spark hides them by a dot too."""
+        """Remove unfinished files, whose names begin with a dot for Spark, too."""
         for name in self._listed():
-            # Each call takes a way to Java and back, so only these are asked what they are.
+            # Each call is a round trip to Java, so only candidates are asked what they are.
             if name.startswith(".") and name.endswith(".tmp") and self._files.isFile(self._path(name)):
                 self.delete(name)
 
@@ -129,7 +122,7 @@ class HadoopFolder:
         self._delete(name, recursive=False)
 
     def delete_tree(self, name: str, *, made_by: str) -> None:
-        """Remove a folder that a checkpoint made, with all that is in it."""
+        """Remove a folder that a checkpoint created, with its contents."""
         if self.local is not None:
             self.local.delete_tree(name, made_by=made_by)
         elif self.has(name):
@@ -137,22 +130,18 @@ class HadoopFolder:
             self._delete(name, recursive=True)
 
     def _delete(self, name: str, *, recursive: bool) -> None:
-        try:
+        with _translated(f"{self.uri}/{name}"):
             self._files.delete(self._path(name), recursive)
-        except Py4JError as error:
-            raise _told(error, f"{self.uri}/{name}") from error
 
     def make(self) -> None:
-        """Make the folder, and those above it."""
+        """Create the folder and its parents."""
         if self.local is not None:
             self.local.make()
-        try:
+        with _translated(self.uri):
             self._files.mkdirs(self._root)
-        except Py4JError as error:
-            raise _told(error, self.uri) from error
 
     def sync(self, name: str) -> None:
-        """Wait until what others wrote is on the disk, if that is this machine's."""
+        """Wait until what other programs wrote is durable, if it is on this machine."""
         if self.local is not None:
             self.local.sync(name)
 
@@ -162,11 +151,10 @@ class HadoopFolder:
 
     def _listed(self) -> list[str]:
         try:
-            return [str(one.getPath().getName()) for one in self._files.listStatus(self._root)]
-        except Py4JError as error:
-            if _is(error, "FileNotFoundException"):
-                return []
-            raise _told(error, self.uri) from error
+            with _translated(self.uri):
+                return [str(status.getPath().getName()) for status in self._files.listStatus(self._root)]
+        except FileNotFoundError:
+            return []
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{component(name)}")
@@ -177,9 +165,9 @@ class HadoopFolder:
 
     @cached_property
     def local(self) -> LocalFolder | None:
-        """The folder as one of this machine, if it is: Hadoop's client for these does not sync renames."""
-        place = self._root.toUri()
-        return LocalFolder(Path(place.getPath())) if place.getScheme() == "file" else None
+        """The same folder without Hadoop, if it is on this machine: Hadoop's client does not sync renames."""
+        uri = self._root.toUri()
+        return LocalFolder(Path(uri.getPath())) if uri.getScheme() == "file" else None
 
     @property
     def _jvm(self) -> Any:
@@ -192,8 +180,7 @@ class HadoopFolder:
     @cached_property
     def _manager(self) -> Any:
         for name in _MANAGERS:
-            found = self._jvm.org.apache.spark.util.Utils.classIsLoadable(name)
-            if found:
+            if self._jvm.org.apache.spark.util.Utils.classIsLoadable(name):
                 companion = getattr(self._jvm, f"{name}$")
                 return getattr(companion, "MODULE$").create(self._root, self._conf)
         raise AssertionError("no version of Spark is without a checkpoint file manager")
@@ -205,24 +192,25 @@ class HadoopFolder:
             conf.set(name, value)
         setting, own = CHECKPOINT_FILES
         if conf.get(setting) == own:
-            # Chosen by Weft for what Spark never replaces; files here are replaced at once, or not at all.
+            # Weft's choice for files that are never replaced; files here are, and then in one step.
             conf.unset(setting)
         return conf
 
 
-def _is(error: Py4JError, name: str) -> bool:
-    if not isinstance(error, Py4JJavaError):
-        return False
-    return str(error.java_exception.getClass().getSimpleName()).endswith(name)
-
-
-def _told(error: Py4JError, path: str) -> OSError | DamagedFile:
-    """Return what Hadoop says of a file, or that nothing can be asked any more, as one of Python's errors."""
-    if not isinstance(error, Py4JJavaError):
-        return ConnectionError(f"{path}: Java, which reaches it, does not answer")
-    said = str(error.java_exception.getMessage())
-    if _is(error, "ChecksumException"):
-        return DamagedFile(f"{path} is damaged: it is not as it was written ({said})")
-    if _is(error, "FileNotFoundException"):
-        return FileNotFoundError(f"{path}: {said}")
-    return FileExistsError(path) if _is(error, "FileAlreadyExistsException") else OSError(f"{path}: {said}")
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    """Raise Hadoop's errors about a file, and the end of Java, as Python's errors."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        message = str(error.java_exception.getMessage())
+        kind = str(error.java_exception.getClass().getSimpleName())
+        if kind.endswith("ChecksumException"):
+            raise DamagedFile(f"{path} is damaged: it is not as it was written ({message})") from error
+        if kind.endswith("FileNotFoundException"):
+            raise FileNotFoundError(f"{path}: {message}") from error
+        if kind.endswith("FileAlreadyExistsException"):
+            raise FileExistsError(path) from error
+        raise OSError(f"{path}: {message}") from error
+    except Py4JError as error:
+        raise ConnectionError(f"{path}: Java, which reaches it, does not answer") from error

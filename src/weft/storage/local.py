@@ -15,22 +15,22 @@ from weft.storage.folder import component
 from weft.storage.marks import check_made_by
 
 _UNFINISHED = "."
-"""Names of files that are being written begin with it."""
+"""Prefix of the names of files that are being written."""
 _OWN_UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8}|[0-9a-f-]{36}\.tmp)", re.DOTALL)
-"""What they are called, by `LocalFolder` and by Hadoop's writer of checkpoints."""
+"""Their names, as `LocalFolder` and Hadoop's writer of checkpoints make them."""
 _ALONE = ".weft.lock"
-"""The file that is locked by whoever wants to be alone in a folder."""
+"""The file that `alone` locks."""
 _ALONE_SECONDS = 20.0
-"""How long who wants to be alone waits for another to leave."""
+"""How long `alone` waits for another process."""
 
 
 class LocalFolder:
     """A folder on a local disk."""
 
     def __init__(self, path: Path, *, at: Path | None = None) -> None:
-        """Take a path as of now; `at` is where it leads to, if that is known."""
+        """Resolve a path against the working directory of now; `at` is its absolute path, if known."""
         self._given = path
-        # It stays there when the process goes to work in another folder.
+        # The folder stays the same when the process changes its working directory.
         self.path = path.absolute() if at is None else at
 
     @property
@@ -40,7 +40,7 @@ class LocalFolder:
 
     @property
     def spark_uri(self) -> str:
-        """The folder's path, also for a Java process in another folder or with another file system."""
+        """The folder's URI, for a Java process with another working directory or default file system."""
         return f"file://{self.path}"
 
     def folder(self, name: str) -> "LocalFolder":
@@ -48,14 +48,14 @@ class LocalFolder:
         return LocalFolder(self._given / name, at=self._inside(name))
 
     def names(self) -> list[str]:
-        """Return the files and folders inside, in order."""
+        """Return the sorted names of files and folders inside."""
         try:
             return sorted(name for name in os.listdir(self.path) if not name.startswith(_UNFINISHED))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def has(self, name: str) -> bool:
-        """Say whether there is such a file or folder."""
+        """Say whether a file or folder exists."""
         return self._inside(name).exists()
 
     def read(self, name: str) -> bytes:
@@ -63,10 +63,11 @@ class LocalFolder:
         return self._inside(name).read_bytes()
 
     def write(self, name: str, data: bytes, *, replace: bool = False) -> None:
-        """Write a file and wait until it is on the disk."""
+        """Write a file and wait until it is durable."""
         path = self._inside(name)
         make_folder(self.path)
-        with self._unfinished(name) as unfinished:
+        unfinished = self.path / f"{_UNFINISHED}{name}.{uuid4().hex[:8]}"
+        try:
             with open(unfinished, "xb") as file:
                 file.write(data)
                 file.flush()
@@ -76,31 +77,33 @@ class LocalFolder:
             else:
                 # A link fails where the name is taken; a rename would not.
                 os.link(unfinished, path)
+        finally:
+            unfinished.unlink(missing_ok=True)
         try:
             sync(self.path)
         except OSError:
             if not replace:
-                # Whoever is told that it failed may write it again.
+                # After an error the caller may write the file again.
                 path.unlink(missing_ok=True)
             raise
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file or folder another name, at once, and wait until that is on the disk."""
+        """Rename a file or folder in one step, and wait until that is durable."""
         os.replace(self._inside(name), self._inside(to))
         sync(self.path)
 
     def tidy(self) -> None:
-        """Remove unfinished files; other hidden ones are a user's, or the file system's."""
-        for found in self.path.glob(f"{_UNFINISHED}*"):
-            if _OWN_UNFINISHED.fullmatch(found.name) and found.is_file():
-                found.unlink()
+        """Remove unfinished files; other hidden ones belong to a user, or to the file system."""
+        for path in self.path.glob(f"{_UNFINISHED}*"):
+            if _OWN_UNFINISHED.fullmatch(path.name) and path.is_file():
+                path.unlink()
 
     def delete(self, name: str) -> None:
         """Remove a file, or a link."""
         self._inside(name).unlink(missing_ok=True)
 
     def delete_tree(self, name: str, *, made_by: str) -> None:
-        """Remove a folder that a checkpoint made, with all that is in it."""
+        """Remove a folder that a checkpoint created, with its contents."""
         path = self._inside(name)
         if path.is_symlink():
             raise EngineError(f"{path} is not removed: it is a link, and no folder; remove it yourself")
@@ -109,60 +112,55 @@ class LocalFolder:
             shutil.rmtree(path)
 
     def make(self) -> None:
-        """Make the folder, and those above it, and wait until they are on the disk."""
+        """Create the folder and its parents, and wait until they are durable."""
         make_folder(self.path)
 
     def sync(self, name: str) -> None:
-        """Wait until what others wrote is on the disk, with the checksums that Hadoop keeps beside a file."""
+        """Wait until what other programs wrote is durable, with the checksum files that Hadoop writes."""
         for path in (self._inside(name), self.path / f".{name}.crc"):
             if path.is_file():
                 sync(path)
-        for place, _, files in os.walk(self.path / name):
+        for folder, _, files in os.walk(self.path / name):
             for file in files:
-                sync(Path(place, file))
-            sync(Path(place))
+                sync(Path(folder, file))
+            sync(Path(folder))
         sync(self.path)
-
-    def _inside(self, name: str) -> Path:
-        return self.path / component(name)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold a lock on the folder, which the operating system lets go of with the process."""
+        """Hold a lock on the folder, which the operating system releases when the process ends."""
         make_folder(self.path)
         descriptor = os.open(self.path / _ALONE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            _await_lock(descriptor, self.path)
+            # A process that was suspended may hold it for ever.
+            if not try_lock(descriptor, seconds=_ALONE_SECONDS):
+                raise TimeoutError(
+                    f"another engine has locked {self.path} for more than {_ALONE_SECONDS:g} s; stop it, "
+                    "or wait"
+                )
             yield
         finally:
             os.close(descriptor)
 
-    @contextmanager
-    def _unfinished(self, name: str) -> Iterator[Path]:
-        path = self.path / f"{_UNFINISHED}{name}.{uuid4().hex[:8]}"
-        try:
-            yield path
-        finally:
-            path.unlink(missing_ok=True)
+    def _inside(self, name: str) -> Path:
+        return self.path / component(name)
 
 
-def _await_lock(descriptor: int, folder: Path) -> None:
-    """Lock a file; raise TimeoutError if another process has it for long, for that one may be stopped."""
-    deadline = time.monotonic() + _ALONE_SECONDS
+def try_lock(descriptor: int, *, seconds: float) -> bool:
+    """Lock an open file for this process; return False if another still holds it after `seconds`."""
+    deadline = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
+            return True
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"another engine is at {folder} for more than {_ALONE_SECONDS:g} s; stop it, or wait"
-                ) from None
+                return False
         time.sleep(0.02)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, as far as they are not there, each on the disk before the next."""
+    """Create a folder and its missing parents, each durable before the next."""
     if not path.is_dir():
         make_folder(path.parent)
         try:
@@ -173,7 +171,7 @@ def make_folder(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's bytes, or a folder's list of files, are on the disk."""
+    """Wait until a file's bytes, or a folder's entries, are durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,10 +1,11 @@
-"""One engine at a time: a checkpoint is held by whoever runs on it.
+"""One engine at a time: each checkpoint has a lock.
 
-On a local disk the operating system holds the lock, and lets go of it when the process ends, however it ends.
-So it does whether the folder is named by its path or by its URI: the file that is locked is never replaced.
-Elsewhere a file tells who holds it; its holder renews it, and who finds it old enough, and not renewed for a
-while of watching, takes it over: clocks of two machines may differ. A holder that could not renew it gives up
-before that.
+On a local disk the operating system holds the lock, and releases it when the process ends, however it ends.
+That holds whether the folder is given by path or by URI, for the locked file is never replaced.
+
+Elsewhere the lock is a lease: a file that names its holder, who renews it. Another engine takes it over once
+it looks stale and was not renewed while that engine watched it: clocks of two machines may differ. A holder
+that could not renew its lease gives up before that.
 """
 
 import fcntl
@@ -22,23 +23,23 @@ from uuid import uuid4
 from weft.errors import DamagedFile, EngineError, InUse
 from weft.storage.folder import Folder
 from weft.storage.hadoop import HadoopFolder
-from weft.storage.local import LocalFolder
+from weft.storage.local import LocalFolder, try_lock
 
 _NAME = "lock.json"
 RENEWED_SECONDS = 10.0
 _WATCHED = 1.5
-"""For how many renewals a lock that looks stale is watched before it is taken over."""
+"""Number of renewal periods for which a lease that looks stale is watched before it is taken over."""
 _LOOKING_SECONDS = 0.5
-"""Someone who only looks holds the lock for a moment."""
+"""How long to wait for a process that holds the lock only to look at it."""
 _STALE_SECONDS = 6 * RENEWED_SECONDS
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Goes on while the machine sleeps, where there is such a clock."""
+"""Keeps counting while the machine sleeps, where there is such a clock."""
 _log = logging.getLogger("weft.storage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a checkpoint."""
+    """The engine that holds a checkpoint."""
 
     id: str
     host: str
@@ -64,9 +65,9 @@ class Lock:
         self._renewer = threading.Thread(target=self._renew, name="weft-lock", daemon=True)
         local = _on_disk(folder)
         if local is not None:
-            self._descriptor = _locked(local, self._holder, folder.uri)
+            self._descriptor = self._lock_file(local)
         else:
-            self._take()
+            self._take_lease()
             self._renewer.start()
 
     @property
@@ -75,18 +76,19 @@ class Lock:
         return self.check if self._descriptor is None else None
 
     def check(self) -> None:
-        """Raise EngineError if the lock was lost, or others may take it any moment."""
-        # There is time left for what is to be made visible.
-        if not self._loss and self._descriptor is None and _now() - self._renewed > _own_seconds():
+        """Raise EngineError if the lease was lost, or another engine may take it at any moment."""
+        age = _now() - self._renewed
+        # Shorter than other engines respect it: what is about to be made visible still takes time.
+        if not self._loss and self._descriptor is None and age > _STALE_SECONDS - RENEWED_SECONDS:
             self._loss = (
-                f"the lock of checkpoint {self._folder.uri} was not renewed for "
-                f"{_now() - self._renewed:.0f} s, and may be another's"
+                f"the lock of checkpoint {self._folder.uri} was not renewed for {age:.0f} s, "
+                "and may be another's"
             )
         if self._loss:
             raise EngineError(f"the engine stops: {self._loss}; start it again if no other runs")
 
     def release(self) -> None:
-        """Let others have the checkpoint."""
+        """Release the checkpoint."""
         if self._released.is_set():
             return
         self._released.set()
@@ -96,26 +98,39 @@ class Lock:
         if self._renewer is not threading.current_thread():
             # A renewal under way would write the file again.
             self._renewer.join()
-        if _held_by(self._folder, self._holder):
+        if self._is_ours(_read_holder(self._folder)):
             self._folder.delete(_NAME)
 
-    def _take(self) -> None:
-        found = _found(self._folder)
-        if found is not None and (_is_fresh(found) or _is_renewed(self._folder, found)):
-            raise _in_use(self._folder.uri, found)
+    def _lock_file(self, folder: LocalFolder) -> int:
+        folder.make()
+        descriptor = os.open(folder.path / _NAME, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            # Of those who find no file one can write it; a stale one is replaced.
-            self._folder.write(_NAME, _written(self._holder), replace=_NAME in self._folder.names())
+            if not try_lock(descriptor, seconds=_LOOKING_SECONDS):
+                raise self._in_use(holder(folder))
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, _encoded(self._holder))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _take_lease(self) -> None:
+        former = _read_holder(self._folder)
+        if former is not None and (_is_fresh(former) or _is_renewed(self._folder, former)):
+            raise self._in_use(former)
+        try:
+            # Only one of several engines can create the file; a stale one is replaced.
+            self._folder.write(_NAME, _encoded(self._holder), replace=_NAME in self._folder.names())
         except FileExistsError:
-            raise _in_use(self._folder.uri, holder(self._folder) or self._holder) from None
-        if not _held_by(self._folder, self._holder):
-            raise _in_use(self._folder.uri, holder(self._folder) or self._holder)
+            raise self._in_use(holder(self._folder)) from None
+        if not self._is_ours(_read_holder(self._folder)):
+            raise self._in_use(holder(self._folder))
 
     def _renew(self) -> None:
         while not self._released.wait(RENEWED_SECONDS):
             try:
                 self.check()
-                self._prolong()
+                self._renew_once()
                 self.check()
             except EngineError as error:
                 if self._on_loss is not None:
@@ -125,35 +140,48 @@ class Lock:
                 # There is time for several more tries.
                 _log.warning("the lock cannot be renewed", extra={"error": str(error)})
 
-    def _prolong(self) -> None:
+    def _renew_once(self) -> None:
         began, renewed = _now(), replace(self._holder, renewed=time.time())
-        if _held_by(self._folder, self._holder):
-            self._folder.write(_NAME, _written(renewed), replace=True)
+        if self._is_ours(_read_holder(self._folder)):
+            self._folder.write(_NAME, _encoded(renewed), replace=True)
             self._renewed = began
             return
-        # One that is gone was another's meanwhile, perhaps: it is not written again.
-        other, place = _found(self._folder), f"checkpoint {self._folder.uri}"
-        self._loss = f"the lock of {place} is gone" if other is None else f"{other} has taken over {place}"
+        # Never written again: if the file is gone, another engine may have had the lease and released it.
+        other, checkpoint = _read_holder(self._folder), f"checkpoint {self._folder.uri}"
+        if other is None:
+            self._loss = f"the lock of {checkpoint} is gone"
+        else:
+            self._loss = f"{other} has taken over {checkpoint}"
+
+    def _is_ours(self, stored: Holder | None) -> bool:
+        return stored is not None and stored.id == self._holder.id
+
+    def _in_use(self, other: Holder | None) -> InUse:
+        checkpoint = self._folder.uri
+        return InUse(
+            f"checkpoint {checkpoint} is in use by {other or self._holder}; stop that engine first "
+            f"(weft stop {checkpoint}), or choose another checkpoint"
+        )
 
 
 def holder(folder: Folder) -> Holder | None:
-    """Return who holds a checkpoint now, or None."""
+    """Return the engine that holds a checkpoint now, or None."""
     local = _on_disk(folder)
     try:
-        found = _found(folder if local is None else local)
+        stored = _read_holder(folder if local is None else local)
     except DamagedFile as error:
         raise DamagedFile(f"{error}; remove it if no engine runs on {folder.uri}") from error
-    if found is None:
+    if stored is None:
         return None
     if local is not None:
-        return found if _is_locked(local.path) else None
-    # A holder whose clock was set back looks stale, and is not.
-    fresh = time.time() - found.renewed < _STALE_SECONDS
-    return found if fresh or _is_renewed(folder, found) else None
+        return stored if _is_locked(local.path) else None
+    # A holder whose clock was set back looks stale, but is not.
+    fresh = time.time() - stored.renewed < _STALE_SECONDS
+    return stored if fresh or _is_renewed(folder, stored) else None
 
 
 def _on_disk(folder: Folder) -> LocalFolder | None:
-    """Return the folder as one of this machine's disks, if it is."""
+    """Return the folder as one on this machine's disks, if it is."""
     if isinstance(folder, HadoopFolder):
         return folder.local
     return folder if isinstance(folder, LocalFolder) else None
@@ -163,50 +191,23 @@ def _now() -> float:
     return time.clock_gettime(_CLOCK)
 
 
-def _own_seconds() -> float:
-    """Return for how long a lock is relied on that is not renewed: less long than others respect it."""
-    return _STALE_SECONDS - RENEWED_SECONDS
-
-
-def _found(folder: Folder) -> Holder | None:
-    """Return whom the lock's file names, be it stale or not."""
+def _read_holder(folder: Folder) -> Holder | None:
+    """Return the holder that the lock's file names, stale or not."""
     try:
-        read = json.loads(folder.read(_NAME))
-        return Holder(**{one.name: read[one.name] for one in fields(Holder)})
+        stored = json.loads(folder.read(_NAME))
+        return Holder(**{field.name: stored[field.name] for field in fields(Holder)})
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
 
 
-def _locked(folder: LocalFolder, own: Holder, place: str) -> int:
-    folder.make()
-    descriptor = os.open(folder.path / _NAME, os.O_RDWR | os.O_CREAT, 0o644)
-    deadline = time.monotonic() + _LOOKING_SECONDS
-    while not _try_lock(descriptor):
-        if time.monotonic() > deadline:
-            os.close(descriptor)
-            raise _in_use(place, holder(folder) or own)
-        time.sleep(0.02)
-    try:
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, _written(own))
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _encoded(engine: Holder) -> bytes:
+    return json.dumps(asdict(engine)).encode()
 
 
 def _is_locked(path: Path) -> bool:
     descriptor = os.open(path / _NAME, os.O_RDONLY)
     try:
-        # Shared, so that those who only look do not see one another.
+        # Shared, so that several processes can look at the same time.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -215,32 +216,16 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def _is_fresh(found: Holder) -> bool:
-    """Say whether a lock was renewed a short time ago, if its holder's clock and this one agree."""
-    return 0 <= time.time() - found.renewed < _STALE_SECONDS
+def _is_fresh(stored: Holder) -> bool:
+    """Say whether a lease was renewed recently, if its holder's clock and this one agree."""
+    return 0 <= time.time() - stored.renewed < _STALE_SECONDS
 
 
-def _is_renewed(folder: Folder, found: Holder) -> bool:
-    """Watch whether a lock is renewed: then its holder is alive, and one of the two clocks is wrong."""
+def _is_renewed(folder: Folder, stored: Holder) -> bool:
+    """Watch whether a lease is renewed: then its holder is alive, and one of the two clocks is wrong."""
     deadline = time.monotonic() + _WATCHED * RENEWED_SECONDS
     while time.monotonic() < deadline:
-        if _found(folder) not in (None, found):
+        if _read_holder(folder) not in (None, stored):
             return True
         time.sleep(RENEWED_SECONDS / 20)
     return False
-
-
-def _held_by(folder: Folder, own: Holder) -> bool:
-    found = _found(folder)
-    return found is not None and found.id == own.id
-
-
-def _written(own: Holder) -> bytes:
-    return json.dumps(asdict(own)).encode()
-
-
-def _in_use(place: str, found: Holder) -> InUse:
-    return InUse(
-        f"checkpoint {place} is in use by {found}; stop that engine first "
-        f"(weft stop {place}), or choose another checkpoint"
-    )

@@ -1,9 +1,9 @@
-"""Words from another terminal: requests are files beside a checkpoint, and so are their answers.
+"""Requests from other terminals, and the answers to them: files in a checkpoint.
 
-requests/<time>-<id>.json   written by whoever asks, removed once it is carried out and answered
-answers/<id>.json           written by the engine, removed by whoever asked
+requests/<time>-<id>.json   written by a command, removed once it is carried out and answered
+answers/<id>.json           written by the engine, removed by the command
 
-All that a command asks for is one file, and so is the answer to it.
+All requests of one command are one file, and so is the answer to them.
 """
 
 import json
@@ -17,40 +17,41 @@ from weft.errors import DamagedFile
 from weft.storage.folder import Folder
 
 CHANGES = frozenset({"add", "drop", "pause", "resume"})
-"""What changes queries; a request for it outlives the engine that was asked."""
+"""Requests that change queries: they wait for the next engine if the present one ends."""
 _KEPT_SECONDS = 3_600.0
-"""How long an answer that nobody fetches is kept."""
+"""How long an unread answer is retained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Something asked of an engine."""
+    """A request to an engine."""
 
     id: str
-    """Shared by all that was asked for at once, in one file."""
+    """Shared by all requests of one file."""
     do: str
     """add, drop, pause, resume, list, show or stop."""
     given: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments."""
     before: str | None = None
-    """How its query fared before it was first carried out; None if that was not begun."""
+    """The state of its query before it was first carried out; None if that has not begun."""
     item: int = 0
-    """Its place in the file."""
+    """Its position in the file."""
 
     @property
     def query(self) -> str:
-        """The name of the query that it is about, or an empty text."""
+        """The name of the query that it is about, or an empty string."""
         return str(self.given.get("name", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came of a request."""
+    """The outcome of a request."""
 
     ok: bool
     said: str
-    """For people: what was done, or why not."""
+    """The outcome for people: what was done, or why not."""
     found: Mapping[str, Any] = field(default_factory=dict)
-    """For programs."""
+    """The outcome for programs."""
 
 
 class Mailbox:
@@ -61,41 +62,41 @@ class Mailbox:
         self._answers = checkpoint.folder("answers")
 
     def ask(self, do: str, **given: object) -> Request:
-        """Leave a request."""
+        """Write a request."""
         return self.ask_all(do, [given])[0]
 
     def ask_all(self, do: str, given: Sequence[Mapping[str, object]]) -> list[Request]:
-        """Leave requests for the same with each of the given, to be carried out in order."""
+        """Write one request for each set of arguments, to be carried out in order."""
         id = uuid4().hex
-        requests = [Request(id=id, do=do, given=one, item=item) for item, one in enumerate(given)]
+        requests = [Request(id=id, do=do, given=arguments, item=item) for item, arguments in enumerate(given)]
         self._requests.write(f"{time.time_ns():020d}-{id}.json", _encoded(requests))
         return requests
 
     def fetch(self, request: Request, *, seconds: float) -> Reply | None:
-        """Wait for the answer to a request; None if the time is up."""
+        """Wait for the answer to a single request; None if it does not come in time."""
         replies = self.fetch_all([request], seconds=seconds)
         return None if replies is None else replies[0]
 
     def fetch_all(self, requests: Sequence[Request], *, seconds: float) -> list[Reply] | None:
-        """Wait for the answers to all that was asked for at once; None if the time is up."""
+        """Wait for the answers to the requests of a file; None if they do not come in time."""
         deadline = time.monotonic() + seconds
         name = f"{requests[0].id}.json"
         while True:
             try:
-                read = json.loads(self._answers.read(name))
+                answer = json.loads(self._answers.read(name))
+                break
             except FileNotFoundError:
                 if time.monotonic() >= deadline:
                     return None
-                time.sleep(0.05)
-            else:
-                self._answers.delete(name)
-                if "replies" in read:
-                    return [Reply(**one) for one in read["replies"]]
-                # One answer to all: what was asked for could not be read.
-                return [Reply(**read)] * len(requests)
+            time.sleep(0.05)
+        self._answers.delete(name)
+        if "replies" in answer:
+            return [Reply(**reply) for reply in answer["replies"]]
+        # The requests could not be read: a single answer for all.
+        return [Reply(**answer)] * len(requests)
 
     def withdraw(self, request: Request) -> None:
-        """Take back all that was asked for with a request, and that nobody has answered."""
+        """Withdraw a request, with all others of its file, if there is no answer yet."""
         if name := self._name_of(request):
             self._requests.delete(name)
 
@@ -104,7 +105,7 @@ class Mailbox:
         return self._requests.names()
 
     def read(self, name: str) -> list[Request]:
-        """Return the requests of a file; none if it is gone, or was answered since it holds no requests."""
+        """Return the requests of a file; none if the file is gone, or unreadable and answered with that."""
         id = name.rpartition("-")[2].removesuffix(".json")
         try:
             return _decoded(id, json.loads(self._requests.read(name)))
@@ -116,17 +117,17 @@ class Mailbox:
             return []
 
     def waiting(self) -> list[Request]:
-        """Return the requests that wait, oldest first; what cannot be read as one is answered and removed."""
+        """Return the pending requests, oldest first; unreadable ones are answered and removed."""
         return [request for name in self.names() for request in self.read(name)]
 
     def discard(self, *kinds: str) -> None:
-        """Remove requests of some kinds that were meant for an engine that is gone."""
+        """Remove requests of some kinds that were meant for an engine that has ended."""
         for request in self.waiting():
             if request.do in kinds:
                 self.withdraw(request)
 
     def note(self, requests: Sequence[Request]) -> bool:
-        """Keep with the requests of a file how their queries fare; False if they were taken back."""
+        """Store the states of queries with the requests of a file; False if these were withdrawn."""
         name = self._name_of(requests[0])
         if name is not None:
             self._requests.write(name, _encoded(requests), replace=True)
@@ -142,11 +143,11 @@ class Mailbox:
         self.withdraw(requests[0])
 
     def forget_old(self) -> None:
-        """Remove answers that nobody fetched for an hour, and what cannot be read as one."""
+        """Remove answers that were not read for an hour, and unreadable ones."""
         for name in self._answers.names():
             try:
-                read = json.loads(self._answers.read(name))
-                answered = float((read if "replies" in read else read["found"])["answered_at"])
+                answer = json.loads(self._answers.read(name))
+                answered = float((answer if "replies" in answer else answer["found"])["answered_at"])
             except FileNotFoundError:
                 continue
             except (ValueError, TypeError, KeyError, DamagedFile):
@@ -155,40 +156,41 @@ class Mailbox:
                 self._answers.delete(name)
 
     def _name_of(self, request: Request) -> str | None:
-        """Return the name of a request's file, or None if there is none any more."""
+        """Return the name of a request's file, or None if it is gone."""
         return next((name for name in self.names() if name.endswith(f"-{request.id}.json")), None)
 
     def _write_answer(self, id: str, replies: Sequence[Reply]) -> None:
         now, [first, *others] = time.time(), [asdict(reply) for reply in replies]
         if others:
-            written: dict[str, Any] = {"replies": [first, *others], "answered_at": now}
+            answer: dict[str, Any] = {"replies": [first, *others], "answered_at": now}
         else:
-            # As versions did that knew one request a file: whoever asked may be one.
-            written = {**first, "found": {**first["found"], "answered_at": now}}
-        self._answers.write(f"{id}.json", json.dumps(written).encode(), replace=True)
+            # The format of versions that knew one request a file: the command may be of one.
+            answer = {**first, "found": {**first["found"], "answered_at": now}}
+        self._answers.write(f"{id}.json", json.dumps(answer).encode(), replace=True)
 
 
 def _encoded(requests: Sequence[Request]) -> bytes:
-    """Return what asks for the same several times; a single request is written as it always was."""
+    """Return the requests of a file; a single one has the format of versions that knew one a file."""
     items = [
-        {"given": one.given} if one.before is None else {"given": one.given, "before": one.before}
-        for one in requests
-    ]
-    written = {"items": items} if len(items) > 1 else items[0]
-    return json.dumps({"do": requests[0].do, **written}).encode()
+        {"given": request.given} if request.before is None
+        else {"given": request.given, "before": request.before}
+        for request in requests
+    ]  # fmt: skip
+    body = {"items": items} if len(items) > 1 else items[0]
+    return json.dumps({"do": requests[0].do, **body}).encode()
 
 
-def _decoded(id: str, read: Mapping[str, Any]) -> list[Request]:
-    items = read.get("items", [read])
+def _decoded(id: str, stored: Mapping[str, Any]) -> list[Request]:
+    items = stored.get("items", [stored])
     if not items:
-        raise ValueError("nothing is asked for")
+        raise ValueError("no requests")
     return [
         Request(
             id=id,
-            do=str(read["do"]),
-            given=dict(one["given"]),
-            before=None if one.get("before") is None else str(one["before"]),
+            do=str(stored["do"]),
+            given=dict(entry["given"]),
+            before=None if entry.get("before") is None else str(entry["before"]),
             item=item,
         )
-        for item, one in enumerate(items)
+        for item, entry in enumerate(items)
     ]
