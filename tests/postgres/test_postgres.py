@@ -279,7 +279,7 @@ def test_counts_that_a_crash_left_go_after_a_while_and_others_stay(dsn: str) -> 
     crashed, silent = started(dsn, origin=""), started(dsn, origin="")
     ask(dsn, "UPDATE weft_delivered SET at = now() - interval '31 days'")
     new = started(dsn, origin="")
-    assert [sink for sink, _ in counted(dsn)] == ["postgres c1", new._counted_as]
+    assert [sink for sink, _ in counted(dsn)] == ["postgres c1", new._history]
     # One of them was no crash: it goes on.
     silent.deliver(0, {"a": keyless(result((1, "A", 1)))})
     with pytest.raises(SinkError, match="another engine"):

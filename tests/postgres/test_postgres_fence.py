@@ -25,7 +25,7 @@ def _closed() -> Iterator[None]:
 def fenced(dsn: str, lineage: Lineage, done: int, *, origin: str = ORIGIN) -> PostgresSink:
     sink = PostgresSink(dsn)
     _opened.append(sink)
-    sink.stand_as(lineage)
+    sink.set_lineage(lineage)
     sink.resume(done, origin=origin)
     return sink
 
@@ -76,7 +76,7 @@ def test_a_server_that_was_away_at_the_start_is_judged_by_what_was_known_then(ds
     give(fenced(dsn, first, -1), range(5))
     copy = PostgresSink(dsn)
     _opened.append(copy)
-    copy.stand_as(after(2, since=first))
+    copy.set_lineage(after(2, since=first))
     with pytest.raises(Fenced, match="through commit 000000004"):
         copy.resume(2, origin=ORIGIN)
     # As it would be tried again after 30 commits.

@@ -2,7 +2,7 @@
 
 from weft.sinks.fence import Lineage
 
-NONE = Lineage(incarnations=(), place="state/trades/incarnations")
+NONE = Lineage(incarnations=(), path="state/trades/incarnations")
 
 
 def after(*commits: int, since: Lineage = NONE) -> Lineage:

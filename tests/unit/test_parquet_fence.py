@@ -18,7 +18,7 @@ ORIGIN = "one trades"
 def fenced(folder: Path, lineage: Lineage, done: int, *queries: str) -> ParquetSink:
     """Return a sink that an incarnation delivers to after a commit."""
     sink = ParquetSink(LocalFolder(folder), queries=dict.fromkeys(queries, result().schema))
-    sink.stand_as(lineage)
+    sink.set_lineage(lineage)
     sink.resume(done, origin=ORIGIN)
     return sink
 
@@ -131,7 +131,7 @@ def test_a_folder_is_taken_over_from_another_checkpoint_only_deliberately(tmp_pa
     give(fenced(tmp_path, after(-1), -1), range(3))
     lineage, origin = after(-1), "two trades"
     sink = ParquetSink(LocalFolder(tmp_path), queries={"a": result().schema})
-    sink.stand_as(lineage)
+    sink.set_lineage(lineage)
     with pytest.raises(Fenced, match="another checkpoint"):
         sink.resume(-1, origin=origin)
     assert written(tmp_path, "a") == [0, 1, 2]
@@ -151,7 +151,7 @@ def test_of_two_new_checkpoints_with_queries_of_one_name_the_second_to_deliver_i
 ) -> None:
     sinks = [ParquetSink(LocalFolder(tmp_path), queries={"a": result().schema}) for _ in range(2)]
     for sink, origin in zip(sinks, ("one trades", "two trades"), strict=True):
-        sink.stand_as(after(-1))
+        sink.set_lineage(after(-1))
         sink.resume(-1, origin=origin)
         sink.deliver(0, {"a": result(1)})
     sinks[0].flush()
@@ -165,7 +165,7 @@ def test_of_two_new_checkpoints_with_queries_of_one_name_the_second_to_deliver_i
 def test_two_checkpoints_share_a_folder_if_their_queries_differ(tmp_path: Path) -> None:
     sinks = [ParquetSink(LocalFolder(tmp_path), queries={name: result().schema}) for name in "ab"]
     for sink, origin in zip(sinks, ("one trades", "two trades"), strict=True):
-        sink.stand_as(after(-1))
+        sink.set_lineage(after(-1))
         sink.resume(-1, origin=origin)
     for commit in range(3):
         give(sinks[0], range(commit, commit + 1), "a")

@@ -29,7 +29,7 @@ def _read(stream: Folder, place: str) -> Lineage:
     """Return the lineage so far; one without incarnations if nothing is noted yet."""
     try:
         stored = unpack(stream.read(_NAME), name=place)
-        lineage = lineage_from(json.loads(bytes(stored[_NAME])), place=place)
+        lineage = lineage_from(json.loads(bytes(stored[_NAME])), path=place)
     except FileNotFoundError:
         lineage = None
     except DamagedFile as error:
@@ -37,4 +37,4 @@ def _read(stream: Folder, place: str) -> Lineage:
             f"{error}: sinks know by it whose results they have; restore it from a copy, or begin with a new "
             "checkpoint"
         ) from None
-    return lineage or Lineage(incarnations=(), place=place)
+    return lineage or Lineage(incarnations=(), path=place)

@@ -137,7 +137,7 @@ def _judge(place: str, lineage: Lineage, seen: Claim, *, shared: bool) -> None:
     if known is None or (shared and seen.through > known):
         raise Fenced(
             f"{place} has rows that {by} has set aside{_until(seen)}, which this checkpoint "
-            f"({lineage.place}) does not know: it is an older copy, or was run beside the other. Nothing was "
+            f"({lineage.path}) does not know: it is an older copy, or was run beside the other. Nothing was "
             "changed there. Go on with the other checkpoint, name another folder, or take this one back with "
             "weft run --rewind"
         )

@@ -51,7 +51,7 @@ def deliveries(
     checkpoint.deliver_to(done)
     for sink in sinks:
         if isinstance(sink, Fencing) and lineage is not None:
-            sink.stand_as(lineage)
+            sink.set_lineage(lineage)
     return [
         Delivery(
             sink,

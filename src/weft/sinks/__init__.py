@@ -1,9 +1,7 @@
-"""Where results go: receivers of results, and how results reach them whatever happens."""
+"""Receivers of results, and the delivery of results to them, whatever fails."""
 
-from weft.sinks.console import ConsoleSink, as_table
 from weft.sinks.delivery import Delivery, DeliveryStatus, Limits
-from weft.sinks.foreach import ForeachSink
-from weft.sinks.memory import MemorySink
+from weft.sinks.immediate import ConsoleSink, ForeachSink, MemorySink, as_table
 from weft.sinks.parquet import ParquetSink
 from weft.sinks.postgres import PostgresSink
 from weft.sinks.postgres_refused import REFUSED

@@ -1,4 +1,4 @@
-"""How results reach a sink: in a thread of its own, in large pieces, again and again until they are there."""
+"""Delivers results to a sink: in a thread of its own, in large pieces, and repeatedly until it succeeds."""
 
 import logging
 import math
@@ -10,57 +10,57 @@ from time import monotonic
 
 from weft.errors import DamagedFile, EngineError, Fenced, WeftError
 from weft.faultpoints import reach
-from weft.sinks.backlog import Backlog, Outbox
+from weft.sinks.backlog import Backlog, Outbox, size_of
 from weft.sinks.sink import Patient, Refusing, Results, Sink
 
 _log = logging.getLogger("weft.sinks")
 _POLL_SECONDS = 0.1
-"""How soon who waits for room sees a stop."""
+"""Poll interval for a stop while waiting for room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much may wait for a sink, and how long the sink is left alone after an error."""
+    """How much may wait for a sink, and the pauses after errors."""
 
     commits: int = 1_000
     memory_bytes: int = 64 << 20
-    """Beyond it results are read from the outbox; without one, there is no room for more."""
+    """Beyond it results are read from the outbox; without one, the backlog is full."""
     piece_bytes: int = 64 << 20
-    """How much is delivered before a flush at most, unless the sink has its own rule."""
+    """How much is delivered before a flush, unless the sink has its own rule."""
     first_retry_s: float = 0.1
     longest_retry_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryStatus:
-    """How far a sink has come."""
+    """The status of a sink."""
 
     sink: str
     done: int
     """The last commit whose results are visible, or −1."""
     offered: int
-    """The last commit that there is, or −1."""
+    """The last commit offered, or −1."""
     behind: int
-    """How many commits wait."""
+    """Number of waiting commits."""
     waiting_bytes: int
     attempts: int
-    """How often delivery failed since it last worked."""
+    """Number of failures since delivery last succeeded."""
     error: str | None
-    """Why it failed last, if it has not worked since."""
+    """The last failure, if delivery has not succeeded since."""
     retry_in_s: float | None
     refused: int = 0
-    """How many rows the sink has set aside, for it cannot take them."""
+    """Number of rows that the sink cannot take and has set aside."""
 
 
 class Delivery:
-    """Deliver commits to one sink, whatever others do.
+    """Deliver commits to one sink, independently of other sinks.
 
-    `after` is the last commit known to be delivered, `last` the last that there was in a checkpoint when this
-    engine started, and `origin` the history that commits are counted in, as `Sink.resume` has it. `outbox`
-    reads results back. `on_done` is told, in the delivery's own thread, the sink's name and its last finished
-    commit; it must not wait for whoever makes offers. `on_fenced` is told that the sink has seen another
-    incarnation, or cannot tell which: nothing more is tried then. `held` raises an error if another engine
-    may deliver by now. Setting `stop` ends waits for room.
+    `after` is the last commit known to be delivered, `last` the last commit of the checkpoint when this
+    engine started, and `origin` the history that commits are counted in, as in `Sink.resume`. `outbox` reads
+    results from the checkpoint. `on_done` is called in the delivery's thread with the sink's name and its
+    last finished commit; it must not wait for the thread that offers commits. `on_fenced` is called if the
+    sink has seen another incarnation, or cannot tell which: delivery ends then. `held` raises an error if
+    another engine may deliver by now. Setting `stop` ends waits for room.
     """
 
     def __init__(
@@ -77,7 +77,9 @@ class Delivery:
         stop: threading.Event | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._sink, self._origin, self._on_done = sink, origin, on_done
+        self.sink = sink
+        """The sink that is delivered to."""
+        self._origin, self._on_done = origin, on_done
         self._on_fenced = on_fenced or (lambda error: None)
         self._held = held or (lambda: None)
         self._stop = stop or threading.Event()
@@ -85,14 +87,14 @@ class Delivery:
         self._backlog = Backlog(
             outbox=outbox, commits=self._limits.commits, memory_bytes=self._limits.memory_bytes
         )
-        # All below is guarded by the condition; the sink itself is touched by the thread only.
+        # All below is guarded by the condition; only the thread uses the sink itself.
         self._changed = threading.Condition()
         self._offered = self._done = self._delivered = self._flushed = after
         self._last = last
         self._fenced: Fenced | None = None
         self._begun = self._resumed = self._draining = self._closing = self._abandoned = False
         self._blocked = self._attempts = 0
-        # How many commits are flushed together: fewer after each error, so that a flaky sink still gets on.
+        # Number of commits flushed together: fewer after each error, so that a flaky sink makes progress.
         self._piece = self._limits.commits
         self._error: str | None = None
         self._retry_at: float | None = None
@@ -100,17 +102,12 @@ class Delivery:
         self._thread.start()
 
     @property
-    def sink(self) -> Sink:
-        """The sink that is delivered to."""
-        return self._sink
-
-    @property
     def status(self) -> DeliveryStatus:
-        """How far the sink has come."""
+        """The status of the sink."""
         with self._changed:
             retry_in = None if self._retry_at is None else max(self._retry_at - monotonic(), 0.0)
             return DeliveryStatus(
-                sink=self._sink.name,
+                sink=self.sink.name,
                 done=self._done,
                 offered=self._offered,
                 behind=len(self._backlog),
@@ -118,18 +115,18 @@ class Delivery:
                 attempts=self._attempts,
                 error=self._error,
                 retry_in_s=retry_in,
-                refused=self._sink.refused if isinstance(self._sink, Refusing) else 0,
+                refused=self.sink.refused if isinstance(self.sink, Refusing) else 0,
             )
 
     def await_begun(self, seconds: float) -> None:
-        """Wait until the sink was tried for the first time; raise Fenced if it refuses this engine."""
+        """Wait for the first attempt to resume the sink; raise Fenced if it refuses this engine."""
         with self._changed:
             self._changed.wait_for(lambda: self._begun or self._attempts or self._fenced, seconds)
             if self._fenced is not None:
                 raise self._fenced
 
     def await_room(self) -> None:
-        """Wait while too much waits already, until the sink has caught up, or a stop.
+        """Wait while the backlog is full, until the sink has caught up, or a stop.
 
         Raise Fenced if the sink refuses this engine: there will be no room.
         """
@@ -145,7 +142,7 @@ class Delivery:
                 raise self._fenced
 
     def offer(self, commit: int, results: Results | None) -> None:
-        """Let a durable commit wait for delivery; None for results that are in the outbox only."""
+        """Queue a durable commit for delivery; None for results that are only in the outbox."""
         with self._changed:
             if commit <= self._offered:
                 return
@@ -155,9 +152,9 @@ class Delivery:
             self._changed.notify_all()
 
     def drain(self, seconds: float) -> bool:
-        """Deliver and flush all that waits; say whether that was done in time.
+        """Deliver and flush the whole backlog; return whether that succeeded in time.
 
-        Where another engine may deliver by now, nothing is waited for.
+        Return at once if another engine may deliver by now.
         """
         try:
             self._held()
@@ -172,15 +169,15 @@ class Delivery:
             return not self._draining
 
     def close(self, seconds: float = 5.0) -> None:
-        """End the thread and close the sink; what was not delivered stays in the outbox."""
+        """End the thread and close the sink; undelivered results stay in the outbox."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         self._thread.join(seconds)
         if self._thread.is_alive():
-            # Another run may count on from here: this one moves nothing any more.
+            # Another run may continue from here: this one notes no progress any more.
             self._abandoned = True
-            _log.warning("sink %s does not end", self._sink.name, extra={"sink": self._sink.name})
+            _log.warning("sink %s does not end", self.sink.name, extra={"sink": self.sink.name})
 
     def _run(self) -> None:
         while self._await_work():
@@ -192,18 +189,15 @@ class Delivery:
             except (Exception, SystemExit) as error:
                 self._failed(error)
             else:
-                self._worked()
+                self._succeeded()
         try:
-            self._sink.close()
+            self.sink.close()
         except Exception as error:
-            _log.warning(
-                "sink %s could not be closed",
-                self._sink.name,
-                extra={"sink": self._sink.name, "error": type(error).__name__},
-            )
+            fields = {"sink": self.sink.name, "error": type(error).__name__}
+            _log.warning("sink %s could not be closed", self.sink.name, extra=fields)
 
     def _await_work(self) -> bool:
-        """Wait until there is something to do; False if it is the end."""
+        """Wait until there is something to do; return False at the end."""
         with self._changed:
             while not self._closing:
                 seconds = self._idle_for()
@@ -222,43 +216,43 @@ class Delivery:
         return self._flush_due_in()
 
     def _must_flush(self) -> bool:
-        """Whether someone waits for what the sink keeps back."""
+        """Whether a caller waits for results that the sink keeps back."""
         return self._draining or (bool(self._blocked) and self._flushed < self._delivered)
 
     def _flush_due_in(self) -> float:
         if self._flushed >= self._delivered:
             return math.inf
-        return self._sink.flush_due_in() if isinstance(self._sink, Patient) else 0.0
+        return self.sink.flush_due_in() if isinstance(self.sink, Patient) else 0.0
 
     def _work(self) -> None:
         self._held()
         if not self._resumed:
             self._resume()
-        self._tell()
+        self._note_done()
         self._deliver_waiting()
         with self._changed:
-            careful = self._piece < self._limits.commits and self._flushed < self._delivered
-            flush = careful or self._must_flush() or self._flush_due_in() <= 0
+            recovering = self._piece < self._limits.commits and self._flushed < self._delivered
+            flush = recovering or self._must_flush() or self._flush_due_in() <= 0
         if flush:
             self._flush()
 
     def _resume(self) -> None:
-        # What a sink was done with before it was given to this delivery was counted in another history.
-        done = max(self._done, self._sink.done) if self._begun else self._done
+        # What the sink had finished before it was given to this delivery was counted in another history.
+        done = max(self._done, self.sink.done) if self._begun else self._done
         try:
-            self._sink.resume(done, origin=self._origin)
+            self.sink.resume(done, origin=self._origin)
         except DamagedFile as error:
-            # Who may deliver cannot be told, and no later try mends that.
-            raise Fenced(f"sink {self._sink.name} takes nothing: {error}") from error
-        if self._last is not None and not self._begun and self._sink.done > self._last:
-            # This engine has delivered nothing yet: new commits would be taken for those that it has.
+            # It is unknown who may deliver, and no retry changes that.
+            raise Fenced(f"sink {self.sink.name} takes nothing: {error}") from error
+        if self._last is not None and not self._begun and self.sink.done > self._last:
+            # This engine has delivered nothing yet: the sink would take new commits for delivered ones.
             raise Fenced(
-                f"sink {self._sink.name} has results through commit {self._sink.done}, and the checkpoint "
+                f"sink {self.sink.name} has results through commit {self.sink.done}, and the checkpoint "
                 f"ended with {self._last}: it is an older copy. Go on with the newer one, or begin with a "
                 "new checkpoint"
             )
         with self._changed:
-            self._delivered = self._flushed = self._sink.done
+            self._delivered = self._flushed = self.sink.done
             self._begun = self._resumed = True
             self._changed.notify_all()
 
@@ -269,60 +263,56 @@ class Delivery:
         for commit in commits:
             if self._closing:
                 return
-            results = self._results(commit)
-            self._sink.deliver(commit, results)
+            with self._changed:
+                results, outbox = self._backlog.in_memory(commit), self._backlog.outbox
+            if results is None:
+                results = {} if outbox is None else outbox(commit)
+            self.sink.deliver(commit, results)
             with self._changed:
                 self._delivered = commit
                 self._backlog.release(commit)
-            self._tell()
-            size += sum(table.nbytes for table in results.values())
-            if size >= self._limits.piece_bytes and not isinstance(self._sink, Patient):
+            self._note_done()
+            size += size_of(results)
+            if size >= self._limits.piece_bytes and not isinstance(self.sink, Patient):
                 self._flush()
                 size = 0
-
-    def _results(self, commit: int) -> Results:
-        with self._changed:
-            results, outbox = self._backlog.in_memory(commit), self._backlog.outbox
-        if results is not None:
-            return results
-        return {} if outbox is None else outbox(commit)
 
     def _flush(self) -> None:
         delivered = self._delivered
         self._held()
         reach("deliver.before")
-        self._sink.flush()
+        self.sink.flush()
         reach("deliver.after")
-        self._tell()
+        self._note_done()
         with self._changed:
             self._flushed = delivered
             if not self._backlog.after(delivered):
                 self._draining = False
             self._changed.notify_all()
 
-    def _tell(self) -> None:
-        """Note, once it is told, that the sink is done with more."""
-        done = self._sink.done
+    def _note_done(self) -> None:
+        """Report the sink's progress, and then drop finished commits."""
+        done = self.sink.done
         if done <= self._done or self._abandoned:
             return
         if self._on_done is not None:
-            self._on_done(self._sink.name, done)
+            self._on_done(self.sink.name, done)
         with self._changed:
             self._done = done
             self._backlog.forget(done)
             self._changed.notify_all()
 
     def _give_up(self, error: Fenced) -> None:
-        """Try nothing more: what the sink has seen does not change by itself."""
+        """End delivery: what the sink has seen does not change by itself."""
         with self._changed:
             self._fenced, self._error, self._retry_at = error, _shown(error), None
             self._changed.notify_all()
-        fields = {"sink": self._sink.name, "error": _safe(error)}
-        _log.error("sink %s refuses this engine for good", self._sink.name, extra=fields)
+        fields = {"sink": self.sink.name, "error": _shown(error)}
+        _log.error("sink %s refuses this engine for good", self.sink.name, extra=fields)
         self._on_fenced(error)
 
     def _failed(self, error: BaseException) -> None:
-        name, limits = self._sink.name, self._limits
+        limits = self._limits
         with self._changed:
             self._attempts += 1
             waiting = len(self._backlog.after(self._flushed))
@@ -335,36 +325,34 @@ class Delivery:
             self._resumed = False
             self._changed.notify_all()
             fields = {
-                "sink": name,
+                "sink": self.sink.name,
                 "done": self._done,
                 "behind": len(self._backlog),
                 "attempts": self._attempts,
                 "retry_in_s": round(delay, 3),
-                "error": _safe(error),
+                "error": _shown(error, for_log=True),
             }
-        _log.warning("sink %s failed, and is tried again: %s", name, _safe(error), extra=fields)
+        message = "sink %s failed, and is tried again: %s"
+        _log.warning(message, self.sink.name, fields["error"], extra=fields)
 
-    def _worked(self) -> None:
+    def _succeeded(self) -> None:
         with self._changed:
             attempts, self._attempts = self._attempts, 0
             self._piece = min(self._piece * 2, self._limits.commits)
             self._error = self._retry_at = None
         if attempts:
-            fields = {"sink": self._sink.name, "done": self._done, "attempts": attempts}
-            _log.info("sink %s works again", self._sink.name, extra=fields)
+            fields = {"sink": self.sink.name, "done": self._done, "attempts": attempts}
+            _log.info("sink %s works again", self.sink.name, extra=fields)
 
 
-def _shown(error: BaseException) -> str:
-    """Return an error in a line, for whoever asks for the status."""
-    said = str(error).strip().partition("\n")[0]
+def _shown(error: BaseException, *, for_log: bool = False) -> str:
+    """Return an error in one line, for the status or for the log.
+
+    The log has the texts of Weft's and the operating system's errors only: others may repeat rows or secrets.
+    """
+    message = str(error).strip().partition("\n")[0]
     if isinstance(error, WeftError):
-        return said
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
-
-
-def _safe(error: BaseException) -> str:
-    """Return an error for the log: the text of one that is not ours may repeat rows, or hold a secret."""
-    if isinstance(error, WeftError):
-        return _shown(error)
-    said = error.strerror if isinstance(error, OSError) and error.errno is not None else None
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+        return message
+    if for_log:
+        message = str(error.strerror) if isinstance(error, OSError) and error.errno is not None else ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -1,12 +1,12 @@
-"""Which engine may deliver: every start on a checkpoint is an incarnation, and sinks know whom they saw last.
+"""Which engine may deliver: each start on a checkpoint is an incarnation, and sinks store the last one seen.
 
     checkpoint       A from 0 ──────── B from 21 ─────── C from 51      its lineage: who made which commits
     a copy of it          └─────────── B from 21 ── D from 35           restored, or run beside the original
     the sink saw C through commit 61: the checkpoint knows C, and the copy does not
 
-A sink keeps the lineage of whom it saw last, and through which commit: its claim. Whoever knows neither that
-incarnation nor that it made so many commits is refused for good. The last commit that both know tells how far
-a sink has to be taken back before it can go on with another lineage.
+A sink stores the lineage of the engine that delivered last, and through which commit: its claim. An engine
+that does not know that incarnation, or not that it made so many commits, is refused for good. A sink that is
+to go on with another lineage is first taken back to the last commit that both know.
 """
 
 import json
@@ -19,9 +19,9 @@ from uuid import uuid4
 from weft.errors import DamagedFile, Fenced
 
 _ANY = (1 << 63) - 1
-"""More commits than there can be."""
+"""Larger than any commit."""
 _KEPT = 10_000
-"""How many incarnations a lineage goes back: one that a sink saw before that is not known any more."""
+"""Number of incarnations that a lineage retains; a sink that saw an older one last refuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,11 @@ class Incarnation:
     number: int
     """Counts the starts, from 1."""
     after: int
-    """The last commit that there was when it started, or −1."""
+    """The last commit when it started, or −1."""
     begun: str
     """When it started, by its own clock."""
     by: str
-    """Which process it was."""
+    """Its process and host."""
 
     def __str__(self) -> str:
         return f"incarnation {self.number} ({self.by}, begun {self.begun})"
@@ -44,15 +44,15 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """The incarnations of a checkpoint, in order; the last is the one that runs."""
+    """The incarnations of a checkpoint, in order; the last is the running one."""
 
     incarnations: tuple[Incarnation, ...]
-    place: str = ""
-    """Where it is kept, as messages name it."""
+    path: str = ""
+    """Where it is stored, for messages."""
 
     @property
     def current(self) -> Incarnation:
-        """The incarnation that runs."""
+        """The running incarnation."""
         return self.incarnations[-1]
 
     def followed(self, *, after: int, by: str) -> "Lineage":
@@ -60,12 +60,12 @@ class Lineage:
         number = self.incarnations[-1].number + 1 if self.incarnations else 1
         begun = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
         new = Incarnation(token=uuid4().hex, number=number, after=after, begun=begun, by=by)
-        return Lineage(incarnations=(*self.incarnations[1 - _KEPT :], new), place=self.place)
+        return Lineage(incarnations=(*self.incarnations[1 - _KEPT :], new), path=self.path)
 
     def last_of(self, token: str) -> int | None:
-        """Return the last commit that an incarnation made as far as is known, None if it is not known.
+        """Return the last commit that an incarnation can have made; None if the incarnation is unknown.
 
-        The current one may have made any.
+        There is no bound for the current one.
         """
         for incarnation, following in zip(self.incarnations, self.incarnations[1:], strict=False):
             if incarnation.token == token:
@@ -75,55 +75,55 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a sink has seen: the lineage of who delivered last, and through which commit.
+    """What a sink has seen: the lineage of the engine that delivered last, and through which commit.
 
-    Without a lineage, it is from a version of Weft that had none.
+    Claims of versions of Weft before there were lineages have none.
     """
 
     through: int
     lineage: Lineage | None = None
 
     def as_json(self) -> str:
-        """Return it as text, which `read_claim` reads."""
+        """Return the claim as text, for `read_claim`."""
         return json.dumps({"through": self.through, "incarnations": records_of(self.lineage)})
 
 
 def read_claim(text: str | bytes, *, name: str) -> Claim:
-    """Return a claim from its text; raise DamagedFile, with the claim's name, if it is none."""
+    """Return a claim from its text; raise DamagedFile, with the claim's name, for any other text."""
     try:
-        read = json.loads(text)
-        return Claim(through=int(read["through"]), lineage=lineage_from(read["incarnations"]))
+        stored = json.loads(text)
+        return Claim(through=int(stored["through"]), lineage=lineage_from(stored["incarnations"]))
     except (ValueError, TypeError, KeyError):
         raise DamagedFile(
-            f"{name} is damaged: it tells which engine has delivered here last; restore it, or take the sink "
+            f"{name} is damaged: it says which engine has delivered here last; restore it, or take the sink "
             "back to the checkpoint with weft run --rewind"
         ) from None
 
 
 def judge(sink: str, lineage: Lineage, claim: Claim | None) -> None:
-    """Raise Fenced if a sink has seen what a lineage does not know of."""
+    """Raise Fenced if a sink has results that a lineage does not know."""
     if claim is None or not is_ahead(lineage, claim):
         return
-    # As the file of a commit is called: it may be missing.
+    # As the commit's file is named: it may be missing.
     seen = f"results through commit {claim.through:09d}"
     if claim.lineage is not None:
         seen += f" of {claim.lineage.current}"
     own = lineage.current
     raise Fenced(
-        f"sink {sink} has {seen}, and this checkpoint ({lineage.place}) does not know them: it is an older "
+        f"sink {sink} has {seen}, and this checkpoint ({lineage.path}) does not know them: it is an older "
         f"copy, or was run beside the one that made them (this is incarnation {own.number}, begun after "
         f"commit {own.after}). Nothing was changed there. Go on with the checkpoint that delivered there "
-        "last, or take the sink back to this one with weft run --rewind, which shows first what would go"
+        "last, or take the sink back to this one with weft run --rewind, which first shows what it removes"
     )
 
 
 def is_ahead(lineage: Lineage, claim: Claim) -> bool:
-    """Say whether a sink has seen what a lineage does not know of."""
+    """Say whether a sink has results that a lineage does not know."""
     return claim.through > known_through(lineage, claim)
 
 
 def known_through(lineage: Lineage, claim: Claim) -> int:
-    """Return the last commit of the claim's incarnation that a lineage knows, −1 if it does not know that."""
+    """Return the last commit of the claim's incarnation that a lineage knows, −1 if it knows none."""
     if claim.lineage is None:
         return lineage.current.after
     last = lineage.last_of(claim.lineage.current.token)
@@ -131,7 +131,7 @@ def known_through(lineage: Lineage, claim: Claim) -> int:
 
 
 def common_commit(lineage: Lineage, claim: Claim) -> int:
-    """Return the last commit that is the same in a lineage and in what a sink has seen, or −1."""
+    """Return the last commit that is the same in a lineage and in a sink, or −1."""
     if claim.lineage is None:
         return min(lineage.current.after, claim.through)
     for incarnation in reversed(claim.lineage.incarnations):
@@ -143,28 +143,35 @@ def common_commit(lineage: Lineage, claim: Claim) -> int:
 
 
 def records_of(lineage: Lineage | None) -> list[dict[str, Any]]:
-    """Return a lineage's incarnations as plain values."""
-    if lineage is None:
-        return []
+    """Return a lineage's incarnations as plain values, to be stored."""
     return [
-        {"token": one.token, "number": one.number, "after": one.after, "begun": one.begun, "by": one.by}
-        for one in lineage.incarnations
+        {
+            "token": incarnation.token,
+            "number": incarnation.number,
+            "after": incarnation.after,
+            "begun": incarnation.begun,
+            "by": incarnation.by,
+        }
+        for incarnation in (() if lineage is None else lineage.incarnations)
     ]
 
 
-def lineage_from(records: list[Mapping[str, Any]], *, place: str = "") -> Lineage | None:
-    """Return a lineage from plain values, None if there are none; raise what comes of other values."""
+def lineage_from(records: list[Mapping[str, Any]], *, path: str = "") -> Lineage | None:
+    """Return a lineage from plain values, None if there are no incarnations.
+
+    Other values raise ValueError, TypeError or KeyError.
+    """
     incarnations = tuple(
         Incarnation(
-            token=str(one["token"]),
-            number=int(one["number"]),
-            after=int(one["after"]),
-            begun=str(one["begun"]),
-            by=str(one["by"]),
+            token=str(record["token"]),
+            number=int(record["number"]),
+            after=int(record["after"]),
+            begun=str(record["begun"]),
+            by=str(record["by"]),
         )
-        for one in records
+        for record in records
     )
-    return Lineage(incarnations=incarnations, place=place) if incarnations else None
+    return Lineage(incarnations=incarnations, path=path) if incarnations else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,34 +181,34 @@ class Surplus:
     query: str
     rows: int
     why: str
-    """Whose they are."""
+    """Why the checkpoint does not have them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a sink is taken back to."""
+    """The state to which a sink is taken back."""
 
     origin: str
-    """The history, as `Sink.resume` has it."""
+    """The history, as in `Sink.resume`."""
     lineage: Lineage
     commit: int
-    """Later commits are not this checkpoint's."""
+    """The last commit to keep."""
     watermark: int | None
-    """Where the watermark was then, in microseconds: later commits answered windows that end after it."""
+    """The watermark at that commit, in microseconds: later commits answered windows that end after it."""
 
 
 @runtime_checkable
 class Fencing(Protocol):
-    """A sink that knows who delivered to it last, and refuses others."""
+    """A sink that knows which engine delivered to it last, and refuses others."""
 
-    def stand_as(self, lineage: Lineage) -> None:
+    def set_lineage(self, lineage: Lineage) -> None:
         """Deliver as the current incarnation of a lineage from now on."""
 
     def seen(self, origin: str) -> Claim | None:
         """Return what the sink has seen of a history; None if nothing."""
 
     def surplus(self, target: Target) -> list[Surplus]:
-        """Return what would go if the sink were taken back; nothing is changed."""
+        """Return what would be removed if the sink were taken back; nothing is changed."""
 
     def rewind(self, target: Target) -> None:
         """Remove what is not the checkpoint's, then claim the sink for the current incarnation."""

@@ -29,20 +29,21 @@ from weft.threads import side_by_side
 
 _log = logging.getLogger("weft.sinks")
 _BUFFERED_BYTES = 64 << 20
-"""How much waits in memory before files are written: many batches, few files."""
+"""Results kept in memory before files are written: many batches, few files."""
 _BUFFERED_SECONDS = 60.0
-"""How long results wait at most."""
+"""How long results are kept back."""
 _SMALL_FILES = 64
 """More small files than this are merged."""
 _MERGED_AT_ONCE = 16
-"""How many queries' files are merged after a flush at most, so that none takes long."""
+"""Maximum number of queries whose files are merged after a flush, so that no flush takes long."""
 
 
 class ParquetSink:
     """Write one Parquet dataset per query, in few files however many batches there were.
 
-    `queries` are the columns of all queries of the stream: each has a dataset, if only one without rows.
-    `run` is what commits are counted in where no checkpoint does: the run's name, a space, and the stream's.
+    `queries` are the columns of all queries of the stream: each has a dataset, even without rows.
+    `run` is the history that commits are counted in without a checkpoint: the run's id, a space, and the
+    stream's name.
     """
 
     def __init__(
@@ -58,75 +59,72 @@ class ParquetSink:
         self._folder = folder
         self._queries = dict(queries or {})
         self._changing = threading.Lock()
-        self._buffer: dict[str, list[tuple[int, pa.Table]]] = {}
-        self._buffered_bytes = 0
-        self._buffered_at = math.inf
+        self._clear_buffer()
         self._first = self._last = -1
         self._run = run or uuid4().hex
         self._history = History.of(self._run, run=True)
         self._origin = ""
         self._lineage: Lineage | None = None
         self._others: frozenset[str] = frozenset()
-        """Claims of other histories, as of the last look whether they have queries of the same names."""
+        """Claims of other histories when their files were last looked for."""
         self._datasets: dict[str, Dataset] = {}
 
     def expect(self, query: str, schema: pa.Schema) -> None:
-        """Let a query have a dataset, even if it never gives a row."""
+        """Create a dataset for a query, even if it never gives a row."""
         with self._changing:
             self._queries = {**self._queries, query: schema}
 
     def expect_no_more(self, query: str) -> None:
-        """Let go of a query's dataset once all that it gave is written."""
+        """Release a query's dataset once its results are written."""
         with self._changing:
             self._queries = {name: schema for name, schema in self._queries.items() if name != query}
 
     def check_free(self, query: str) -> None:
         """Raise Fenced if a query's folder holds results of another checkpoint."""
-        refuse_foreign(self._folder.folder(file_name(query)), self._history)
+        refuse_foreign(self._folder_of(query), self._history)
 
-    def stand_as(self, lineage: Lineage) -> None:
+    def set_lineage(self, lineage: Lineage) -> None:
         """Deliver as the current incarnation of a lineage from now on."""
         self._lineage = lineage
 
     def seen(self, origin: str) -> Claim | None:
-        """Return who delivered last to this folder, as the claim beside the datasets tells."""
+        """Return who delivered last to this folder, from the claim beside the datasets."""
         history = History.of(origin)
         try:
             claim = self._folder.read(history.claim)
         except FileNotFoundError:
-            # Written before there were claims: files tell through which commit.
+            # Written before there were claims: the names of files say through which commit.
             last = max((last for _, (_, last) in self._files(history)), default=None)
             return None if last is None else Claim(through=last)
         return read_claim(claim, name=f"{self._folder.uri}/{history.claim}")
 
     def surplus(self, target: Target) -> list[Surplus]:
-        """Return the results of later commits, and what other checkpoints have in this one's folders."""
-        history, found = History.of(target.origin), list[Surplus]()
+        """Return the results of later commits, and those of other checkpoints in this one's folders."""
+        history, surplus = History.of(target.origin), list[Surplus]()
         later = f"after commit {target.commit}, which this checkpoint does not have"
         for dataset in self._datasets_of(history):
             rows = rows_after(self._folder.folder(dataset), history, target.commit, target.watermark)
-            found.append(Surplus(query=dataset, rows=rows, why=later))
+            surplus.append(Surplus(query=dataset, rows=rows, why=later))
         for query in self._queries:
-            folder = self._folder.folder(file_name(query))
+            folder = self._folder_of(query)
             rows = rows_in(folder, history.foreign(folder.names()))
-            found.append(Surplus(query=query, rows=rows, why="of another checkpoint"))
-        return [one for one in found if one.rows]
+            surplus.append(Surplus(query=query, rows=rows, why="of another checkpoint"))
+        return [results for results in surplus if results.rows]
 
     def rewind(self, target: Target) -> None:
-        """Remove what `surplus` tells, and then claim the folder for the current incarnation."""
+        """Remove what `surplus` returns, and then claim the folder for the current incarnation."""
         history = History.of(target.origin)
         with self._folder.alone():
             for dataset in self._datasets_of(history):
                 cut_after(self._folder.folder(dataset), history, target.commit, target.watermark)
             for query in self._queries:
-                folder = self._folder.folder(file_name(query))
+                folder = self._folder_of(query)
                 for name in history.foreign(folder.names()):
                     folder.delete(name)
-            claim = Claim(through=target.commit, lineage=target.lineage)
-            self._folder.write(history.claim, claim.as_json().encode(), replace=True)
+            self._write_claim(history, Claim(through=target.commit, lineage=target.lineage))
 
     def _files(self, history: History) -> Iterator[tuple[str, tuple[int, int]]]:
-        """Yield the datasets of a history, each with the first and last commit of one of its files."""
+        """Yield each file of a history: its dataset, and its first and last commit."""
         for dataset in self._folder.names():
             names = self._folder.folder(dataset).names()
             for hidden in (False, True):
@@ -138,48 +136,48 @@ class ParquetSink:
     def resume(self, after: int, *, origin: str = "") -> None:
         """Remove the files of commits after `after`.
 
-        One that holds earlier commits too stays, and its later commits are not written again. Where another
-        incarnation was here, or another checkpoint, nothing is removed: Fenced is raised.
+        A file that also holds earlier commits stays, and its later commits are not written again. Where
+        another incarnation or another checkpoint has delivered, nothing is removed: Fenced is raised.
         """
         first_time = self.done == -1
-        self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
+        self._clear_buffer()
         self.done = self._first = self._last = after
         self._origin, self._datasets = origin, {}
         self._history = History.of(origin or self._run, run=not origin)
         with self._alone():
             if self._judge() is None and first_time:
-                self._tell_missing()
+                self._warn_missing()
             for query in self._queries:
                 self.check_free(query)
             self._others = self._history.other_claims(self._folder.names()) if origin else frozenset()
             if origin:
-                # Also of queries that rest.
+                # Also those of paused queries.
                 for dataset in self._datasets_of(self._history):
                     finish_merges(self._folder.folder(dataset), self._history)
                     self._rename_old(dataset)
             for query in self._queries:
                 self._dataset(query)
 
-    def _tell_missing(self) -> None:
-        """Say so if nothing is here of what has been delivered: it is another folder, or was emptied."""
+    def _warn_missing(self) -> None:
+        """Warn if all that was delivered is gone: it is another folder, or was emptied."""
         if self._lineage is not None and self._origin and self.done >= 0:
             fields = {"sink": self.name, "folder": self._folder.uri, "last": self.done}
             message = "sink %s: %s has none of the results through commit %d; it gets those that follow"
             _log.warning(message, self.name, self._folder.uri, self.done, extra=fields)
 
     def _rename_old(self, dataset: str) -> None:
-        """Give a dataset the name that it has today: older versions called folders just as their queries."""
+        """Give a dataset its present name: older versions named folders exactly as their queries."""
         # Those never had a percent sign.
-        today = dataset if "%" in dataset else file_name(dataset)
-        if today != dataset and not self._folder.has(today):
-            self._folder.rename(dataset, today)
+        name = dataset if "%" in dataset else file_name(dataset)
+        if name != dataset and not self._folder.has(name):
+            self._folder.rename(dataset, name)
 
     def _alone(self) -> AbstractContextManager[None]:
-        """Keep others out while it is judged who may deliver, and until that is done; runs have no rivals."""
+        """Keep other engines out from the check of who may deliver until that is done; runs need no lock."""
         return nullcontext() if self._lineage is None else self._folder.alone()
 
     def _judge(self) -> Claim | None:
-        """Return what the folder has seen; raise Fenced if that is not known to this lineage."""
+        """Return what the folder has seen; raise Fenced if this lineage does not know it."""
         if self._lineage is None or not self._origin:
             return None
         claim = self.seen(self._origin)
@@ -187,35 +185,38 @@ class ParquetSink:
         return claim
 
     def _claim(self) -> None:
-        """Tell the folder who delivers, and through which commit, before anything of that is there."""
+        """Store who delivers, and through which commit, before any of it is visible."""
         claim, lineage = self._judge(), self._lineage
         if lineage is None or not self._origin:
             return
         others = self._history.other_claims(self._folder.names())
         if others != self._others:
-            # Another checkpoint's engine has come since, perhaps with queries of the same names.
+            # Another checkpoint's engine has delivered since, perhaps for queries of the same names.
             for query in {*self._queries, *self._buffer}:
                 self.check_free(query)
             self._others = others
         through = self._last if claim is None else max(self._last, claim.through)
         new = Claim(through=through, lineage=lineage)
         if claim != new:
-            self._folder.write(self._history.claim, new.as_json().encode(), replace=True)
+            self._write_claim(self._history, new)
+
+    def _write_claim(self, history: History, claim: Claim) -> None:
+        self._folder.write(history.claim, claim.as_json().encode(), replace=True)
 
     def deliver(self, commit: int, results: Results) -> None:
         """Keep results until there is enough for a file, or a minute has passed."""
         if commit <= self.done:
             return
         self._last = commit
-        given = {query: table for query, table in results.items() if table.num_rows}
-        if not self._buffer and not given:
+        nonempty = {query: rows for query, rows in results.items() if rows.num_rows}
+        if not self._buffer and not nonempty:
             self.done = commit
             return
         if not self._buffer:
             self._first, self._buffered_at = commit, monotonic()
-        for query, table in given.items():
-            self._buffer.setdefault(query, []).append((commit, table))
-            self._buffered_bytes += table.nbytes
+        for query, rows in nonempty.items():
+            self._buffer.setdefault(query, []).append((commit, rows))
+            self._buffered_bytes += rows.nbytes
         if self._buffered_bytes > _BUFFERED_BYTES:
             self.flush()
 
@@ -224,9 +225,9 @@ class ParquetSink:
         return self._buffered_at + _BUFFERED_SECONDS - monotonic()
 
     def flush(self) -> None:
-        """Write a file for each query that has new results; raise Fenced if another incarnation was here."""
+        """Write a file for each query that has new results; raise Fenced if another incarnation delivered."""
         with self._alone():
-            # A query without results has a dataset too, with no rows.
+            # A query without results has a dataset, too, with no rows.
             empty = [query for query in self._queries if self._dataset(query).is_empty]
             if self._buffer or empty:
                 self._claim()
@@ -235,36 +236,43 @@ class ParquetSink:
                 if self._dataset(query).is_empty:
                     rows = self._queries[query].empty_table()
                     self._dataset(query).write(max(self._first, 0), max(self._last, 0), rows)
-            self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
+            self._clear_buffer()
             self.done = self._last
             self._merge()
         expected = self._queries
-        self._datasets = {query: one for query, one in self._datasets.items() if query in expected}
+        self._datasets = {query: dataset for query, dataset in self._datasets.items() if query in expected}
 
     def close(self) -> None:
-        """Forget what is kept back."""
-        self._buffer, self._buffered_bytes, self._buffered_at = {}, 0, math.inf
+        """Drop the results kept back."""
+        self._clear_buffer()
+
+    def _clear_buffer(self) -> None:
+        self._buffer: dict[str, list[tuple[int, pa.Table]]] = {}
+        self._buffered_bytes = 0
+        self._buffered_at = math.inf
 
     def _write(self, query: str, parts: list[tuple[int, pa.Table]]) -> None:
         dataset = self._dataset(query)
         first = max(self._first, dataset.through + 1)
         new = [part for part in parts if part[0] >= first]
-        # Columns change when a name is given to another query: a file has those of one.
-        alike = [list(some) for _, some in groupby(new, key=lambda part: part[1].schema)]
-        for number, some in enumerate(alike):
-            last = self._last if number == len(alike) - 1 else some[-1][0]
-            dataset.write(first, last, pa.concat_tables([table for _, table in some]))
+        # A file has one schema; columns change when a name is given to another query.
+        runs = [list(run) for _, run in groupby(new, key=lambda part: part[1].schema)]
+        for number, run in enumerate(runs, 1):
+            last = self._last if number == len(runs) else run[-1][0]
+            dataset.write(first, last, pa.concat_tables([rows for _, rows in run]))
             first = last + 1
         reach("deliver.partly")
 
+    def _folder_of(self, query: str) -> Folder:
+        return self._folder.folder(file_name(query))
+
     def _dataset(self, query: str) -> Dataset:
-        """Return a query's files, after those of commits that are delivered again were removed."""
+        """Return a query's files, without those of commits that are delivered again."""
         if query not in self._datasets:
-            folder = self._folder.folder(file_name(query))
-            self._datasets[query] = Dataset(folder, after=self.done, history=self._history)
+            self._datasets[query] = Dataset(self._folder_of(query), after=self.done, history=self._history)
         return self._datasets[query]
 
     def _merge(self) -> None:
         full = [dataset for dataset in self._datasets.values() if dataset.small_files > _SMALL_FILES]
-        for dataset in sorted(full, key=lambda one: -one.small_files)[:_MERGED_AT_ONCE]:
+        for dataset in sorted(full, key=lambda dataset: -dataset.small_files)[:_MERGED_AT_ONCE]:
             dataset.merge()

@@ -1,27 +1,23 @@
-"""Who has delivered to PostgreSQL, how far, and into which tables: and how to take all that back.
+"""Which engine has delivered to PostgreSQL, how far, and into which tables; and how to take that back.
 
-    weft_delivered   a row for each history: its last commit, and the lineage of who delivered it
-    weft_written     a row for each history and query with results in a table of its name
+    weft_delivered   a row for each history: its last commit, and the lineage of the engine that delivered it
+    weft_written     a row for each history and query with results in a table of the query's name
 
 Both change in the transaction of the results.
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
 from weft.errors import DamagedFile
 from weft.sinks.fence import Claim, Surplus, Target, is_ahead, read_claim
-from weft.sinks.postgres_refused import count_after, forget_after
-from weft.sinks.postgres_tables import quoted
+from weft.sinks.postgres_refused import REFUSED, forget, rows_after
+from weft.sinks.postgres_tables import Connection, columns_of, escaped, quoted
 from weft.sinks.sink import SinkError
 
-if TYPE_CHECKING:
-    import psycopg
-
 DELIVERED = "weft_delivered"
-"""The table of how far each history has come."""
+"""The table of the last commit of each history."""
 WRITTEN = "weft_written"
-"""The table of which queries have results."""
+"""The table of queries that have results."""
 _CREATE = (
     f"""
     CREATE TABLE IF NOT EXISTS {DELIVERED} (
@@ -31,14 +27,6 @@ _CREATE = (
     """,
     f"CREATE TABLE IF NOT EXISTS {WRITTEN} (sink text, query text, PRIMARY KEY (sink, query))",
 )
-_HAS_CLAIM = f"""
-    SELECT 1 FROM pg_attribute
-    WHERE attrelid = to_regclass('{DELIVERED}') AND attname = 'claim' AND NOT attisdropped
-"""
-_HAS_WINDOWS = """
-    SELECT 1 FROM pg_attribute
-    WHERE attrelid = to_regclass(%s) AND attname = 'window_end' AND NOT attisdropped
-"""
 _WRITERS = f"""
     SELECT own.query, min(other.sink) FILTER (WHERE other.sink <> own.sink)
     FROM {WRITTEN} AS own JOIN {WRITTEN} AS other USING (query)
@@ -48,65 +36,64 @@ _WRITERS = f"""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def create_tables(connection: "psycopg.Connection[Any]") -> None:
-    """Make Weft's own tables, as far as they are not there."""
+def create_tables(connection: Connection) -> None:
+    """Create Weft's own tables, if missing."""
     for statement in _CREATE:
         connection.execute(statement.encode())
-    if connection.execute(_HAS_CLAIM.encode()).fetchone() is None:
-        # Made by a version that had no claims.
+    if "claim" not in columns_of(connection, DELIVERED):
+        # Created by a version without claims.
         connection.execute(f"ALTER TABLE {DELIVERED} ADD COLUMN IF NOT EXISTS claim text".encode())
 
 
-def seen_by(connection: "psycopg.Connection[Any]", sink: str, *, lock: bool = False) -> Claim | None:
-    """Return what was delivered in a history, None if nothing; `lock` keeps others off the row."""
+def seen_by(connection: Connection, sink: str, *, lock: bool = False) -> Claim | None:
+    """Return what was delivered in a history, None if nothing; `lock` keeps others from changing that."""
     row = connection.execute(
         f'SELECT "commit", claim FROM {DELIVERED} WHERE sink = %s{" FOR UPDATE" if lock else ""}'.encode(),
         (sink,),
     ).fetchone()
     if row is None:
         return None
-    if row[1] is None:
-        return Claim(through=int(row[0]))
+    commit, claim = row
+    if claim is None:
+        return Claim(through=commit)
     name = f'column claim of table {DELIVERED}, sink "{sink}"'
-    return Claim(through=int(row[0]), lineage=read_claim(row[1], name=name).lineage)
+    return Claim(through=commit, lineage=read_claim(claim, name=name).lineage)
 
 
-def note_written(connection: "psycopg.Connection[Any]", sink: str, query: str) -> None:
+def note_written(connection: Connection, sink: str, query: str) -> None:
     """Note that a query has results."""
     connection.execute(
         f"INSERT INTO {WRITTEN} (sink, query) VALUES (%s, %s) ON CONFLICT DO NOTHING".encode(), (sink, query)
     )
 
 
-def surplus(connection: "psycopg.Connection[Any]", sink: str, target: Target) -> list[Surplus]:
-    """Return how many rows of each query lie beyond where a history is to be taken back to.
+def count_surplus(connection: Connection, sink: str, target: Target) -> list[Surplus]:
+    """Return the number of rows of each query beyond the commit to which a history is to be taken back.
 
-    Where the target knows all that was delivered, there are none: later rows are others'.
+    If the target knows all that was delivered, there are none: later rows belong to others.
     """
     if not _is_ahead(connection, sink, target):
         return []
-    why = f"after commit {target.commit}, which this checkpoint does not have"
-    found = []
+    condition, values = _later(target)
+    rows: dict[str, int] = {}
     for query in _own_queries(connection, sink):
-        condition, values = _later(target)
-        counted = f"SELECT count(*) FROM {quoted(query)} WHERE {condition}"
-        row = connection.execute(counted.encode(), values).fetchone()
-        found.append(Surplus(query=query, rows=0 if row is None else int(row[0]), why=why))
-    refused = count_after(connection, sink, target.watermark)
-    found.append(Surplus(query="weft_refused", rows=refused, why=why))
-    return [one for one in found if one.rows]
+        statement = f"SELECT count(*) FROM {escaped(query)} WHERE {condition}"
+        [[rows[query]]] = connection.execute(statement.encode(), values).fetchall()
+    rows[REFUSED] = len(rows_after(connection, sink, target.watermark))
+    why = f"after commit {target.commit}, which this checkpoint does not have"
+    return [Surplus(query=query, rows=count, why=why) for query, count in rows.items() if count]
 
 
-def rewind(connection: "psycopg.Connection[Any]", sink: str, target: Target) -> None:
-    """Remove those rows, and have the history be the current incarnation's; inside a transaction."""
+def remove_surplus(connection: Connection, sink: str, target: Target) -> None:
+    """Remove those rows, and claim the history for the current incarnation; inside a transaction."""
     if not _is_ahead(connection, sink, target, lock=True):
         return
-    # Nobody begins to write to one of the tables until this is over.
+    # Until the end of the transaction no other history begins to write to one of the tables.
     connection.execute(f"LOCK TABLE {WRITTEN} IN SHARE MODE".encode())
+    condition, values = _later(target)
     for query in _own_queries(connection, sink):
-        condition, values = _later(target)
-        connection.execute(f"DELETE FROM {quoted(query)} WHERE {condition}".encode(), values)
-    forget_after(connection, sink, target.watermark)
+        connection.execute(f"DELETE FROM {escaped(query)} WHERE {condition}".encode(), values)
+    forget(connection, rows_after(connection, sink, target.watermark))
     claim = Claim(through=target.commit, lineage=target.lineage).as_json()
     connection.execute(
         f'INSERT INTO {DELIVERED} (sink, "commit", claim) VALUES (%s, %s, %s) ON CONFLICT (sink) '
@@ -115,9 +102,7 @@ def rewind(connection: "psycopg.Connection[Any]", sink: str, target: Target) -> 
     )
 
 
-def _is_ahead(
-    connection: "psycopg.Connection[Any]", sink: str, target: Target, *, lock: bool = False
-) -> bool:
+def _is_ahead(connection: Connection, sink: str, target: Target, *, lock: bool = False) -> bool:
     """Say whether more was delivered in a history than the target knows; a damaged claim may hide that."""
     try:
         claim = seen_by(connection, sink, lock=lock)
@@ -126,36 +111,28 @@ def _is_ahead(
     return claim is not None and is_ahead(target.lineage, claim)
 
 
-def _own_queries(connection: "psycopg.Connection[Any]", sink: str) -> list[str]:
+def _own_queries(connection: Connection, sink: str) -> list[str]:
     """Return the queries with results in tables that only one history writes to.
 
-    Raise SinkError if another writes to one of them, too: rows do not tell whose they are.
+    Raise SinkError if another history writes to one of them, too: rows do not show whose they are.
     """
-    rows = connection.execute(_WRITERS.encode(), (sink,)).fetchall()
-    there = [(str(query), other) for query, other in rows if _has_windows(connection, str(query))]
-    for query, other in there:
+    queries = []
+    for query, other in connection.execute(_WRITERS.encode(), (sink,)).fetchall():
+        # A table without windows is not a query's.
+        if query in (DELIVERED, WRITTEN, REFUSED) or "window_end" not in columns_of(connection, query):
+            continue
         if other is not None:
             raise SinkError(
-                f'sink "{sink}" cannot be taken back: table {_regclass(query)} has results of sink "{other}" '
-                "too, and rows do not tell whose they are. Nothing was changed. Begin with a new checkpoint, "
-                f"or, if the other is over and its rows may go as well, remove what {WRITTEN} has of it"
+                f'sink "{sink}" cannot be taken back: table {quoted(query)} has results of sink "{other}" '
+                "too, and rows do not show whose they are. Nothing was changed. Begin with a new checkpoint, "
+                f"or, if the other is over and its rows may go as well, remove its rows from {WRITTEN}"
             )
-    return [query for query, _ in there]
-
-
-def _has_windows(connection: "psycopg.Connection[Any]", query: str) -> bool:
-    """Say whether there is a table of a query's name that is a query's by its columns."""
-    if query in (DELIVERED, WRITTEN, "weft_refused"):
-        return False
-    return connection.execute(_HAS_WINDOWS.encode(), (_regclass(query),)).fetchone() is not None
-
-
-def _regclass(query: str) -> str:
-    return quoted(query).replace("%%", "%")
+        queries.append(query)
+    return queries
 
 
 def _later(target: Target) -> tuple[str, tuple[datetime, ...]]:
-    """Return the condition that tells the rows of later commits, with its values."""
+    """Return the condition for the rows of later commits, with its values."""
     if target.watermark is None:
         return "true", ()
     try:

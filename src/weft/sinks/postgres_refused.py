@@ -1,27 +1,23 @@
-"""Rows that PostgreSQL refuses: kept in a table of their own, while all others go on."""
+"""Rows that PostgreSQL refuses: stored in a table of their own, while all others are taken."""
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from weft.sinks.postgres_tables import Unwritable, as_arrays, times_fit
+from weft.sinks.postgres_tables import Connection, Unwritable, as_arrays, times_fit
 from weft.sinks.sink import SinkError
 
-if TYPE_CHECKING:
-    import psycopg
-
 REFUSED = "weft_refused"
-"""The table of rows that could not be taken."""
+"""The table of refused rows."""
 Refused = tuple[str, str]
 """Why a row was refused, and the row as JSON."""
 _ABOUT_VALUES = ("22", "23", "44", "54000", "P0")
-"""Errors that a row brings with it: of data, of constraints and views, of size, raised by triggers."""
+"""Errors caused by a row: of data, constraints, views and size, and those raised by triggers."""
 _ABOUT_A_TABLE = ("0A", "42", "54", "55000")
-"""Errors of one table that stay until it is mended: of names, types, rights, and what cannot be done."""
-_MADE_MEANWHILE = "42P07"
-"""Another engine was faster to make the table."""
+"""Errors of one table that stay until it is changed: of names, types, rights and missing features."""
+_ALREADY_CREATED = "42P07"
+"""Another engine has created the table at the same time."""
 _CREATE = f"""
     CREATE TABLE IF NOT EXISTS {REFUSED} (
         at timestamp with time zone NOT NULL DEFAULT now(),
@@ -34,23 +30,22 @@ _KEEP = f"""
 """
 
 
-def insert(connection: "psycopg.Connection[Any]", statement: bytes, rows: pa.Table) -> list[Refused]:
+def insert(connection: Connection, statement: bytes, rows: pa.Table) -> list[Refused]:
     """Insert rows, inside a transaction; return those that the server refuses, or raise and insert none.
 
-    Rows that are refused together are halved until each of those at fault is known.
+    Rows that are refused together are halved until each row at fault is known.
     """
     try:
         arrays = as_arrays(rows)
         with connection.transaction():
             connection.execute(statement, arrays)
+        return []
     except Exception as error:
         reason = _fault_of_row(error)
         if reason is None:
             raise
-    else:
-        return []
     if rows.num_rows == 1:
-        return [(reason, as_json(rows))]
+        return refuse(reason, rows)
     middle = rows.num_rows // 2
     with connection.transaction():
         first = insert(connection, statement, rows.slice(0, middle))
@@ -58,7 +53,7 @@ def insert(connection: "psycopg.Connection[Any]", statement: bytes, rows: pa.Tab
 
 
 def refuse(reason: str, rows: pa.Table) -> list[Refused]:
-    """Return rows that are refused all together."""
+    """Return rows as refused for the same reason."""
     return [(reason, as_json(rows.slice(number, 1))) for number in range(rows.num_rows)]
 
 
@@ -67,7 +62,7 @@ def fault_of_table(error: Exception) -> str | None:
     if isinstance(error, SinkError):
         return str(error)
     state = getattr(error, "sqlstate", None) or ""
-    if state.startswith(_ABOUT_A_TABLE) and state != _MADE_MEANWHILE:
+    if state.startswith(_ABOUT_A_TABLE) and state != _ALREADY_CREATED:
         return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
     return None
 
@@ -77,58 +72,53 @@ def _fault_of_row(error: Exception) -> str | None:
     if isinstance(error, Unwritable):
         return str(error)
     state = getattr(error, "sqlstate", None) or ""
-    # What the client itself refuses has no state.
+    # Errors of the client itself have no state.
     if state.startswith(_ABOUT_VALUES) or (not state and type(error).__name__ == "DataError"):
         return f"{type(error).__name__} ({state})" if state else type(error).__name__
     return None
 
 
-def keep(connection: "psycopg.Connection[Any]", sink: str, query: str, refused: Sequence[Refused]) -> None:
-    """Keep refused rows, in the transaction of those that were taken."""
+def keep(connection: Connection, sink: str, query: str, refused: Sequence[Refused]) -> None:
+    """Store refused rows, in the transaction of those that were taken."""
     connection.execute(_CREATE.encode())
     reasons, rows = zip(*refused, strict=True)
     connection.execute(_KEEP.encode(), (sink, query, list(reasons), list(rows)))
 
 
-def count(connection: "psycopg.Connection[Any]", sink: str) -> int:
-    """Return how many rows of a sink are kept."""
-    there = connection.execute(b"SELECT to_regclass(%s)", (REFUSED,)).fetchone()
-    if there is None or there[0] is None:
+def count(connection: Connection, sink: str) -> int:
+    """Return the number of a sink's refused rows."""
+    if connection.execute(b"SELECT to_regclass(%s)", (REFUSED,)).fetchall() == [(None,)]:
         return 0
-    found = connection.execute(f"SELECT count(*) FROM {REFUSED} WHERE sink = %s".encode(), (sink,)).fetchone()
-    return 0 if found is None else int(found[0])
+    statement = f"SELECT count(*) FROM {REFUSED} WHERE sink = %s"
+    [[rows]] = connection.execute(statement.encode(), (sink,)).fetchall()
+    return int(rows)
 
 
-def count_after(connection: "psycopg.Connection[Any]", sink: str, watermark: int | None) -> int:
-    """Return how many rows are kept of windows that ended after the watermark was at a time."""
-    return len(_later(connection, sink, watermark))
-
-
-def forget_after(connection: "psycopg.Connection[Any]", sink: str, watermark: int | None) -> None:
-    """Remove those rows."""
-    later = _later(connection, sink, watermark)
-    if later:
-        connection.execute(f"DELETE FROM {REFUSED} WHERE ctid = ANY(%s::tid[])".encode(), (later,))
-
-
-def _later(connection: "psycopg.Connection[Any]", sink: str, watermark: int | None) -> list[str]:
+def rows_after(connection: Connection, sink: str, watermark: int | None) -> list[str]:
+    """Return the ids of refused rows whose windows end after a watermark."""
     if not count(connection, sink):
         return []
     rows = connection.execute(f'SELECT ctid, "row" FROM {REFUSED} WHERE sink = %s'.encode(), (sink,))
-    return [str(place) for place, row in rows.fetchall() if watermark is None or _end(row) > watermark]
+    return [str(id) for id, row in rows.fetchall() if watermark is None or _end(row) > watermark]
+
+
+def forget(connection: Connection, ids: Sequence[str]) -> None:
+    """Remove refused rows."""
+    if ids:
+        connection.execute(f"DELETE FROM {REFUSED} WHERE ctid = ANY(%s::tid[])".encode(), (list(ids),))
 
 
 def _end(row: str) -> int:
-    """Return where the window of a kept row ends, in microseconds."""
+    """Return the end of the window of a refused row, in microseconds."""
     text = str(json.loads(row)["window_end"])
-    # A time that has no text is kept as its number.
+    # A time that has no text is stored as its number.
     if text.removeprefix("-").isdecimal():
         return int(text)
     return int(pa.scalar(text).cast(pa.timestamp("us", "UTC")).value)
 
 
 def as_json(row: pa.Table) -> str:
-    """Return a row as JSON, in characters that every text can hold.
+    """Return a row as JSON in ASCII, which every text column can hold.
 
     >>> as_json(pa.table({"symbol": ["a\\0b"], "vol": [7], "price": [None]}))
     '{"symbol": "a\\\\u0000b", "vol": "7", "price": null}'

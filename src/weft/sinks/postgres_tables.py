@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,13 +12,17 @@ import pyarrow.compute as pc
 from weft.sinks.sink import SinkError, keys_of
 from weft.storage.names import file_name
 
+if TYPE_CHECKING:
+    import psycopg
+
+Connection: TypeAlias = "psycopg.Connection[Any]"
 _LONGEST_NAME = 63
-"""PostgreSQL cuts off longer names without a word, so two of them could meet."""
+"""PostgreSQL silently cuts off longer names, so two of them could become the same."""
 _CUT_NAME = re.compile(r".*_[0-9a-f]{10}", re.DOTALL)
-"""What a name looks like that was cut; it has 60 to 63 bytes, for no character is cut in two."""
+"""The form of a name that was cut; it has 60 to 63 bytes, for no character is cut in two."""
 _WINDOW = ("window_start", "window_end")
 _NUL = "␀"
-"""PostgreSQL's text has no NUL; its picture stands for it."""
+"""Replaces NUL, which PostgreSQL's text cannot hold."""
 _FIRST_DAY, _LAST_DAY = -719_162, 11_248_737
 """Of the years 1 to 32767: in these, times as text mean the same to Arrow and to PostgreSQL."""
 _PER_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
@@ -36,6 +41,10 @@ _TYPES: dict[pa.DataType, str] = {
     pa.date32(): "date",
     pa.null(): "text",
 }
+_COLUMNS = b"""
+    SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+"""
 
 
 class Unwritable(ValueError):
@@ -43,9 +52,9 @@ class Unwritable(ValueError):
 
 
 def storable(name: str) -> str:
-    """Return a name as PostgreSQL's text can hold it, which has neither NUL nor half a surrogate pair.
+    """Return a name as PostgreSQL's text can hold it, which has neither NUL nor unpaired surrogates.
 
-    Of a history's name, the space goes as well, so that no other is the same.
+    Of a history's name, the space is encoded as well, so that no other name becomes the same.
 
     >>> storable("postgres c1 trades"), storable("postgres c1 a\\0")
     ('postgres c1 trades', 'postgres%20c1%20a%00')
@@ -61,7 +70,7 @@ def identifier(name: str) -> str:
     ('by symbol', 63)
     """
     encoded = name.encode()
-    # One that looks like a longer one's digest has a digest of its own.
+    # A name in the form of a cut one gets a digest, too, so that it differs from those.
     looks_cut = len(encoded) > _LONGEST_NAME - 4 and _CUT_NAME.fullmatch(name)
     if len(encoded) <= _LONGEST_NAME and not looks_cut:
         return name
@@ -70,16 +79,27 @@ def identifier(name: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a name as it stands in a statement with parameters, where a percent sign is written twice.
+    """Return a name as an identifier in a statement without parameters.
 
     >>> print(quoted('50% "off"'))
-    "50%% ""off"\""
+    "50% ""off"\""
     """
-    return '"' + identifier(name).replace('"', '""').replace("%", "%%") + '"'
+    return '"' + identifier(name).replace('"', '""') + '"'
+
+
+def escaped(name: str) -> str:
+    """Return a name as an identifier in a statement with parameters, where percent signs are doubled."""
+    return quoted(name).replace("%", "%%")
+
+
+def columns_of(connection: Connection, table: str) -> dict[str, str]:
+    """Return the columns of a table, with their types; none if there is no such table."""
+    rows: list[tuple[str, str]] = connection.execute(_COLUMNS, (quoted(table),)).fetchall()
+    return dict(rows)
 
 
 def postgres_type(type: pa.DataType, column: str) -> str:
-    """Return the type of a column, spelled as PostgreSQL spells it."""
+    """Return the type of a column in PostgreSQL's spelling."""
     if pa.types.is_decimal(type):
         return f"numeric({type.precision},{type.scale})"
     if pa.types.is_timestamp(type):
@@ -97,37 +117,38 @@ class TableShape:
     columns: tuple[tuple[str, str], ...]
     """Names and types."""
     keys: tuple[str, ...]
-    """What identifies a row; empty if nothing does."""
+    """The columns that identify a row; empty if none do."""
 
     @property
     def create(self) -> str:
-        """The statement that makes the table if there is none."""
+        """The statement that creates the table if missing."""
         columns = ", ".join(f"{quoted(name)} {type}" for name, type in self.columns)
         return f"CREATE TABLE IF NOT EXISTS {quoted(self.name)} ({columns})"
 
     @property
     def create_index(self) -> str:
-        """The statement that makes the unique index, in which NULL equals NULL, if there is none."""
+        """The statement that creates the unique index, in which NULL equals NULL, if missing."""
         index = quoted(f"{identifier(self.name)} weft key")
-        keys = _listed(self.keys)
+        keys = ", ".join(map(quoted, self.keys))
         return f"CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {quoted(self.name)} ({keys}) NULLS NOT DISTINCT"
 
     @property
     def insert(self) -> str:
-        """The statement that takes rows, an array for each column; the last row of a key wins."""
+        """The statement that inserts rows, given as an array per column; the last row of a key wins."""
         names = [name for name, _ in self.columns]
+        columns, keys = _listed(names), _listed(self.keys)
         arrays = ", ".join(f"%s::{type}[]" for _, type in self.columns)
-        into = f"INSERT INTO {quoted(self.name)} ({_listed(names)}) "
+        into = f"INSERT INTO {escaped(self.name)} ({columns}) "
         if not self.keys:
-            return into + f"SELECT {_listed(names)} FROM unnest({arrays}) AS new ({_listed(names)})"
-        place = next(f"place{n}" for n in range(len(names) + 1) if f"place{n}" not in names)
+            return into + f"SELECT {columns} FROM unnest({arrays}) AS new ({columns})"
+        position = next(f"place{n}" for n in range(len(names) + 1) if f"place{n}" not in names)
         rest = [name for name in names if name not in self.keys]
-        replace = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in rest)
+        replace = ", ".join(f"{escaped(name)} = EXCLUDED.{escaped(name)}" for name in rest)
         return (
-            into + f"SELECT DISTINCT ON ({_listed(self.keys)}) {_listed(names)} "
-            f"FROM unnest({arrays}) WITH ORDINALITY AS new ({_listed([*names, place])}) "
-            f"ORDER BY {_listed(self.keys)}, {quoted(place)} DESC "
-            f"ON CONFLICT ({_listed(self.keys)}) DO " + (f"UPDATE SET {replace}" if rest else "NOTHING")
+            into + f"SELECT DISTINCT ON ({keys}) {columns} "
+            f"FROM unnest({arrays}) WITH ORDINALITY AS new ({columns}, {escaped(position)}) "
+            f"ORDER BY {keys}, {escaped(position)} DESC "
+            f"ON CONFLICT ({keys}) DO " + (f"UPDATE SET {replace}" if rest else "NOTHING")
         )
 
 
@@ -162,23 +183,22 @@ def _as_text(column: pa.ChunkedArray) -> list[str | None]:
     if pa.types.is_string(type) or pa.types.is_large_string(type):
         text = pc.replace_substring(text, "\0", _NUL)
     try:
-        found: list[str | None] = text.to_pylist()
+        return list(text.to_pylist())
     except UnicodeDecodeError:
         raise Unwritable("text that is not UTF-8") from None
-    return found
 
 
 def times_fit(column: pa.ChunkedArray) -> bool:
-    """Say whether all times of a column can be written; what is no time can."""
+    """Say whether PostgreSQL can hold all times of a column; columns of other types pass."""
     if not pa.types.is_temporal(column.type):
         return True
     is_date = pa.types.is_date32(column.type)
-    found = pc.min_max(column.cast(pa.int32() if is_date else pa.int64())).as_py()
+    bounds = pc.min_max(column.cast(pa.int32() if is_date else pa.int64())).as_py()
     per_day = 1 if is_date else _PER_DAY[column.type.unit]
-    return found["min"] is None or (
-        _FIRST_DAY * per_day <= found["min"] and found["max"] < (_LAST_DAY + 1) * per_day
+    return bounds["min"] is None or (
+        _FIRST_DAY * per_day <= bounds["min"] and bounds["max"] < (_LAST_DAY + 1) * per_day
     )
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(quoted(name) for name in names)
+    return ", ".join(map(escaped, names))

@@ -1,4 +1,4 @@
-"""What a receiver of results is."""
+"""The interface of a receiver of results."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _KEYS = b"weft.keys"
 
 
 class SinkError(UserError):
-    """A sink that cannot take results as things are."""
+    """A sink that cannot take results at present."""
 
 
 @runtime_checkable
@@ -23,52 +23,52 @@ class Sink(Protocol):
 
     @property
     def name(self) -> str:
-        """What the sink is called, the same after a restart."""
+        """The sink's name, the same after a restart."""
 
     @property
     def done(self) -> int:
         """The last commit whose results are visible and durable, or −1."""
 
     def resume(self, after: int, *, origin: str = "") -> None:
-        """Begin, or begin again after an error: the next delivery is that of the commit after `done`.
+        """Start, or start again after an error: the next delivery is that of the commit after `done`.
 
-        `after` is the last commit known to be delivered. What is kept back is forgotten, and what was made
+        `after` is the last commit known to be delivered. Results kept back are dropped, and those made
         visible beyond `after` must not end up twice; `done` may come out larger. `origin` names the history
-        that commits are counted in: the checkpoint's name, a space, and the stream's; or it is empty, for a
-        history that nothing outlives: it ends with `close`.
+        that commits are counted in: the checkpoint's id, a space, and the stream's name. It is empty for a
+        run without a checkpoint, whose history ends with `close`.
         """
 
     def deliver(self, commit: int, results: Results) -> None:
         """Take the results of a commit; they may be kept back until `flush`."""
 
     def flush(self) -> None:
-        """Make all that was delivered visible and durable."""
+        """Make all delivered results visible and durable."""
 
     def close(self) -> None:
-        """Let go of connections and the like; what is kept back is forgotten."""
+        """Release connections and the like; results kept back are dropped."""
 
 
 @runtime_checkable
 class Patient(Protocol):
-    """A sink that prefers few large pieces to many small ones."""
+    """A sink that prefers few large writes to many small ones."""
 
     def flush_due_in(self) -> float:
-        """Return in how many seconds to flush what is kept back; infinity if there is nothing."""
+        """Return the seconds until results kept back should be flushed; infinity if there are none."""
 
 
 @runtime_checkable
 class Refusing(Protocol):
-    """A sink that sets rows aside which it cannot take, and goes on with the others."""
+    """A sink that sets aside rows that it cannot take, and goes on with the others."""
 
     @property
     def refused(self) -> int:
-        """How many rows it has set aside."""
+        """Number of rows set aside."""
 
 
 def with_keys(schema: pa.Schema, keys: Sequence[str]) -> pa.Schema:
-    """Return the schema of a query's results with a note of which columns, with the window, identify a row.
+    """Return the schema of a query's results with the columns that, with the window, identify a row.
 
-    Only a query that selects all it groups by can have the note.
+    Only a query that selects all its grouping columns can have such keys.
 
     >>> keys_of(with_keys(pa.schema([("symbol", pa.string()), ("p", pa.float64())]), ["symbol"]))
     ('symbol',)
@@ -78,5 +78,5 @@ def with_keys(schema: pa.Schema, keys: Sequence[str]) -> pa.Schema:
 
 def keys_of(schema: pa.Schema) -> tuple[str, ...] | None:
     """Return the columns that, with the window, identify a row, or None if the schema does not say."""
-    noted = (schema.metadata or {}).get(_KEYS)
-    return None if noted is None else tuple(json.loads(noted))
+    keys = (schema.metadata or {}).get(_KEYS)
+    return None if keys is None else tuple(json.loads(keys))
