@@ -1,7 +1,7 @@
-"""What can go wrong.
+"""The tree of errors.
 
 WeftError
-├── UserError            something the user can mend: the text says what, where and how
+├── UserError            a mistake that the user can mend: the text says what, where and how
 │   ├── QueryError       a statement cannot be understood or planned; carries a caret
 │   │   ├── SyntaxMistake     the text is not in the language
 │   │   ├── UnknownName       no such column, stream, table or function
@@ -14,7 +14,7 @@ WeftError
 │   ├── SourceError      an input cannot be read as declared
 │   ├── EngineError      the call does not fit the engine's state
 │   │   ├── InUse             another engine has the checkpoint
-│   │   └── Fenced            a sink has seen another engine, and takes nothing from this one
+│   │   └── Fenced            a sink has seen another incarnation, and refuses this one
 │   └── DamagedFile      a file of Weft's own is not as it was written
 └── InternalError        a bug in Weft, never the user's fault
 """
@@ -24,10 +24,8 @@ from difflib import get_close_matches
 
 Span = tuple[int, int]
 """Start and end offsets (end exclusive) in a query's text."""
-
-
 _SHOWN_CHARACTERS = 140
-"""How much of a line a caret is shown under."""
+"""Maximum length of the line shown above a caret."""
 
 
 class WeftError(Exception):
@@ -100,11 +98,11 @@ class EngineError(UserError):
 
 
 class InUse(EngineError):
-    """A checkpoint that another engine has."""
+    """A checkpoint that another engine holds."""
 
 
 class Fenced(EngineError):
-    """A sink that has seen another incarnation, and takes nothing from this one."""
+    """A sink that has seen another incarnation, and refuses this one."""
 
 
 class DamagedFile(UserError):
@@ -131,7 +129,7 @@ def caret(text: str, span: Span | None) -> str:
     line = text[line_start : len(text) if line_end < 0 else line_end]
     column = begin - line_start
     width = max(1, min(end, line_start + len(line)) - begin)
-    # A long line is shown in part, so that the caret stays on the screen.
+    # Of a long line only a part is shown, so that the caret stays on the screen.
     shown_from = max(0, column - 60) if len(line) > _SHOWN_CHARACTERS else 0
     shown = line[shown_from : shown_from + _SHOWN_CHARACTERS].replace("\t", " ")
     return f"\n  {shown}\n  {' ' * (column - shown_from)}{'^' * min(width, _SHOWN_CHARACTERS - 60)}"

@@ -1,8 +1,8 @@
-"""Named points of the commit protocol at which tests have the engine die.
+"""Named points of the commit protocol at which tests make the engine fail.
 
-Nothing happens at them unless the environment variable WEFT_FAULT names one, as `point:nth:what`, or several
-with commas in between: the nth time that the point is reached, this process is killed (`kill`), or Spark's
-Java (`kill-jvm`), or the disk is said to be full (`error`).
+Nothing happens at them unless the environment variable WEFT_FAULT lists faults, as `point:nth:what`
+separated by commas: the nth time that the point is reached, this process is killed (`kill`), or Spark's Java
+(`kill-jvm`), or an error says that the disk is full (`error`).
 """
 
 import errno
@@ -17,33 +17,33 @@ from pathlib import Path
 from weft.errors import EngineError, suggestion
 
 VARIABLE = "WEFT_FAULT"
-"""The environment variable that names faults."""
+"""The environment variable that lists faults."""
 
 POINTS = {
-    "batch.begin": "Spark has offered a batch; nothing was done with it.",
+    "batch.begin": "Spark has offered a batch; it was not processed yet.",
     "batch.aggregated": "A batch is aggregated and its due windows are answered, in memory.",
-    "commit.before": "A commit is put together; nothing of it is on the disk.",
-    "commit.written": "A commit is one piece of bytes, about to be written.",
-    "commit.visible": "A commit has its name; Spark has not been told.",
+    "commit.before": "A commit is assembled in memory.",
+    "commit.written": "A commit is encoded, and about to be written.",
+    "commit.visible": "A commit has its final name; Spark has not noted the batch.",
     "deliver.before": "A sink is about to make results visible.",
-    "deliver.partly": "A sink has written the results of one query, and those of others perhaps not.",
-    "deliver.after": "A sink has made results visible; nobody has noted it.",
-    "delivered.noted": "It is noted how far a sink has come.",
-    "hadoop.rename": "A file on a Hadoop file system is written, and about to get its name.",
+    "deliver.partly": "A sink has written the results of one query, but perhaps not those of others.",
+    "deliver.after": "A sink has made results visible; its progress is not noted.",
+    "delivered.noted": "The progress of a sink is noted.",
+    "hadoop.rename": "A file on a Hadoop file system is written, and about to be renamed.",
     "snapshot.before": "Commits are about to be folded into a snapshot.",
-    "snapshot.visible": "A snapshot has its name; the commits in it are still there.",
-    "prune.before": "Files that nothing needs any more are about to be removed.",
-    "prune.after": "Files that nothing needed any more are gone.",
-    "registry.before": "Queries have changed in memory; nothing of it is on the disk.",
-    "registry.visible": "A change of queries is on the disk.",
-    "request.carried_out": "A request from another terminal is carried out; nobody has been told.",
+    "snapshot.visible": "A snapshot has its final name; the commits in it still exist.",
+    "prune.before": "Obsolete files are about to be removed.",
+    "prune.after": "Obsolete files are removed.",
+    "registry.before": "Queries have changed in memory only.",
+    "registry.visible": "A change of queries is durable.",
+    "request.carried_out": "A request from another terminal is carried out, but not answered.",
     "request.answered": "A request is answered, and removed.",
-    "spark.returning": "A batch is done; Spark is about to note it in its own commit file.",
+    "spark.returning": "A batch is processed; Spark is about to note it in its own commit file.",
 }
-"""Every point, and what is true there."""
+"""Every point, and the state there."""
 
 _JVM_SECONDS = 10.0
-"""How long a killed Java is waited for."""
+"""How long to wait for a killed Java to end."""
 
 
 class What(StrEnum):
@@ -67,7 +67,7 @@ class Fault:
 
 
 class _Armed:
-    """Faults to come, and how often each point was reached."""
+    """Pending faults, and how often each point was reached."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         self._faults = faults
@@ -83,15 +83,15 @@ class _Armed:
 
 
 def parse(text: str) -> tuple[Fault, ...]:
-    """Return the faults that a value of WEFT_FAULT names.
+    """Return the faults that a value of WEFT_FAULT lists.
 
     >>> [str(fault) for fault in parse("commit.written:2:kill,deliver.after:1:error")]
     ['commit.written:2:kill', 'deliver.after:1:error']
     """
-    return tuple(_parsed(part.strip()) for part in text.split(",") if part.strip())
+    return tuple(_parse_fault(part.strip()) for part in text.split(",") if part.strip())
 
 
-def _parsed(text: str) -> Fault:
+def _parse_fault(text: str) -> Fault:
     point, _, rest = text.partition(":")
     nth, _, what = rest.partition(":")
     if point not in POINTS:
@@ -102,13 +102,13 @@ def _parsed(text: str) -> Fault:
 
 
 def arm(text: str | None) -> None:
-    """Have the named faults happen from now on, with counts from zero; None: no faults."""
+    """Make the listed faults happen from now on, with counts from zero; None: no faults."""
     global _armed
     _armed = _Armed(parse(text)) if text else None
 
 
 def reach(point: str) -> None:
-    """Say that a point is reached."""
+    """Fail if a fault is due at a point."""
     if _armed is not None:
         _armed.reach(point)
 
@@ -128,7 +128,7 @@ def _carry_out(fault: Fault) -> None:
 
 
 def _kill_java() -> None:
-    """Kill the Java processes below this one, and wait until they are dead."""
+    """Kill the Java processes below this one, and wait until they have ended."""
     children = java_below(os.getpid())
     for pid in children:
         os.kill(pid, signal.SIGKILL)
@@ -138,7 +138,7 @@ def _kill_java() -> None:
 
 
 def java_below(parent: int) -> list[int]:
-    """Return the Java processes that a process has started, itself or through others (Linux only)."""
+    """Return the Java processes among the descendants of a process (Linux only)."""
     parents: dict[int, int] = {}
     names: dict[int, str] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -148,11 +148,10 @@ def java_below(parent: int) -> list[int]:
             names[pid], state, parents[pid] = stat
             if state == "Z":
                 del parents[pid]
-    found, wanted = [], {parent}
-    while below := {pid for pid, above in parents.items() if above in wanted}:
-        found += [pid for pid in below if names[pid] == "java"]
-        wanted = below
-    return sorted(found)
+    java, generation = [], {parent}
+    while generation := {pid for pid, above in parents.items() if above in generation}:
+        java += [pid for pid in generation if names[pid] == "java"]
+    return sorted(java)
 
 
 def _alive(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""How much is allowed: each limit has a name, a default, and a refusal that says how to change it."""
+"""Limits of an engine: each has a name, a default, and an error that says how to change it."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ LimitName = Literal[
 """The names of limits, as in `--limit name=value`."""
 
 NAMES: tuple[LimitName, ...] = get_args(LimitName)
-"""The limits in the order in which they are told."""
+"""The limits in the order in which they are listed."""
 
 _WHAT: dict[LimitName, str] = {
     "queries": "queries at once",
@@ -32,12 +32,12 @@ _NUMBER = re.compile(r"[0-9]{1,3}(?:[_,][0-9]{3})+|[0-9]{1,18}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What an engine takes on; more is refused, or fails the one query that needs it."""
+    """Limits of an engine; what exceeds one is refused, or fails the one query that needs it."""
 
     queries: int = 10_000
     """Queries at once."""
     windows_per_row: int = 100_000
-    """Windows of one query that a row lies in: range ÷ slide, rounded up."""
+    """Windows of one query that contain a row: range ÷ slide, rounded up."""
     groups_per_query: int = 10_000_000
     """Groups that a query holds at once."""
     result_rows: int = 10_000_000
@@ -78,35 +78,28 @@ class Limits:
             values[name] = int(re.sub("[_,]", "", value))
         return cls(**values)
 
-    def of(self, name: LimitName) -> int:
-        """Return a limit by its name."""
-        value: int = getattr(self, name)
-        return value
-
-    def enforce(self, name: LimitName, found: int, *, query: str = "", span: Span | None = None) -> None:
-        """Refuse what is beyond a limit, as a mistake of the named query."""
-        if found > self.of(name):
-            raise TooLarge(over_limit(name, found, self), query=query, span=span)
+    def enforce(self, name: LimitName, count: int, *, query: str = "", span: Span | None = None) -> None:
+        """Raise TooLarge for a count beyond a limit, as a mistake of the named query."""
+        if count > getattr(self, name):
+            raise TooLarge(over_limit(name, count, self), query=query, span=span)
 
 
 DEFAULTS = Limits()
-"""The limits of an engine that is given none."""
+"""The default limits of an engine."""
 
 
-def over_limit(name: LimitName, found: int, limits: Limits) -> str:
-    """Say which limit was passed, what was found, and how to change it.
+def over_limit(name: LimitName, count: int, limits: Limits) -> str:
+    """Return which limit was exceeded, by what, and how to change it.
 
     >>> print(over_limit("windows_per_row", 12_000, Limits(windows_per_row=10_000)))
     12,000 windows per row, more than the limit windows_per_row = 10,000; raise it with
     --limit windows_per_row=… or Engine(limits=Limits(windows_per_row=…))
     """
     remedy = f"raise it with --limit {name}=… or Engine(limits=Limits({name}=…))"
-    return f"{_count(found)} {_WHAT[name]}, more than the limit {name} = {limits.of(name):,}; {remedy}"
-
-
-def _count(found: int) -> str:
     # Nested sugar can stand for more nodes than a line could show.
-    return f"{found:,}" if found < 10**15 else f"over {10**15:,}"
+    shown = f"{count:,}" if count < 10**15 else f"over {10**15:,}"
+    limit = f"{name} = {getattr(limits, name):,}"
+    return f"{shown} {_WHAT[name]}, more than the limit {limit}; {remedy}"
 
 
 def _not_a_number(name: str, found: str) -> UserError:

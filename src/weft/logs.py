@@ -1,13 +1,13 @@
 """Logs: events with fields, as JSON or as short text, without secrets.
 
-Weft logs under the name `weft` and leaves the logging of the program around it alone. An event is a sentence,
-and what varies stands in fields:
+Weft logs under the name `weft` and leaves the logging of the program around it alone. An event is a constant
+text with variable fields:
 
     _log.info("request", extra={"do": "add", "ok": True})
 
-Values of rows are never logged: events name streams, queries, files, counts and times. Secrets that come with
-options, addresses and the messages of others are masked on the way out. A program that has log handlers of
-its own adds `MaskSecrets()` to their filters for the same.
+Values of rows are never logged: events name streams, queries, files, counts and times. Secrets in options,
+addresses and the messages of other software are masked. A program with log handlers of its own adds
+`MaskSecrets()` to their filters for the same.
 """
 
 import json as encoding
@@ -22,7 +22,7 @@ from typing import Any, TextIO
 from weft.errors import UnknownName, suggestion
 
 MASK = "***"
-"""What stands in place of a secret."""
+"""Replaces a secret."""
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _SECRET = (
@@ -32,10 +32,10 @@ _SECRET = (
 """A part of the name of an option that makes its value a secret."""
 _SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
 _QUOTED = r"""(?:"(?:\\.|[^"\\])*(?:"|\Z)|'(?:\\.|''|[^'\\])*(?:'|\Z))"""
-"""Text in quotes; those of a text that was cut off have no end."""
+"""Text in quotes; in a text that was cut off, the closing quote is missing."""
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN [\w ]*PRIVATE KEY-----.*?(?:-----END [\w ]*-----|\Z)", re.DOTALL), MASK),
-    # scheme://user:password@host; the password may hold an unescaped "/" or "@", but host:port is none.
+    # scheme://user:password@host; the password may hold an unescaped "/" or "@", but host:port is not one.
     (re.compile(r"(://)[^\s/?#@:\"']{0,256}:(?!\d{1,5}(?:[/?#,\s]|$))[^\s\"'<>]{0,1024}@"), rf"\1{MASK}@"),
     # https://token@host
     (re.compile(r"(https?://)[^\s/?#@:\"']{1,1024}@", re.IGNORECASE), rf"\1{MASK}@"),
@@ -43,7 +43,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(
             # password=x, "fs.s3a.secret.key": "x", ('token', 'x'), OPTIONS (password 'x')
             rf"({_SECRET}[\w.\-]{{0,128}}[\"'`]?(?:\s*(?:=>|[=:])\s*|\s*,\s*(?=[\"'])|\s+(?=[\"'])))"
-            # What is masked already stays as it is, and so does what follows it.
+            # What is masked already stays unchanged, and so does what follows it.
             r"(?!\*{3}(?:[\s&,;)}\]]|$))"
             rf"(?:{_QUOTED}|(?:(?:bearer|basic)\s+)?[^\s&]+)",
             re.IGNORECASE,
@@ -56,35 +56,35 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\beyJ[\w\-]{8,}\.[\w\-]+\.[\w\-]*"), MASK),
 )
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every log record has; all else are fields of the event."""
+"""The attributes of every log record; all others are fields of the event."""
 _CORE = frozenset({"time", "level", "logger", "event", "error"})
 _DEEPEST = 8
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(128, 160)) if code not in (9, 10)}
 
 
 def configure(level: str = "info", *, json: bool = False, stream: TextIO | None = None) -> None:
-    """Send the events of Weft, and of nothing else, to a stream (stderr), as a JSON object or as text a line.
+    """Write Weft's own events to a stream, by default standard error, each as a JSON object or as text.
 
-    A second call takes the place of the first.
+    A second call replaces the first.
     """
     number = _LEVELS.get(level.casefold())
     if number is None:
         raise UnknownName(f'unknown log level "{level}"{suggestion(level, _LEVELS)}')
-    handler = _Handler(sys.stderr if stream is None else stream)
+    handler = _Handler(stream)
     handler.addFilter(MaskSecrets())
     handler.setFormatter(_Json() if json else _Text())
     restore()
     log = logging.getLogger("weft")
     log.addHandler(handler)
     log.setLevel(number)
-    # Else a program that logs at the root would show every event twice.
+    # Otherwise a program that logs at the root would show every event twice.
     log.propagate = False
 
 
 def restore() -> None:
-    """Take back what `configure` has set up, before its stream is closed."""
+    """Undo `configure`, before its stream is closed."""
     log = logging.getLogger("weft")
-    for handler in [one for one in log.handlers if isinstance(one, _Handler)]:
+    for handler in [handler for handler in log.handlers if isinstance(handler, _Handler)]:
         log.removeHandler(handler)
         log.setLevel(logging.NOTSET)
         log.propagate = True
@@ -107,11 +107,11 @@ class MaskSecrets(logging.Filter):
     """Mask secrets in the message, the fields and the traceback of every record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Mask the record in place and let it pass."""
+        """Mask the record in place and pass it on."""
         try:
             self._mask(record)
         except Exception as error:
-            # An event that cannot be shown must not bring down what it tells of.
+            # An event that cannot be shown must not make its cause fail.
             for name in _fields(record):
                 delattr(record, name)
             problem = f"an event could not be shown: {type(error).__name__}"
@@ -132,11 +132,20 @@ class MaskSecrets(logging.Filter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """The handler that `configure` has added."""
+    """The handler that `configure` adds; without a stream it follows `sys.stderr`, even if that is replaced."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        super().__init__(stream)
+        self._follows = stream is None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._follows:
+            self.stream = sys.stderr
+        super().emit(record)
 
 
 class _Json(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -146,7 +155,7 @@ class _Json(logging.Formatter):
             "event": record.getMessage(),
         }
         line |= {f"{name}_" if name in _CORE else name: value for name, value in _fields(record).items()}
-        error = _trouble(record)
+        error = _traceback(record)
         return encoding.dumps(line | {"error": error} if error else line, allow_nan=False, default=str)
 
 
@@ -156,9 +165,9 @@ class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = "".join(f"  {name}={_shown(value)}" for name, value in _fields(record).items())
         head = f"{_time(record):%H:%M:%S}Z {record.levelname.lower():7} {record.getMessage()}{fields}"
-        error = _trouble(record)
+        error = _traceback(record)
         text = f"{head}\n{error}" if error else head
-        # No text of others moves the cursor or colours the screen.
+        # Messages of other software must not move the cursor or colour the screen.
         return text.translate(_CONTROL).replace("\n", "\n  ")
 
 
@@ -171,12 +180,12 @@ def _time(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, UTC)
 
 
-def _trouble(record: logging.LogRecord) -> str:
+def _traceback(record: logging.LogRecord) -> str:
     return "\n".join(filter(None, (record.exc_text, record.stack_info)))
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what `extra` has given a record."""
+    """Return the fields that `extra` has added to a record."""
     return {name: value for name, value in vars(record).items() if name not in _OWN}
 
 
@@ -191,14 +200,11 @@ def _masked(name: str, value: object, depth: int = 0) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Mapping) and depth < _DEEPEST:
-        return {mask(str(key)): _masked(str(key), one, depth + 1) for key, one in value.items()}
+        return {mask(str(key)): _masked(str(key), item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset) and depth < _DEEPEST:
-        return _several(list(value), depth)
+        values = list(value)
+        if len(values) == 2 and isinstance(values[0], str):
+            # An option, as a name and a value.
+            return [mask(values[0]), _masked(values[0], values[1], depth + 1)]
+        return [_masked("", item, depth + 1) for item in values]
     return mask(str(value))
-
-
-def _several(values: list[object], depth: int) -> list[object]:
-    """Mask a list; one of a name and a value, as options are kept, by its name."""
-    if len(values) == 2 and isinstance(values[0], str):
-        return [mask(values[0]), _masked(values[0], values[1], depth + 1)]
-    return [_masked("", one, depth + 1) for one in values]

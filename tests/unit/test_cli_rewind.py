@@ -49,7 +49,7 @@ def test_what_would_go_is_shown_also_where_nobody_is_asked() -> None:
 
 def test_without_a_terminal_nothing_goes_unless_it_was_agreed_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", StringIO())
-    with pytest.raises(EngineError, match="nothing was changed, for nobody is there to say that it may"):
+    with pytest.raises(EngineError, match="nothing was changed, for nobody is there to approve it"):
         shown(yes=False)
 
 

@@ -33,7 +33,7 @@ def test_every_limit_has_its_name() -> None:
 
 def test_the_reference_tells_every_limit_and_its_default() -> None:
     told = re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", PAGE, re.MULTILINE)
-    assert told == [(name, f"{DEFAULTS.of(name):,}") for name in NAMES]
+    assert told == [(name, f"{getattr(DEFAULTS, name):,}") for name in NAMES]
 
 
 def test_a_refusal_reads_as_promised() -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from weft.cli.run import _Pace, _Places, _sinks
+from weft.cli.run import _Options, _sinks
 from weft.sinks import (
     ConsoleSink,
     Delivery,
@@ -145,11 +145,16 @@ def test_a_call_that_was_made_is_not_taken_for_one_of_another_delivery() -> None
     assert calls == ["a", "b", "a", "b"]
 
 
+def options(postgres: str | None) -> _Options:
+    return _Options(
+        out=None, checkpoint=None, postgres=postgres, quarantine=None, late=None, follow=True, flush=False,
+        interval="1 second", idle=None,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("postgres", [None, "postgresql://me:secret@host/db"])
 def test_a_run_makes_sinks_for_each_stream_and_shows_no_password(postgres: str | None) -> None:
-    places = _Places(out=None, checkpoint=None, postgres=postgres, quarantine=None, late=None)
-    pace = _Pace(follow=True, flush=False, interval="1 second", idle=None)
-    (make,) = _sinks(Console(file=io.StringIO()), places, pace)
+    (make,) = _sinks(Console(file=io.StringIO()), options(postgres))
     one, other = make(), make()
     assert type(one) is type(other) is (ConsoleSink if postgres is None else PostgresSink)
     assert one is not other
@@ -157,7 +162,5 @@ def test_a_run_makes_sinks_for_each_stream_and_shows_no_password(postgres: str |
 
 
 def test_a_run_tells_at_once_that_a_connection_string_cannot_be_read() -> None:
-    places = _Places(out=None, checkpoint=None, postgres="host=a pasword=x", quarantine=None, late=None)
-    pace = _Pace(follow=True, flush=False, interval="1 second", idle=None)
     with pytest.raises(SinkError, match="cannot be read"):
-        _sinks(Console(file=io.StringIO()), places, pace)
+        _sinks(Console(file=io.StringIO()), options("host=a pasword=x"))

@@ -1,4 +1,4 @@
-"""The `weft` command: one module per subcommand, errors shown as messages."""
+"""The `weft` command: a module for each subcommand, and errors as messages."""
 
 import sys
 
@@ -30,8 +30,8 @@ app.command("stop")(control.stop)
 app.add_typer(bench.app, name="bench")
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         print(f"weft {__version__}")
         raise typer.Exit
 
@@ -46,20 +46,20 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake or the machine's trouble is a message and exit code 1."""
+    """Run the command line; a user's mistake or a fault of the machine is a message and exit code 1."""
     try:
         app()
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
         if trouble_of(error) is Trouble.JAVA:
-            said = JAVA_ENDED
+            message = JAVA_ENDED
         elif isinstance(error, UserError):
-            said = str(error)
+            message = str(error)
         elif is_machines(error):
-            said = sentence(error, again="start again")
+            message = sentence(error, again="start again")
         else:
             raise
         Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]error:[/] ", end="")
-        print(said, file=sys.stderr)
+        print(message, file=sys.stderr)
         raise SystemExit(1) from None

@@ -1,8 +1,8 @@
-"""`weft add`, `drop`, `pause`, `resume`, `list`, `show`, `stop`: words to an engine in another terminal."""
+"""`weft add`, `drop`, `pause`, `resume`, `list`, `show`, `stop`: requests to a running engine."""
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -27,7 +27,7 @@ Names = Annotated[list[str], typer.Argument(help="Names of queries.")]
 Wait = Annotated[float, typer.Option(help="Seconds to wait for the engine's answer; 0 does not wait.", min=0)]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer for programs, one JSON object a line.")]
 _LIMITS = Limits(**{**dict.fromkeys(NAMES, sys.maxsize), "expression_nodes": 10_000_000})
-"""As good as none: the engine has its own. So many nodes are looked at in seconds."""
+"""Practically none: the engine has its own. So many nodes take seconds to parse."""
 
 
 def add(
@@ -53,9 +53,9 @@ def add(
         raise typer.BadParameter("give either a query or --file")
     if file is not None and name:
         raise typer.BadParameter("the statements of a file have names of their own", param_hint="--name")
-    written = _one(query, name) if query is not None else _statements(file or Path("-"))
-    given = [{"name": one.name, "text": one.select} for one in written]
-    _carry_out(checkpoint, "add", given, wait=wait, as_json=json)
+    statements = [_parse_query(query, name)] if query is not None else _parse_file(file or Path("-"))
+    given = [{"name": statement.name, "text": statement.select} for statement in statements]
+    _change(checkpoint, "add", given, wait=wait, as_json=json)
 
 
 def drop(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = False) -> None:
@@ -63,7 +63,7 @@ def drop(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = F
 
     Example: weft drop state/ largest by_symbol
     """
-    _carry_out(checkpoint, "drop", _named(names), wait=wait, as_json=json)
+    _change(checkpoint, "drop", _named(names), wait=wait, as_json=json)
 
 
 def pause(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = False) -> None:
@@ -71,15 +71,15 @@ def pause(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = 
 
     Example: weft pause state/ largest
     """
-    _carry_out(checkpoint, "pause", _named(names), wait=wait, as_json=json)
+    _change(checkpoint, "pause", _named(names), wait=wait, as_json=json)
 
 
 def resume(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = False) -> None:
-    """Have paused or failed queries answer again, and tell the first window that they answer.
+    """Have paused or failed queries answer again, and show the first window that they answer.
 
     Example: weft resume state/ largest
     """
-    _carry_out(checkpoint, "resume", _named(names), wait=wait, as_json=json)
+    _change(checkpoint, "resume", _named(names), wait=wait, as_json=json)
 
 
 def list_queries(
@@ -90,19 +90,19 @@ def list_queries(
     wait: Wait = 30.0,
     json: Json = False,
 ) -> None:
-    """List the queries of a checkpoint and how each fares, whether an engine runs or not.
+    """List the queries of a checkpoint and their status, whether an engine runs or not.
 
     Example: weft list state/
     """
-    caller = _call(checkpoint, wait)
+    caller = _caller(checkpoint, wait)
     if caller.engine is None:
-        found: Mapping[str, Any] = {"queries": _stored(checkpoint)}
+        answer: Mapping[str, Any] = {"queries": _stored(checkpoint)}
     else:
-        found = _found(_answers(caller, "list", [{}]))
+        answer = _answer(caller, "list", {})
     if json:
-        _print_json(found)
-        return
-    print_list(Console(), [read_listed(one) for one in found["queries"]], everything=everything)
+        _print_json(answer)
+    else:
+        print_list(Console(), [read_listed(query) for query in answer["queries"]], everything=everything)
 
 
 def show(checkpoint: Checkpoint, name: Name, wait: Wait = 30.0, json: Json = False) -> None:
@@ -110,15 +110,18 @@ def show(checkpoint: Checkpoint, name: Name, wait: Wait = 30.0, json: Json = Fal
 
     Example: weft show state/ largest
     """
-    caller = _call(checkpoint, wait)
+    caller = _caller(checkpoint, wait)
     if caller.engine is None:
-        found: Mapping[str, Any] = {"query": _known(name, _stored(checkpoint))}
+        queries = {str(query["name"]): query for query in _stored(checkpoint)}
+        if name not in queries:
+            raise UnknownName(f'unknown query "{name}"{suggestion(name, queries)}')
+        answer: Mapping[str, Any] = {"query": queries[name]}
     else:
-        found = _found(_answers(caller, "show", [{"name": name}]))
+        answer = _answer(caller, "show", {"name": name})
     if json:
-        _print_json(found)
+        _print_json(answer)
     else:
-        print_query(Console(), read_listed(found["query"]))
+        print_query(Console(), read_listed(answer["query"]))
 
 
 def stop(checkpoint: Checkpoint, wait: Wait = 30.0, json: Json = False) -> None:
@@ -126,37 +129,43 @@ def stop(checkpoint: Checkpoint, wait: Wait = 30.0, json: Json = False) -> None:
 
     Example: weft stop state/ --wait 120
     """
-    caller = _call(checkpoint, wait)
+    caller = _caller(checkpoint, wait)
     with Console(stderr=True).status(f"waiting for {caller.engine} to stop"):
         reply = caller.stop()
-    _tell([reply], as_json=json)
+    _report([reply], as_json=json)
 
 
-def _carry_out(
+def _change(
     checkpoint: str, do: str, given: Sequence[Mapping[str, object]], *, wait: float, as_json: bool
 ) -> None:
-    caller = _call(checkpoint, wait)
-    _tell(_answers(caller, do, given), as_json=as_json)
+    _report(_ask(_caller(checkpoint, wait), do, given), as_json=as_json)
 
 
-def _call(checkpoint: str, wait: float) -> Caller:
+def _caller(checkpoint: str, wait: float) -> Caller:
     return Caller(open_checkpoint(checkpoint), seconds=wait)
 
 
-def _answers(caller: Caller, do: str, given: Sequence[Mapping[str, object]]) -> list[Reply]:
+def _ask(caller: Caller, do: str, given: Sequence[Mapping[str, object]]) -> list[Reply]:
     began = monotonic()
-    asked = f"waiting for {caller.engine} to {do}" + (f" {len(given):,} queries" if len(given) > 1 else "")
-    with Console(stderr=True).status(asked) as status:
+    task = f"waiting for {caller.engine} to {do}" + (f" {len(given):,} queries" if len(given) > 1 else "")
+    with Console(stderr=True).status(task) as status:
         return caller.ask(
-            do, given, on_wait=lambda: status.update(f"{asked}, {monotonic() - began:.0f} s so far")
+            do, given, on_wait=lambda: status.update(f"{task}, {monotonic() - began:.0f} s so far")
         )
 
 
-def _tell(replies: Sequence[Reply], *, as_json: bool) -> None:
-    """Print what was done; leave with 1 if something was not."""
-    for (ok, said), several in groupby(replies, key=lambda reply: (reply.ok, reply.said)):
+def _answer(caller: Caller, do: str, given: Mapping[str, object]) -> Mapping[str, Any]:
+    [reply] = _ask(caller, do, [given])
+    if not reply.ok:
+        raise EngineError(reply.said)
+    return reply.found
+
+
+def _report(replies: Sequence[Reply], *, as_json: bool) -> None:
+    """Print what was done; exit with 1 if something was not."""
+    for (ok, said), alike in groupby(replies, key=lambda reply: (reply.ok, reply.said)):
         if as_json:
-            for reply in several:
+            for reply in alike:
                 _print_json(reply.found if ok else {**reply.found, "error": said})
         elif ok:
             print(said)
@@ -166,38 +175,30 @@ def _tell(replies: Sequence[Reply], *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _found(replies: Sequence[Reply]) -> Mapping[str, Any]:
-    [reply] = replies
-    if not reply.ok:
-        raise EngineError(reply.said)
-    return reply.found
-
-
-def _print_json(found: Mapping[str, Any]) -> None:
+def _print_json(answer: Mapping[str, Any]) -> None:
     # When the engine answered is for the mailbox alone.
-    print(
-        json.dumps({key: value for key, value in found.items() if key != "answered_at"}, ensure_ascii=False)
-    )
+    fields = {name: value for name, value in answer.items() if name != "answered_at"}
+    print(json.dumps(fields, ensure_ascii=False))
 
 
-def _named(names: Iterable[str]) -> list[dict[str, object]]:
+def _named(names: Sequence[str]) -> list[dict[str, object]]:
     return [{"name": name} for name in dict.fromkeys(names)]
 
 
-def _one(text: str, name: str) -> list[CreateQuery]:
+def _parse_query(text: str, name: str) -> CreateQuery:
     try:
-        return [parse_select(text, name=name, limits=_LIMITS)]
+        return parse_select(text, name=name, limits=_LIMITS)
     except SyntaxMistake as error:
         if name or "no name" not in error.problem:
             raise
         raise SyntaxMistake("the query has no name; give one with --name") from None
 
 
-def _statements(path: Path) -> list[CreateQuery]:
+def _parse_file(path: Path) -> list[CreateQuery]:
     text = sys.stdin.read() if str(path) == "-" else read_text(path)
-    written = parse(text, limits=_LIMITS)
-    queries = [one for one in written if isinstance(one, CreateQuery)]
-    if len(queries) < len(written):
+    statements = parse(text, limits=_LIMITS)
+    queries = [statement for statement in statements if isinstance(statement, CreateQuery)]
+    if len(queries) < len(statements):
         raise EngineError(
             f"{path} has other statements than CREATE QUERY; streams and tables are declared when an engine "
             "starts, and weft drop ends queries"
@@ -208,11 +209,4 @@ def _statements(path: Path) -> list[CreateQuery]:
 
 
 def _stored(checkpoint: str) -> list[dict[str, Any]]:
-    return [asdict(one) for one in read_registry(checkpoint)]
-
-
-def _known(name: str, queries: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    by_name = {str(one["name"]): one for one in queries}
-    if name not in by_name:
-        raise UnknownName(f'unknown query "{name}"{suggestion(name, by_name)}')
-    return by_name[name]
+    return [asdict(query) for query in read_registry(checkpoint)]

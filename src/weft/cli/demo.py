@@ -18,7 +18,7 @@ from weft.spark.session.local import local_session
 def demo(
     queries: Annotated[int, typer.Option(help="How many window queries.", min=1)] = 256,
     rows: Annotated[int, typer.Option(help="How many trades in the hour.", min=1000)] = 1_138_636,
-    data: Annotated[Path, typer.Option(help="Where the trades are kept.")] = DEFAULT_DATA,
+    data: Annotated[Path, typer.Option(help="Folder of the trades.")] = DEFAULT_DATA,
 ) -> None:
     """Make an hour of trades, run many window queries over it as one stream, and show plan and results.
 

@@ -13,7 +13,7 @@ from weft.cli.wording import NONE
 from weft.state.report import BatchReport
 
 _RATE_SECONDS = 10.0
-"""The rate is that of the last so many seconds."""
+"""The rate is that of so many last seconds."""
 _KEPT_RESULTS = 12
 
 
@@ -25,7 +25,7 @@ class Newest:
     window: str
     values: str
     more: int
-    """How many rows came with it."""
+    """Number of other rows that came with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +36,17 @@ class LastBatch:
     rows: int
     windows: int
     seconds: Mapping[str, float]
-    """Where its time went."""
+    """Its duration by phase."""
 
     @property
     def total(self) -> float:
-        """How long it took."""
+        """Its duration in seconds."""
         return sum(self.seconds.values())
 
 
 @dataclass(slots=True)
 class Figures:
-    """What batches so far amount to; told by the threads of streams, read by that of the view."""
+    """Totals over all batches; updated by the threads of streams, read by that of the view."""
 
     batches: int = 0
     windows: int = 0
@@ -59,11 +59,17 @@ class Figures:
     _newest: dict[str, Newest] = field(default_factory=dict)
 
     def add(self, stream: str, report: BatchReport, now: float) -> None:
-        """Take account of a batch that ended now."""
+        """Add a batch that ended now."""
         with self._lock:
             self.windows += report.windows
             self.failures += sum(report.failures.values())
-            self._keep_newest(report.results)
+            # Of a thousand queries only those that can be shown are formatted.
+            shown = [(query, rows) for query, rows in report.results.items() if rows.num_rows]
+            for query, rows in shown[-_KEPT_RESULTS:]:
+                self._newest.pop(query, None)
+                self._newest[query] = _newest(query, rows)
+            for query in list(self._newest)[:-_KEPT_RESULTS]:
+                del self._newest[query]
             if not report.counts.read:
                 return
             self.batches += 1
@@ -75,7 +81,7 @@ class Figures:
             self._rates.setdefault(stream, deque()).append((now, report.counts.read))
 
     def rate(self, stream: str, now: float, began: float) -> float:
-        """Return a stream's rows per second of late."""
+        """Return a stream's current rows per second."""
         with self._lock:
             batches = self._rates.get(stream, deque())
             while batches and batches[0][0] < now - _RATE_SECONDS:
@@ -84,31 +90,22 @@ class Figures:
 
     @property
     def sharing(self) -> float | None:
-        """How many times the rows would be aggregated without sharing, for once with it."""
+        """Ratio of aggregate operations without sharing to those with it."""
         return self.unshared / self.aggregated if self.aggregated and self.unshared else None
 
     def newest(self) -> list[Newest]:
-        """Return the newest result of the queries that last had one, newest first."""
+        """Return the newest results, one per query, newest first."""
         with self._lock:
             return list(reversed(self._newest.values()))
 
-    def _keep_newest(self, results: Mapping[str, pa.Table]) -> None:
-        # Of a thousand queries only those that can be shown are looked at.
-        shown = [(name, rows) for name, rows in results.items() if rows.num_rows][-_KEPT_RESULTS:]
-        for name, rows in shown:
-            self._newest.pop(name, None)
-            self._newest[name] = _newest(name, rows)
-        for name in list(self._newest)[:-_KEPT_RESULTS]:
-            del self._newest[name]
 
-
-def _newest(name: str, rows: pa.Table) -> Newest:
+def _newest(query: str, rows: pa.Table) -> Newest:
     [row] = rows.slice(rows.num_rows - 1, 1).to_pylist()
     start, end = row.pop("window_start", None), row.pop("window_end", None)
     return Newest(
-        query=name,
+        query=query,
         window=f"{_time(start)} – {_time(end)}",
-        values="  ".join(f"{key} {_value(value)}" for key, value in row.items()),
+        values="  ".join(f"{column} {_value(value)}" for column, value in row.items()),
         more=rows.num_rows - 1,
     )
 

@@ -1,4 +1,4 @@
-"""A live view of a running engine: a screen on a terminal, lines elsewhere."""
+"""The live view of a running engine: a screen on a terminal, lines elsewhere."""
 
 import builtins
 import re
@@ -13,17 +13,17 @@ from rich.live import Live
 
 from weft.cli.figures import Figures
 from weft.cli.screen import draw, states
-from weft.cli.status import EngineStatus
 from weft.cli.wording import NONE, moment, one_line, printable, span
 from weft.durability.ledger import kind_of
+from weft.service.status import EngineStatus
 from weft.state.report import BatchReport
 
 _LINE_SECONDS = 10.0
-"""How often a line is printed where there is no terminal."""
+"""Interval of the lines that are printed without a terminal."""
 _STATUS_SECONDS = 0.5
-"""How often the engine is asked at most."""
+"""Minimum interval between calls of the engine's status."""
 _TICK_SECONDS = 1.0
-"""How often it is looked whether there is something to tell, while no batch comes."""
+"""Poll interval for news while no batch comes."""
 _WITH_ERROR = re.compile(
     r"(?P<what>(?P<query>query .+? failed)|(?P<table>table .+? keeps its old contents)|.+? was refused)"
     r": (?:table .+? cannot be read(?: as \w+)?: )?(?P<error>.*)",
@@ -31,16 +31,16 @@ _WITH_ERROR = re.compile(
 )
 """A notice with the text of an error, which may hold values of rows."""
 _FOREIGN = re.compile(r"([A-Z]\w*): ")
-"""What the error of a sink begins with, if it is none of Weft's own: its class."""
+"""The beginning of a sink's error that is not Weft's own: its class."""
 
 Observe = Callable[[str, BatchReport], None]
-"""Told a stream's name and what a batch did."""
+"""Gets a stream's name and the report of a batch."""
 Watch = Callable[[], EngineStatus]
-"""Tells how an engine fares; it never waits for a batch."""
+"""Returns the engine's status, without waiting for a batch."""
 
 
 class LiveView:
-    """Show a run from the moment it is entered; what it gives is told of every batch."""
+    """Show a run while the context is entered; entering it returns what observes batches."""
 
     def __init__(self, console: Console, watch: Watch) -> None:
         self._console, self._watch = console, watch
@@ -74,11 +74,11 @@ class LiveView:
         self._ending.set()
         self._ticker.join()
         if kind is None or self._figures.batches:
-            self._lines.tell(self._figures, self._watch, began=self._began, last=True)
+            self._print_lines(last=True)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Draw nothing for as long as the block runs: the terminal is used for something else."""
+        """Leave the terminal to other output for the duration of the block."""
         if self._live is not None:
             self._live.stop()
         try:
@@ -88,65 +88,61 @@ class LiveView:
                 self._live.start()
 
     def _tick(self) -> None:
-        """Tell what there is to tell while no batch comes."""
         while not self._ending.wait(_TICK_SECONDS):
-            self._lines.tell(self._figures, self._watch, began=self._began)
+            self._print_lines()
 
     def _observe(self, stream: str, report: BatchReport) -> None:
         self._figures.add(stream, report, monotonic())
         if self._live is None:
-            self._lines.tell(self._figures, self._watch, began=self._began)
+            self._print_lines()
+
+    def _print_lines(self, *, last: bool = False) -> None:
+        self._lines.print_due(self._figures, self._watch, began=self._began, last=last)
 
     def _draw(self) -> RenderableType:
         now = monotonic()
         if now - self._status_at >= _STATUS_SECONDS:
             self._status, self._status_at = self._watch(), now
-        return draw(
-            self._figures,
-            self._status,
-            now=now,
-            began=self._began,
-            wall=time(),
-            lines=self._console.size.height,
-        )
+        height = self._console.size.height
+        return draw(self._figures, self._status, now=now, began=self._began, wall=time(), lines=height)
 
 
 class _Lines:
-    """Lines for a log: one a stream every few seconds, and every notice and error once."""
+    """Lines for a log: one per stream every few seconds, and every notice and error once."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._lock = Lock()
-        self._looked_at = self._told_at = -_LINE_SECONDS
-        self._told: list[str] = []
+        self._status_at = self._printed_at = -_LINE_SECONDS
+        self._messages: list[str] = []
 
-    def tell(self, figures: Figures, watch: Watch, *, began: float, last: bool = False) -> None:
-        """Print what it is time for; the last time, all."""
+    def print_due(self, figures: Figures, watch: Watch, *, began: float, last: bool) -> None:
+        """Print the lines that are due; the last time, all."""
         now = monotonic()
         with self._lock:
-            if not last and now - self._looked_at < _STATUS_SECONDS:
+            if not last and now - self._status_at < _STATUS_SECONDS:
                 return
-            self._looked_at, status = now, watch()
-            if last or now - self._told_at >= _LINE_SECONDS:
-                self._told_at = now
+            self._status_at, status = now, watch()
+            if last or now - self._printed_at >= _LINE_SECONDS:
+                self._printed_at = now
                 for line in _stream_lines(figures, status, now=now, began=began):
                     self._console.out(line, highlight=False)
-            said = list(dict.fromkeys(_said(status)))
-            for one in said:
-                if one not in self._told:
-                    self._console.out(one, highlight=False)
-            self._told = said
+            messages = list(dict.fromkeys(_messages(status)))
+            for message in messages:
+                if message not in self._messages:
+                    self._console.out(message, highlight=False)
+            self._messages = messages
 
 
 def _stream_lines(figures: Figures, status: EngineStatus, *, now: float, began: float) -> Iterator[str]:
-    for name, one in status.streams.items():
-        counts, newest = one.clock.counts, one.clock.newest
-        lag = NONE if newest is None else span(time() - newest / 1e6)
+    for name, stream in status.streams.items():
+        clock, counts = stream.clock, stream.clock.counts
+        lag = NONE if clock.newest is None else span(time() - clock.newest / 1e6)
         yield (
             f"{printable(name)}: {figures.rate(name, now, began):,.0f} rows/s, {counts.read:,} rows, "
-            f"lag {lag}, watermark {moment(one.clock.watermark)}, {counts.late:,} late, "
+            f"lag {lag}, watermark {moment(clock.watermark)}, {counts.late:,} late, "
             f"{counts.quarantined:,} quarantined, {counts.missing:,} files missing, "
-            f"queries: {states(one.queries).plain}"
+            f"queries: {states(stream.queries).plain}"
         )
     if figures.last is not None:
         phases = ", ".join(f"{phase} {span(spent)}" for phase, spent in figures.last.seconds.items())
@@ -157,43 +153,44 @@ def _stream_lines(figures: Figures, status: EngineStatus, *, now: float, began: 
         )
 
 
-def _said(status: EngineStatus) -> Iterator[str]:
-    for name, one in status.streams.items():
-        yield from (f"{printable(name)}: {one_line(_without_values(notice))}" for notice in one.notices)
+def _messages(status: EngineStatus) -> Iterator[str]:
+    for name, stream in status.streams.items():
+        yield from (f"{printable(name)}: {one_line(_without_values(notice))}" for notice in stream.notices)
     for sink in status.sinks:
         if sink.error is not None:
-            yield f"sink {sink.sink} fails: {_trouble(one_line(sink.error))}"
+            yield f"sink {sink.sink} fails: {_sink_error(one_line(sink.error))}"
 
 
 def _without_values(notice: str) -> str:
-    """Return a notice as lines tell it, which a service's log keeps: of an error only the kind.
+    """Return a notice for lines, which a service's log retains, with the kind of its error only.
 
     >>> _without_values("query big failed: ValueError: 13")
     'query big failed (ValueError); weft show tells why, and so does the screen of a terminal'
     >>> _without_values("table close keeps its old contents: table close cannot be read: [BAD_CSV] a,13")
     'table close keeps its old contents (BAD_CSV); the screen of a terminal tells why'
     """
-    found = _WITH_ERROR.fullmatch(notice)
-    if found is None:
+    match = _WITH_ERROR.fullmatch(notice)
+    if match is None:
         return notice
-    if found["query"]:
+    if match["query"]:
         why = "weft show tells why, and so does the screen of a terminal"
     else:
-        why = "the screen of a terminal tells why" + ("" if found["table"] else ", and whoever asks again")
-    return f"{found['what']} ({kind_of(found['error'])}); {why}"
+        why = "the screen of a terminal tells why" + ("" if match["table"] else ", and whoever asks again")
+    return f"{match['what']} ({kind_of(match['error'])}); {why}"
 
 
-def _trouble(error: str) -> str:
-    """Return why a sink fails as lines tell it: foreign errors by their class, unless they are about places.
+def _sink_error(error: str) -> str:
+    """Return a sink's error for lines: of foreign errors only the class, unless they are about connections.
 
-    >>> _trouble("ConnectionResetError: by peer"), _trouble("OperationalError: no route to db")
+    >>> _sink_error("ConnectionResetError: by peer"), _sink_error("OperationalError: no route to db")
     ('ConnectionResetError: by peer', 'OperationalError: no route to db')
-    >>> _trouble("DataError: 4711 is too much")
+    >>> _sink_error("DataError: 4711 is too much")
     'DataError; the screen of a terminal tells why'
     """
-    found = _FOREIGN.match(error)
-    known = None if found is None else getattr(builtins, found[1], None)
-    about_places = isinstance(known, type) and issubclass(known, OSError)
-    if found is None or about_places or found[1] == "OperationalError":
+    match = _FOREIGN.match(error)
+    if match is None or match[1] == "OperationalError":
         return error
-    return f"{found[1]}; the screen of a terminal tells why"
+    kind = getattr(builtins, match[1], None)
+    if isinstance(kind, type) and issubclass(kind, OSError):
+        return error
+    return f"{match[1]}; the screen of a terminal tells why"

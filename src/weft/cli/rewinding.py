@@ -1,4 +1,4 @@
-"""Showing what sinks would lose if they were taken back to a checkpoint, and asking for it."""
+"""Shows what sinks would lose if they were taken back to a checkpoint, and asks for approval."""
 
 import signal
 import sys
@@ -15,9 +15,9 @@ from weft.errors import EngineError
 
 
 def asking(console: Console, *, yes: bool, hidden: Callable[[], AbstractContextManager[None]]) -> Approve:
-    """Return what shows what would go and asks whether it may; `yes` answers beforehand.
+    """Return a function that shows what would be removed and asks for approval; `yes` gives it beforehand.
 
-    A view is `hidden` meanwhile.
+    The live view is `hidden` meanwhile.
     """
 
     def approve(rewinds: Sequence[Rewind]) -> bool:
@@ -28,8 +28,8 @@ def asking(console: Console, *, yes: bool, hidden: Callable[[], AbstractContextM
                 return True
             if not sys.stdin.isatty():
                 raise EngineError(
-                    "nothing was changed, for nobody is there to say that it may; see above what would go, "
-                    "and add --yes"
+                    "nothing was changed, for nobody is there to approve it; see above what would be "
+                    "removed, and add --yes"
                 )
             return typer.confirm("take these sinks back to the checkpoint?", err=True)
 
@@ -38,7 +38,7 @@ def asking(console: Console, *, yes: bool, hidden: Callable[[], AbstractContextM
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Have Ctrl-C leave at once, though a run takes it as a wish to stop between batches."""
+    """Let Ctrl-C end the process at once, though during a run it requests a stop between batches."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -47,15 +47,15 @@ def _interruptible() -> Iterator[None]:
 
 
 def _show(console: Console, rewind: Rewind) -> None:
-    reach = f"commit {rewind.commit:,}" if rewind.commit >= 0 else "its beginning"
-    rows = sum(one.rows for one in rewind.surplus)
+    commit = f"commit {rewind.commit:,}" if rewind.commit >= 0 else "its beginning"
+    rows = sum(surplus.rows for surplus in rewind.surplus)
     console.print(
-        Text(f"stream {rewind.stream}: sink {rewind.sink} goes back to {reach} and loses {rows:,} rows")
+        Text(f"stream {rewind.stream}: sink {rewind.sink} goes back to {commit} and loses {rows:,} rows")
     )
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("query", "rows that go", "which"):
         table.add_column(heading, justify="right" if heading == "rows that go" else "left", overflow="fold")
-    for one in rewind.surplus:
-        table.add_row(Text(one.query), f"{one.rows:,}", one.why)
+    for surplus in rewind.surplus:
+        table.add_row(Text(surplus.query), f"{surplus.rows:,}", surplus.why)
     if rewind.surplus:
         console.print(table)

@@ -1,4 +1,4 @@
-"""Stopping when asked: the first Ctrl-C or SIGTERM between batches, a second Ctrl-C at once."""
+"""Stops a run: the first Ctrl-C or SIGTERM between batches, a second Ctrl-C at once."""
 
 import os
 import signal
@@ -10,14 +10,15 @@ from time import monotonic
 from types import FrameType
 
 _REPEATED_SECONDS = 0.5
-"""Wrappers of commands pass on a Ctrl-C that the terminal has sent already: that is not a second one."""
+"""A Ctrl-C this soon after the first is the same one, passed on by a wrapper of the command."""
 _LOOK_SECONDS = 0.5
+"""Poll interval for stop requests."""
 _AT_ONCE = 130
-"""The exit code of who was interrupted."""
+"""The exit code after an interrupt."""
 
 
 class Stop:
-    """Whether a stop was asked for."""
+    """A stop request by signal."""
 
     def __init__(self, leave: Callable[[], None] | None = None) -> None:
         self._leave = leave or (lambda: None)
@@ -26,11 +27,11 @@ class Stop:
 
     @property
     def asked(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self._asked.is_set()
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Take note of a signal; leave at once if it is a second Ctrl-C."""
+        """Note a signal; end the process if it is a second Ctrl-C."""
         if not self._asked.is_set():
             self._asked_at = monotonic()
             self._asked.set()
@@ -41,18 +42,18 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take signals, and give them back to who had them."""
-        # Spark's session has put a handler of its own, which cancels jobs, so this is for after its start.
-        taken = {number: signal.signal(number, self.handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        """Handle signals for the duration of the block."""
+        # After Spark has started: its session installs a handler of its own, which cancels jobs.
+        former = {number: signal.signal(number, self.handle) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            for number, handler in taken.items():
+            for number, handler in former.items():
                 signal.signal(number, handler)
 
 
 def await_end(wait: Callable[[float], bool], stop: Stop) -> bool:
-    """Wait until all streams have ended (True), or a stop was asked for; `wait` waits for so many seconds."""
+    """Wait until all streams have ended (True) or a stop is requested; `wait` waits for so many seconds."""
     while not stop.asked:
         if wait(_LOOK_SECONDS):
             return True
@@ -60,6 +61,6 @@ def await_end(wait: Callable[[float], bool], stop: Stop) -> bool:
 
 
 def say_leaving() -> None:
-    """Say that a run is left as it is, and give the terminal its cursor back."""
+    """Print that the run ends at once, and show the terminal's cursor again."""
     os.write(sys.stderr.fileno(), b"\x1b[?25h\n" if sys.stderr.isatty() else b"")
     os.write(sys.stderr.fileno(), b"left at once; what was not committed is done again next time\n")

@@ -1,9 +1,11 @@
-"""Times, spans of time and foreign texts as people read them."""
+"""Formats times, durations and texts of others for people."""
 
 from datetime import UTC, datetime, timedelta
 
 NONE = "–"
-"""Stands where there is nothing to tell."""
+"""Shown where there is no value."""
+STATE_STYLES = {"running": "green", "paused": "yellow", "failed": "bold red"}
+"""Colours of the states of queries that matter."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -26,7 +28,7 @@ def moment(microseconds: int | None) -> str:
 
 
 def window(start: int, end: int) -> str:
-    """Return a window's span, the day once if it begins and ends on the same.
+    """Return a window's bounds, with the day once if it begins and ends on the same.
 
     >>> window(1_767_225_900_000_000, 1_767_226_620_000_000)
     '2026-01-01 00:05:00 – 00:17:00'
@@ -37,9 +39,9 @@ def window(start: int, end: int) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a length of time in its two largest units.
+    """Return a duration in its two largest units.
 
-    >>> [span(one) for one in (0.0421, 9.44, 200, 7_500, 300_000, -3)]
+    >>> [span(seconds) for seconds in (0.0421, 9.44, 200, 7_500, 300_000, -3)]
     ['0.042 s', '9.4 s', '3 min 20 s', '2 h 5 min', '3 d 11 h', '−3.0 s']
     """
     if seconds < 0:
@@ -70,4 +72,4 @@ def printable(text: str) -> str:
     >>> printable("a\\tstream\\nof \\x1b[2Jodd name")
     'a stream of  [2Jodd name'
     """
-    return "".join(one if one.isprintable() else " " for one in text)
+    return "".join(character if character.isprintable() else " " for character in text)

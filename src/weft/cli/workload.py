@@ -1,10 +1,10 @@
-"""Read a workload file into an engine."""
+"""Reads a workload file into an engine."""
 
 from pathlib import Path
 
 from weft.engine import Engine
 from weft.errors import SourceError
-from weft.limits import DEFAULTS, Limits
+from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.spark.session.local import local_session
@@ -14,10 +14,10 @@ def load(
     path: Path,
     *,
     slicing: Slicing,
-    sharing: Sharing = Sharing.AUTO,
+    sharing: Sharing,
+    limits: Limits,
     cores: int | None = None,
     memory: str | None = None,
-    limits: Limits = DEFAULTS,
 ) -> Engine:
     """Return an engine with the streams, tables and queries of a workload file."""
     text = read_text(path)
