@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -66,22 +67,6 @@ class Fault:
         return f"{self.point}:{self.nth}:{self.what}"
 
 
-class _Armed:
-    """Pending faults, and how often each point was reached."""
-
-    def __init__(self, faults: tuple[Fault, ...]) -> None:
-        self._faults = faults
-        self._counts: dict[str, int] = {}
-        self._lock = threading.Lock()
-
-    def reach(self, point: str) -> None:
-        with self._lock:
-            count = self._counts[point] = self._counts.get(point, 0) + 1
-        for fault in self._faults:
-            if fault.point == point and fault.nth == count:
-                _carry_out(fault)
-
-
 def parse(text: str) -> tuple[Fault, ...]:
     """Return the faults that a value of WEFT_FAULT lists.
 
@@ -104,16 +89,26 @@ def _parse_fault(text: str) -> Fault:
 def arm(text: str | None) -> None:
     """Make the listed faults happen from now on, with counts from zero; None: no faults."""
     global _armed
-    _armed = _Armed(parse(text)) if text else None
+    _armed = parse(text or "")
+    _counts.clear()
 
 
 def reach(point: str) -> None:
     """Fail if a fault is due at a point."""
-    if _armed is not None:
-        _armed.reach(point)
+    if not _armed:
+        return
+    with _lock:
+        _counts[point] += 1
+        count = _counts[point]
+    for fault in _armed:
+        if fault.point == point and fault.nth == count:
+            _carry_out(fault)
 
 
-_armed: _Armed | None = None
+_armed: tuple[Fault, ...] = ()
+_counts: Counter[str] = Counter()
+"""How often each point was reached."""
+_lock = threading.Lock()
 arm(os.environ.get(VARIABLE))
 
 
@@ -144,10 +139,8 @@ def java_below(parent: int) -> list[int]:
     for path in Path("/proc").glob("[0-9]*/stat"):
         pid = int(path.parent.name)
         stat = _stat(pid)
-        if stat is not None:
-            names[pid], state, parents[pid] = stat
-            if state == "Z":
-                del parents[pid]
+        if stat is not None and stat[1] != "Z":
+            names[pid], _, parents[pid] = stat
     java, generation = [], {parent}
     while generation := {pid for pid, above in parents.items() if above in generation}:
         java += [pid for pid in generation if names[pid] == "java"]

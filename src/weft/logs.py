@@ -132,7 +132,7 @@ class MaskSecrets(logging.Filter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """The handler that `configure` adds; without a stream it follows `sys.stderr`, even if that is replaced."""
+    """The handler of `configure`; without a stream it writes to `sys.stderr` as it is at the moment."""
 
     def __init__(self, stream: TextIO | None) -> None:
         super().__init__(stream)

@@ -119,7 +119,8 @@ class HadoopFolder:
 
     def delete(self, name: str) -> None:
         """Remove a file."""
-        self._delete(name, recursive=False)
+        with _translated(f"{self.uri}/{name}"):
+            self._files.delete(self._path(name), False)
 
     def delete_tree(self, name: str, *, made_by: str) -> None:
         """Remove a folder that a checkpoint created, with its contents."""
@@ -127,11 +128,8 @@ class HadoopFolder:
             self.local.delete_tree(name, made_by=made_by)
         elif self.has(name):
             check_made_by(self, name, made_by)
-            self._delete(name, recursive=True)
-
-    def _delete(self, name: str, *, recursive: bool) -> None:
-        with _translated(f"{self.uri}/{name}"):
-            self._files.delete(self._path(name), recursive)
+            with _translated(f"{self.uri}/{name}"):
+                self._files.delete(self._path(name), True)
 
     def make(self) -> None:
         """Create the folder and its parents."""

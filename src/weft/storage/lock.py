@@ -116,8 +116,11 @@ class Lock:
 
     def _take_lease(self) -> None:
         former = _read_holder(self._folder)
-        if former is not None and (_is_fresh(former) or _is_renewed(self._folder, former)):
-            raise self._in_use(former)
+        if former is not None:
+            # If the age is negative, the two clocks differ: only watching tells.
+            fresh = 0 <= time.time() - former.renewed < _STALE_SECONDS
+            if fresh or _is_renewed(self._folder, former):
+                raise self._in_use(former)
         try:
             # Only one of several engines can create the file; a stale one is replaced.
             self._folder.write(_NAME, _encoded(self._holder), replace=_NAME in self._folder.names())
@@ -214,11 +217,6 @@ def _is_locked(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
-
-
-def _is_fresh(stored: Holder) -> bool:
-    """Say whether a lease was renewed recently, if its holder's clock and this one agree."""
-    return 0 <= time.time() - stored.renewed < _STALE_SECONDS
 
 
 def _is_renewed(folder: Folder, stored: Holder) -> bool:
