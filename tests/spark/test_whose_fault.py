@@ -175,7 +175,7 @@ def test_a_run_in_which_a_query_failed_says_so_by_its_exit_code(
 
     done = run("--limit", "groups_per_query=1")
     assert done.exit_code == 3, done.output
-    told = "1 query failed in this run: wide; weft show tells more"
+    told = "1 query failed in this run: wide; weft show has the errors"
     assert done.output.splitlines()[-1] == told + ("" if durable else " of a run with --checkpoint")
     if durable:
         assert "groups" in CliRunner().invoke(app, ["show", str(state), "wide"]).output
@@ -198,4 +198,4 @@ def test_a_query_that_does_not_fit_any_more_is_told_by_the_exit_code(
     assert runner.invoke(app, command).exit_code == 0
     done = runner.invoke(app, [*command, "--limit", "expression_nodes=6"])
     assert done.exit_code == 3, done.output
-    assert "1 query failed in this run: large; weft show tells more" in done.output
+    assert "1 query failed in this run: large; weft show has the errors" in done.output

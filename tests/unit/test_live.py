@@ -264,13 +264,13 @@ def test_without_a_terminal_no_value_of_a_row_is_told() -> None:
         shown[terminal] = console.file.getvalue()
     assert "4711" not in shown[False]
     lines = shown[False].splitlines()
-    why = "weft show tells why, and so does the screen of a terminal"
+    why = "weft show and the screen of a terminal show why"
     assert f"trades: query bad failed (CAST_INVALID_INPUT); {why}" in lines
     assert "trades: query gone cannot run on: query gone: unknown column" in lines
-    screen = "the screen of a terminal tells why"
+    screen = "the screen of a terminal shows why"
     assert f"trades: table close keeps its old contents (CAST_INVALID_INPUT); {screen}" in lines
     assert f"trades: table rate keeps its old contents (other); {screen}" in lines
-    assert f"trades: add q was refused (other); {screen}, and whoever asks again" in lines
+    assert f"trades: add q was refused (other); {screen}, and so does a repeated request" in lines
     assert f"sink foreach fails: ValueError; {screen}" in lines
     # There is room for the newest notices only.
     for said in ("add q was refused: add failed: [CAST_INVALID_INPUT] The value '4711'", "ValueError: 4711"):

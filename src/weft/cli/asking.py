@@ -15,14 +15,14 @@ _DONE = {"add": "added", "drop": "dropped", "pause": "paused", "resume": "resume
 """Participles of the changes of queries."""
 
 
-def open_checkpoint(place: str) -> Folder:
+def open_checkpoint(location: str) -> Folder:
     """Return a checkpoint's folder; raise EngineError if there is none."""
-    folder = open_folder(place, local_session)
+    folder = open_folder(location, local_session)
     names = folder.names()
     # An engine leaves its lock's file behind on a local disk; elsewhere it removes it.
     if not names or (isinstance(folder, LocalFolder) and "lock.json" not in names):
         problem = "has no checkpoint in it" if names else "is not there, or empty"
-        raise EngineError(f"{place} {problem}; name the folder that was given to weft run as --checkpoint")
+        raise EngineError(f"{location} {problem}; name the folder that was given to weft run as --checkpoint")
     return folder
 
 

@@ -165,17 +165,19 @@ def _without_values(notice: str) -> str:
     """Return a notice for lines, which a service's log retains, with the kind of its error only.
 
     >>> _without_values("query big failed: ValueError: 13")
-    'query big failed (ValueError); weft show tells why, and so does the screen of a terminal'
+    'query big failed (ValueError); weft show and the screen of a terminal show why'
     >>> _without_values("table close keeps its old contents: table close cannot be read: [BAD_CSV] a,13")
-    'table close keeps its old contents (BAD_CSV); the screen of a terminal tells why'
+    'table close keeps its old contents (BAD_CSV); the screen of a terminal shows why'
     """
     match = _WITH_ERROR.fullmatch(notice)
     if match is None:
         return notice
     if match["query"]:
-        why = "weft show tells why, and so does the screen of a terminal"
+        why = "weft show and the screen of a terminal show why"
     else:
-        why = "the screen of a terminal tells why" + ("" if match["table"] else ", and whoever asks again")
+        why = "the screen of a terminal shows why" + (
+            "" if match["table"] else ", and so does a repeated request"
+        )
     return f"{match['what']} ({kind_of(match['error'])}); {why}"
 
 
@@ -185,7 +187,7 @@ def _sink_error(error: str) -> str:
     >>> _sink_error("ConnectionResetError: by peer"), _sink_error("OperationalError: no route to db")
     ('ConnectionResetError: by peer', 'OperationalError: no route to db')
     >>> _sink_error("DataError: 4711 is too much")
-    'DataError; the screen of a terminal tells why'
+    'DataError; the screen of a terminal shows why'
     """
     match = _FOREIGN.match(error)
     if match is None or match[1] == "OperationalError":
@@ -193,4 +195,4 @@ def _sink_error(error: str) -> str:
     kind = getattr(builtins, match[1], None)
     if isinstance(kind, type) and issubclass(kind, OSError):
         return error
-    return f"{match[1]}; the screen of a terminal tells why"
+    return f"{match[1]}; the screen of a terminal shows why"

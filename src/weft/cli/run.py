@@ -211,7 +211,7 @@ def _report_failed(names: Sequence[str], *, durable: bool) -> None:
     shown = ", ".join(names[:_NAMED_QUERIES])
     more = f" and {len(names) - _NAMED_QUERIES:,} more" if len(names) > _NAMED_QUERIES else ""
     what = "query failed" if len(names) == 1 else "queries failed"
-    why = "weft show tells more" if durable else "weft show tells more of a run with --checkpoint"
+    why = "weft show has the errors" if durable else "weft show has the errors of a run with --checkpoint"
     print(f"{len(names):,} {what} in this run: {shown}{more}; {why}", file=sys.stderr)
 
 
