@@ -7,8 +7,8 @@ from itertools import product
 from tests.spark.nasty_values import FINE, LONG, MONEY, NUMBERS, SHARE, SHORT, TIMES, TYPES, slot
 from weft.evaluation import can_evaluate
 from weft.expression import Call, Expression, Literal
+from weft.query.allowed_functions import FUNCTIONS, TRUNC_UNITS
 from weft.query.coercion import castable
-from weft.query.functions import FUNCTIONS, TRUNC_UNITS
 from weft.types import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, Kind
 
 NOTHING = Literal(None, NULL)

@@ -5,8 +5,8 @@ from random import Random
 from tests.spark.evaluation_cases import call
 from tests.spark.nasty_values import FLOAT, MONEY, SHORT, slot
 from weft.expression import Call, Expression, Literal
+from weft.query.allowed_functions import FUNCTIONS
 from weft.query.coercion import castable
-from weft.query.functions import FUNCTIONS
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType
 
 LEAVES = (BOOLEAN, INT, BIGINT, DOUBLE, FLOAT, SHORT, MONEY, STRING, DATE, TIMESTAMP)

@@ -16,7 +16,7 @@ from tests.spark.nasty_values import columns, slot
 from weft.aggregates import arrow_type
 from weft.evaluation import Evaluator, can_evaluate
 from weft.expression import Call, Expression, Literal, Slot, walk
-from weft.query.functions import FUNCTIONS
+from weft.query.allowed_functions import FUNCTIONS
 from weft.spark.columns import Translator
 from weft.types import STRING
 

@@ -10,7 +10,7 @@ from tests.spark.trades import Feed, counted
 from tests.spark.trades import stream as declare
 from weft.expression import Call, walk
 from weft.query import bind, parse_select
-from weft.query.functions import FUNCTIONS
+from weft.query.allowed_functions import FUNCTIONS
 from weft.query.logical import Catalog, StreamDef
 from weft.spark.columns import Translator
 from weft.spark.input.schemas import column_defs

@@ -37,7 +37,7 @@ from weft.aggregates import (
     functions,
     to_arrow,
 )
-from weft.aggregates.functions import SYNONYMS
+from weft.aggregates.aggregate_functions import SYNONYMS
 from weft.expression import Column, Expression, Slot, SlotKind
 from weft.finals.programs import program_of
 from weft.finals.readings import readings

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from weft.aggregates import arrow_type
 from weft.errors import InternalError
 from weft.evaluation import Evaluator, can_evaluate
-from weft.evaluation.functions import IMPLEMENTATIONS
+from weft.evaluation.implementations import IMPLEMENTATIONS
 from weft.expression import Call, Column, Expression, Literal, Slot, SlotKind
-from weft.query.functions import FUNCTIONS
+from weft.query.allowed_functions import FUNCTIONS
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, TIMESTAMP, DataType, Kind
 
 NAN, INFINITY = math.nan, math.inf

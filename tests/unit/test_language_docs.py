@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.aggregates.functions import AGGREGATES
+from weft.aggregates.aggregate_functions import AGGREGATES
 from weft.query import CreateQuery, CreateStream, CreateTable, bind, parse
-from weft.query.functions import SPELLINGS
+from weft.query.allowed_functions import SPELLINGS
 from weft.query.logical import Catalog
 
 PAGE = (Path(__file__).parents[2] / "docs" / "query-language.md").read_text(encoding="utf-8")

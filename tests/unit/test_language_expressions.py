@@ -7,7 +7,7 @@ import pytest
 from tests.unit.language_samples import argument, predicate
 
 from weft.expression import Column, Literal, Scalar
-from weft.query.functions import FUNCTIONS, SPELLINGS
+from weft.query.allowed_functions import FUNCTIONS, SPELLINGS
 from weft.types import DOUBLE
 
 FORMS = [

@@ -1,7 +1,7 @@
 """Aggregates as lift, combine and lower over shared primitives."""
 
+from weft.aggregates.aggregate_functions import AGGREGATES, Aggregate, aggregate, count_of
 from weft.aggregates.combine import combine
-from weft.aggregates.functions import AGGREGATES, Aggregate, aggregate, count_of
 from weft.aggregates.partial import Partial, arrow_type, concatenate, decode, empty, from_arrow, to_arrow
 from weft.aggregates.primitive import Combine, Primitive
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from weft.aggregates import arrow_type
 from weft.errors import InternalError
-from weft.evaluation.functions import IMPLEMENTATIONS, NULL_TOLERANT
+from weft.evaluation.implementations import IMPLEMENTATIONS, NULL_TOLERANT
 from weft.evaluation.logic import holding
 from weft.evaluation.search import Numbers, Point, places, text_places
 from weft.evaluation.vector import TEXTS, Mask, Vector, constant, from_arrow, null, to_arrow

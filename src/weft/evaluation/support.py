@@ -1,6 +1,6 @@
 """Which expressions can be evaluated here; the others are Spark's."""
 
-from weft.evaluation.functions import IMPLEMENTATIONS
+from weft.evaluation.implementations import IMPLEMENTATIONS
 from weft.evaluation.numbers import places_of
 from weft.evaluation.patterns import java_regex
 from weft.expression import Call, Expression, Literal, walk

@@ -8,7 +8,7 @@ from weft.optimizer.cost import WEIGHTS, Weights
 from weft.optimizer.plan import SharedPlan
 from weft.optimizer.statistics import Frequencies, Statistics
 from weft.predicates import tests
-from weft.query.functions import FUNCTIONS
+from weft.query.allowed_functions import FUNCTIONS
 from weft.types import Kind
 
 _LOOKED_UP = (Kind.STRING, Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from weft.expression import Call, Expression
-from weft.query.functions import FUNCTIONS
+from weft.query.allowed_functions import FUNCTIONS
 from weft.types import DataType, Kind
 
 _ALWAYS_FALLIBLE = frozenset({"/", "%", "div", "floor_div"})

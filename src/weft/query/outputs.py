@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from weft.aggregates.functions import AGGREGATES, SYNONYMS, Aggregate, aggregate
+from weft.aggregates.aggregate_functions import AGGREGATES, SYNONYMS, Aggregate, aggregate
 from weft.errors import GroupingMistake, NotAllowed, TypeMismatch
 from weft.expression import Call, Column, Expression, Literal, Slot, SlotKind
 from weft.query.expressions import Context, condition, outside_group_by, typed

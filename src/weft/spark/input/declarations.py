@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType, _parse_datatype_string
 from weft.aggregates import aggregate
 from weft.errors import EngineError, UnknownName, suggestion
 from weft.query import check_stream
-from weft.query.functions import SPELLINGS
+from weft.query.allowed_functions import SPELLINGS
 from weft.query.logical import Catalog, FunctionDef, StreamDef, TableDef
 from weft.spark.columns import BUILDERS, Udf
 from weft.spark.input.schemas import column_defs

@@ -98,7 +98,7 @@ class Values:
         if self.type.kind is not Kind.DECIMAL:
             type = DOUBLE if self.type.is_fractional else BIGINT
             return to_arrow(groups.added(self.numbers), self.seen(groups), type)
-        # Limbs of wide decimals have few digits, whatever their precision (`aggregates/functions.py`).
+        # Limbs of wide decimals have few digits, whatever their precision (see `_wide_limbs`).
         digits = min(self.type.precision + _SUM_DIGITS, MAX_PRECISION)
         wider = DataType(Kind.DECIMAL, digits, self.type.scale)
         values = self._column.cast(arrow_type(wider)).take(pa.array(groups.order))
