@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 MAX_PRECISION = 38
-_INTEGERS = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
+_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
 _AS_DECIMAL = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20}
 
 
@@ -53,7 +53,12 @@ class DataType:
     @property
     def is_integer(self) -> bool:
         """Whether values are whole numbers of a fixed width."""
-        return self.kind in _INTEGERS
+        return self.kind in _BITS
+
+    @property
+    def bits(self) -> int:
+        """The width of an integer type."""
+        return _BITS[self.kind]
 
     @property
     def is_fractional(self) -> bool:

@@ -32,9 +32,9 @@ from weft.aggregates import (
     Partial,
     Primitive,
     aggregate,
+    aggregate_functions,
     count_of,
     empty,
-    functions,
     to_arrow,
 )
 from weft.aggregates.aggregate_functions import SYNONYMS
@@ -288,7 +288,7 @@ def _bound(text: str, name: str) -> LogicalQuery:
 
 
 def test_adding_an_aggregate_takes_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(functions._BY_NAME, "range_of", RANGE_OF)
+    monkeypatch.setitem(aggregate_functions._BY_NAME, "range_of", RANGE_OF)
     window = f"FROM {TRADES.name} [RANGE '10 ms']"
     plan = optimize([
         _bound(f"SELECT range_of(price) AS r, max(price) AS top {window}", "spread"),

@@ -14,7 +14,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from weft.aggregates import functions
+from weft.aggregates import aggregate_functions
 from weft.cli.app import app
 from weft.engine import Engine, Query
 from weft.optimizer.explain import explain
@@ -311,11 +311,11 @@ def test_the_lifecycle_of_a_query_runs(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_worked_example_of_an_aggregate_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     [source] = [block for block in blocks("docs/adding-an-aggregate.md", "python") if not is_session(block)]
     written = ModuleType("written")
-    vars(written).update(vars(functions))
+    vars(written).update(vars(aggregate_functions))
     # The page says that the file imports all that the example uses.
     exec(compile(source, "adding-an-aggregate.md", "exec"), vars(written))
-    added: functions.Aggregate = vars(written)["RANGE_OF"]
-    monkeypatch.setitem(functions._BY_NAME, added.name, added)
+    added: aggregate_functions.Aggregate = vars(written)["RANGE_OF"]
+    monkeypatch.setitem(aggregate_functions._BY_NAME, added.name, added)
     run_sessions("docs/adding-an-aggregate.md", {"RANGE_OF": added})
 
 

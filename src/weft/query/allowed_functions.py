@@ -1,6 +1,6 @@
 """The functions and operators of the language: all that can stand in a `Call`, with its typing rule.
 
-To add one, add its line to the tables below; the translator to Spark and the evaluator must know it, too.
+To add one, add its line to the tables below, its translation to Spark and its implementation in the driver.
 
     arithmetic   + - * / % div neg           comparison   = <> < <= > >= <=>
     bits         & | ^ shiftleft shiftright  logic        and or (n-ary, flat) not is_null
@@ -14,7 +14,7 @@ To add one, add its line to the tables below; the translator to Spark and the ev
                  unix_seconds unix_millis unix_micros
     internal     floor_div(bigint, bigint): the quotient rounded down; no text spells it
 
-Whatever else is called is a function registered from Python, under its registered name.
+Every other call is of a function registered from Python, by its registered name.
 """
 
 from collections.abc import Callable
@@ -29,6 +29,7 @@ Arguments = tuple[Expression, ...]
 Rule = Callable[[Arguments], DataType | None]
 """The result's type, or None where the arguments do not fit."""
 _ANY = 1_000_000
+_ALIKE = "two values of one type"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,32 +49,18 @@ class Function:
     """Whether strings beside times are read as times."""
 
 
-def _is(type: DataType, *kinds: Kind) -> bool:
-    return type.kind in kinds or type.kind is Kind.NULL
+_NUMERIC = frozenset(kind for kind in Kind if DataType(kind).is_numeric)
+_TIME = frozenset(kind for kind in Kind if DataType(kind).is_time)
+_INSTANT = _TIME - {Kind.DATE}
+_STRING, _BOOLEAN = frozenset({Kind.STRING}), frozenset({Kind.BOOLEAN})
 
 
-def _all(test: Callable[[DataType], bool], result: DataType) -> Rule:
-    return lambda args: result if all(test(arg.type) or arg.type.kind is Kind.NULL for arg in args) else None
+def _is(kinds: frozenset[Kind], *args: Expression) -> bool:
+    return all(arg.type.kind in kinds or arg.type.kind is Kind.NULL for arg in args)
 
 
-def _number(type: DataType) -> bool:
-    return type.is_numeric
-
-
-def _string(type: DataType) -> bool:
-    return type.kind is Kind.STRING
-
-
-def _time(type: DataType) -> bool:
-    return type.is_time
-
-
-def _instant(type: DataType) -> bool:
-    return type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ)
-
-
-def _boolean(type: DataType) -> bool:
-    return type.kind is Kind.BOOLEAN
+def _all(kinds: frozenset[Kind], result: DataType) -> Rule:
+    return lambda args: result if _is(kinds, *args) else None
 
 
 def _same_number(args: Arguments) -> DataType | None:
@@ -100,12 +87,12 @@ def _common(args: Arguments) -> DataType | None:
 
 def _case(args: Arguments) -> DataType | None:
     conditions, values = args[:-1:2], (*args[1:-1:2], args[-1])
-    return _common(values) if all(_is(arg.type, Kind.BOOLEAN) for arg in conditions) else None
+    return _common(values) if _is(_BOOLEAN, *conditions) else None
 
 
 def _pattern(args: Arguments) -> DataType | None:
     constant = isinstance(args[1], Literal) and isinstance(args[1].value, str)
-    return BOOLEAN if _is(args[0].type, Kind.STRING) and constant else None
+    return BOOLEAN if _is(_STRING, args[0]) and constant else None
 
 
 def _round(args: Arguments) -> DataType | None:
@@ -123,7 +110,7 @@ def _whole(args: Arguments) -> DataType | None:
 
 
 def _substring(args: Arguments) -> DataType | None:
-    return STRING if _is(args[0].type, Kind.STRING) and all(arg.type.is_integer for arg in args[1:]) else None
+    return STRING if _is(_STRING, args[0]) and all(arg.type.is_integer for arg in args[1:]) else None
 
 
 def _trunc(args: Arguments) -> DataType | None:
@@ -132,37 +119,42 @@ def _trunc(args: Arguments) -> DataType | None:
 
 
 def _to_date(args: Arguments) -> DataType | None:
-    return DATE if args[0].type.is_time or _is(args[0].type, Kind.STRING) else None
+    return DATE if args[0].type.is_time or _is(_STRING, args[0]) else None
 
 
 TRUNC_UNITS = frozenset("year quarter month week day hour minute second millisecond microsecond".split())
 """What `date_trunc` cuts to."""
 
 
+def _operator(
+    name: str, takes: str, least: int, most: int, result: Rule, *, compares: bool = False,
+    spellings: tuple[str, ...] = (),
+) -> Function:  # fmt: skip
+    return Function(name=name, takes=takes, least=least, most=most, result=result, compares=compares,
+                    spellings=spellings)  # fmt: skip
+
+
 def _function(name: str, takes: str, least: int, most: int, result: Rule, *others: str) -> Function:
-    return Function(name=name, takes=takes, least=least, most=most, result=result, spellings=(name, *others))
-
-
-def _operator(name: str, takes: str, least: int, most: int, result: Rule, compares: bool = False) -> Function:
-    return Function(name=name, takes=takes, least=least, most=most, result=result, compares=compares)
+    return _operator(name, takes, least, most, result, spellings=(name, *others))
 
 
 def _arithmetic(name: str, *spellings: str) -> Function:
     takes = "two whole numbers or decimals" if name == "div" else "two numbers"
-    rule: Rule = lambda args: arithmetic(name, args[0], args[1])  # noqa: E731
-    return Function(name=name, takes=takes, least=2, most=2, result=rule, spellings=spellings)
+    return _operator(name, takes, 2, 2, lambda args: arithmetic(name, *args), spellings=spellings)
 
 
-_ALIKE = "two values of one type"
 _OPERATORS = (
     *(_arithmetic(name) for name in ("+", "-", "*", "/", "div")),
     _arithmetic("%", "mod"),
     _operator("neg", "a number", 1, 1, _same_number),
-    *(_operator(name, _ALIKE, 2, 2, _comparable, True) for name in ("=", "<>", "<", "<=", ">", ">=", "<=>")),
-    *(_operator(name, "conditions", 2, _ANY, _all(_boolean, BOOLEAN)) for name in ("and", "or")),
-    _operator("not", "a condition", 1, 1, _all(_boolean, BOOLEAN)),
+    *(
+        _operator(name, _ALIKE, 2, 2, _comparable, compares=True)
+        for name in ("=", "<>", "<", "<=", ">", ">=", "<=>")
+    ),
+    *(_operator(name, "conditions", 2, _ANY, _all(_BOOLEAN, BOOLEAN)) for name in ("and", "or")),
+    _operator("not", "a condition", 1, 1, _all(_BOOLEAN, BOOLEAN)),
     _operator("is_null", "anything", 1, 1, lambda _: BOOLEAN),
-    _operator("in", "values of one type", 2, _ANY, _comparable, True),
+    _operator("in", "values of one type", 2, _ANY, _comparable, compares=True),
     _operator("case", "conditions, and values of one type", 3, _ANY, _case),
     _operator("cast", "a value", 1, 1, lambda args: args[0].type),
     *(_operator(name, "two whole numbers", 2, 2, _bits) for name in ("&", "|", "^")),
@@ -173,11 +165,11 @@ _NUMBERS = (
     _function("round", "a number and, if wanted, a constant number of digits", 1, 2, _round),
     _function("floor", "a number", 1, 1, _whole),
     _function("ceil", "a number", 1, 1, _whole, "ceiling"),
-    *(_function(name, "a number", 1, 1, _all(_number, DOUBLE)) for name in ("sqrt", "exp", "log10")),
-    _function("ln", "a number", 1, 1, _all(_number, DOUBLE), "log"),
-    _function("sign", "a number", 1, 1, _all(_number, DOUBLE), "signum"),
-    _function("pow", "two numbers", 2, 2, _all(_number, DOUBLE), "power"),
-    _function("isnan", "a number", 1, 1, _all(_number, BOOLEAN)),
+    *(_function(name, "a number", 1, 1, _all(_NUMERIC, DOUBLE)) for name in ("sqrt", "exp", "log10")),
+    _function("ln", "a number", 1, 1, _all(_NUMERIC, DOUBLE), "log"),
+    _function("sign", "a number", 1, 1, _all(_NUMERIC, DOUBLE), "signum"),
+    _function("pow", "two numbers", 2, 2, _all(_NUMERIC, DOUBLE), "power"),
+    _function("isnan", "a number", 1, 1, _all(_NUMERIC, BOOLEAN)),
     _function("shiftleft", "two whole numbers", 2, 2, _shift),
     _function("shiftright", "two whole numbers", 2, 2, _shift),
 )
@@ -187,29 +179,29 @@ _CHOICES = (
     _function("least", "values of one type", 2, _ANY, _common),
 )
 _STRINGS = (
-    _function("upper", "a string", 1, 1, _all(_string, STRING), "ucase"),
-    _function("lower", "a string", 1, 1, _all(_string, STRING), "lcase"),
-    _function("length", "a string", 1, 1, _all(_string, INT), "char_length", "character_length", "len"),
-    *(_function(name, "a string", 1, 1, _all(_string, STRING)) for name in ("trim", "ltrim", "rtrim")),
+    _function("upper", "a string", 1, 1, _all(_STRING, STRING), "ucase"),
+    _function("lower", "a string", 1, 1, _all(_STRING, STRING), "lcase"),
+    _function("length", "a string", 1, 1, _all(_STRING, INT), "char_length", "character_length", "len"),
+    *(_function(name, "a string", 1, 1, _all(_STRING, STRING)) for name in ("trim", "ltrim", "rtrim")),
     _function("substring", "a string, a start and, if wanted, a length", 2, 3, _substring, "substr"),
     _function("left", "a string and a length", 2, 2, _substring),
     _function("right", "a string and a length", 2, 2, _substring),
-    _function("concat", "strings", 1, _ANY, _all(_string, STRING)),
-    _function("replace", "three strings", 3, 3, _all(_string, STRING)),
-    _function("startswith", "two strings", 2, 2, _all(_string, BOOLEAN), "starts_with"),
-    _function("endswith", "two strings", 2, 2, _all(_string, BOOLEAN), "ends_with"),
-    _function("contains", "two strings", 2, 2, _all(_string, BOOLEAN)),
+    _function("concat", "strings", 1, _ANY, _all(_STRING, STRING)),
+    _function("replace", "three strings", 3, 3, _all(_STRING, STRING)),
+    _function("startswith", "two strings", 2, 2, _all(_STRING, BOOLEAN), "starts_with"),
+    _function("endswith", "two strings", 2, 2, _all(_STRING, BOOLEAN), "ends_with"),
+    _function("contains", "two strings", 2, 2, _all(_STRING, BOOLEAN)),
     _function("like", "a string and a constant pattern", 2, 2, _pattern),
     _function("ilike", "a string and a constant pattern", 2, 2, _pattern),
     _function("rlike", "a string and a constant pattern", 2, 2, _pattern, "regexp", "regexp_like"),
 )
 _TIMES = (
-    *(_function(name, "a date or timestamp", 1, 1, _all(_time, INT))
+    *(_function(name, "a date or timestamp", 1, 1, _all(_TIME, INT))
       for name in ("year", "month", "hour", "minute", "second", "dayofweek")),
-    _function("day", "a date or timestamp", 1, 1, _all(_time, INT), "dayofmonth"),
+    _function("day", "a date or timestamp", 1, 1, _all(_TIME, INT), "dayofmonth"),
     _function("date_trunc", f"one of {', '.join(sorted(TRUNC_UNITS))} and a timestamp", 2, 2, _trunc),
     _function("to_date", "a timestamp or string", 1, 1, _to_date, "date"),
-    *(_function(name, "a timestamp", 1, 1, _all(_instant, BIGINT))
+    *(_function(name, "a timestamp", 1, 1, _all(_INSTANT, BIGINT))
       for name in ("unix_seconds", "unix_millis", "unix_micros")),
 )  # fmt: skip
 

@@ -1,12 +1,12 @@
-"""From a query as written to a `LogicalQuery`: names, types, window, keys and aggregates settled."""
+"""From a query as written to a `LogicalQuery`: its names, types, window, keys and aggregates resolved."""
 
-from weft.errors import GroupingMistake, NotAllowed, QueryError, Span, TooLarge
-from weft.expression import Call, Expression
+from weft.errors import GroupingMistake, NotAllowed, QueryError, TooLarge
+from weft.expression import Call
 from weft.limits import DEFAULTS, Limits
 from weft.query.cursor import located
 from weft.query.expressions import Context, condition
 from weft.query.grouping import Grouping, bind_grouping
-from weft.query.joins import From, bind_from, bind_joins, conjuncts
+from weft.query.joins import bind_from, bind_joins, conjuncts
 from weft.query.logical import Catalog, LogicalQuery
 from weft.query.outputs import KNOWN, Outputs, row_guard
 from weft.query.size import check_window
@@ -16,7 +16,7 @@ from weft.types import BOOLEAN
 
 
 def bind(query: CreateQuery, catalog: Catalog, *, limits: Limits = DEFAULTS) -> LogicalQuery:
-    """Settle what a query means, given the names that it may use."""
+    """Return what a query means, given the names that it may use."""
     try:
         return _bind(query, catalog, limits)
     except QueryError as error:
@@ -29,39 +29,37 @@ def bind(query: CreateQuery, catalog: Catalog, *, limits: Limits = DEFAULTS) -> 
 def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
     syntax = query.syntax
     origin = bind_from(syntax, catalog)
-    where = condition(syntax.where, _row(origin, catalog, "WHERE"), "WHERE") if syntax.where else None
-    joins, rest = bind_joins(origin, conjuncts(where), _row(origin, catalog, "ON"))
-    grouping = bind_grouping(syntax, origin, _row(origin, catalog, "GROUP BY"))
+    functions = {function.name.casefold(): function for function in catalog.functions}
+
+    def row(clause: str) -> Context:
+        return Context(scope=origin.scope, functions=functions, intercept=row_guard(clause), known=KNOWN)
+
+    where = condition(syntax.where, row("WHERE"), "WHERE") if syntax.where else None
+    joins, rest = bind_joins(origin, conjuncts(where), row("ON"))
+    if len(rest) < 2:
+        predicate = rest[0] if rest else None
+    else:
+        predicate = Call("and", rest, BOOLEAN, where.span if where is not None else None)
+    grouping = bind_grouping(syntax, origin, row("GROUP BY"))
     check_window(grouping.bound, limits)
-    stage = Outputs(origin=origin, grouping=grouping, row=_row(origin, catalog, ""))
-    outputs = stage.select(syntax.items)
-    having = stage.having(syntax.having) if syntax.having is not None else None
-    _check(syntax, grouping, stage)
+    binding = Outputs(origin=origin, grouping=grouping, row=row(""))
+    outputs = binding.select(syntax.items)
+    having = binding.having(syntax.having) if syntax.having is not None else None
+    _check(syntax, grouping, binding)
     return LogicalQuery(
         name=query.name, text=query.select, stream=origin.stream.name, joins=joins,
-        window=grouping.bound.window, predicate=_all_of(rest, where), keys=grouping.keys,
-        aggregates=tuple(stage.aggregates), outputs=outputs, having=having,
+        window=grouping.bound.window, predicate=predicate, keys=grouping.keys,
+        aggregates=tuple(binding.aggregates), outputs=outputs, having=having,
         emit_empty=syntax.emit_empty is not None, lifetime_ms=syntax.lifetime_ms,
         notes=(grouping.bound.note,) if grouping.bound.note else (),
     )  # fmt: skip
 
 
-def _row(origin: From, catalog: Catalog, place: str) -> Context:
-    functions = {function.name.casefold(): function for function in catalog.functions}
-    return Context(scope=origin.scope, functions=functions, intercept=row_guard(place), known=KNOWN)
-
-
-def _all_of(terms: tuple[Expression, ...], where: Expression | None) -> Expression | None:
-    if len(terms) < 2:
-        return terms[0] if terms else None
-    return Call("and", terms, BOOLEAN, where.span if where is not None else None)
-
-
-def _check(syntax: SelectSyntax, grouping: Grouping, stage: Outputs) -> None:
-    if not stage.aggregates and not grouping.keys:
-        whole: Span = syntax.items[0].node.span[0], syntax.items[-1].node.span[1]
+def _check(syntax: SelectSyntax, grouping: Grouping, binding: Outputs) -> None:
+    if not binding.aggregates and not grouping.keys:
+        span = syntax.items[0].node.span[0], syntax.items[-1].node.span[1]
         problem = "the query aggregates nothing; add an aggregate such as count(*), or GROUP BY a column"
-        raise GroupingMistake(problem, span=whole)
+        raise GroupingMistake(problem, span=span)
     if syntax.emit_empty is not None and grouping.keys:
         names = ", ".join(key.name for key in grouping.keys)
         problem = f"EMIT EMPTY cannot tell which groups ({names}) an empty window would have"

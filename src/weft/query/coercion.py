@@ -1,11 +1,9 @@
-"""What type two types meet in: Spark 4's rules with ANSI mode on."""
+"""The types of expressions over two types: Spark 4's rules with ANSI mode on."""
 
 from decimal import Decimal
 
 from weft.expression import Expression, Literal
 from weft.types import BIGINT, DOUBLE, MAX_PRECISION, NULL, TIMESTAMP, DataType, Kind, decimal
-
-_WIDTH = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INT: 3, Kind.BIGINT: 4}
 
 
 def common_type(left: DataType, right: DataType) -> DataType | None:
@@ -28,10 +26,10 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
 
 def common_of(types: list[DataType]) -> DataType | None:
     """Return the least type that holds all, or None."""
-    found: DataType | None = NULL
+    common: DataType | None = NULL
     for type in types:
-        found = None if found is None else common_type(found, type)
-    return found
+        common = None if common is None else common_type(common, type)
+    return common
 
 
 def _common_number(left: DataType, right: DataType) -> DataType:
@@ -39,11 +37,8 @@ def _common_number(left: DataType, right: DataType) -> DataType:
         # Only FLOAT with FLOAT stays FLOAT: a float cannot hold every INT.
         return DOUBLE
     if left.is_integer and right.is_integer:
-        return left if _WIDTH[left.kind] >= _WIDTH[right.kind] else right
-    return _wider_decimal(left.as_decimal(), right.as_decimal())
-
-
-def _wider_decimal(left: DataType, right: DataType) -> DataType:
+        return left if left.bits >= right.bits else right
+    left, right = left.as_decimal(), right.as_decimal()
     scale = max(left.scale, right.scale)
     precision = max(left.precision - left.scale, right.precision - right.scale) + scale
     excess = max(0, precision - MAX_PRECISION)
@@ -52,20 +47,21 @@ def _wider_decimal(left: DataType, right: DataType) -> DataType:
 
 def arithmetic(operator: str, left: Expression, right: Expression) -> DataType | None:
     """Return the type of `left operator right` for + - * / % div, or None where it does not apply."""
-    one, other = left.type, right.type
-    if one.kind is Kind.NULL or other.kind is Kind.NULL:
-        if operator == "/" and one.kind is Kind.NULL:
-            return DOUBLE if other.is_numeric or other.kind is Kind.NULL else None
-        one = other = other if one.kind is Kind.NULL else one
-    if one.kind is Kind.NULL:
+    a, b = left.type, right.type
+    if a.kind is Kind.NULL or b.kind is Kind.NULL:
+        if operator == "/" and a.kind is Kind.NULL:
+            return DOUBLE if b.is_numeric or b.kind is Kind.NULL else None
+        a = b = b if a.kind is Kind.NULL else a
+    if a.kind is Kind.NULL:
         return BIGINT if operator == "div" else DOUBLE
-    if not (one.is_numeric and other.is_numeric):
+    if not (a.is_numeric and b.is_numeric):
         return None
+    fractional = a.is_fractional or b.is_fractional
     if operator == "div":
-        return None if one.is_fractional or other.is_fractional else BIGINT
-    if Kind.DECIMAL in (one.kind, other.kind) and not (one.is_fractional or other.is_fractional):
-        return decimal_result(operator, _as_decimal(left, one), _as_decimal(right, other))
-    return DOUBLE if operator == "/" else _common_number(one, other) if one != other else one
+        return None if fractional else BIGINT
+    if Kind.DECIMAL in (a.kind, b.kind) and not fractional:
+        return decimal_result(operator, _as_decimal(left, a), _as_decimal(right, b))
+    return DOUBLE if operator == "/" else _common_number(a, b) if a != b else a
 
 
 def _as_decimal(expression: Expression, type: DataType) -> DataType:

@@ -1,10 +1,15 @@
-"""A place among the tokens of a statement, and the small questions a grammar asks there."""
+"""A position among the tokens of a statement, and the small questions that a grammar asks there."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
-from weft.errors import QueryError, Span, SyntaxMistake, TooLarge
+from weft.errors import NotAllowed, QueryError, Span, SyntaxMistake, TooLarge
 from weft.limits import DEFAULTS, Limits
 from weft.query.lexer import Token, TokenKind
+
+_Item = TypeVar("_Item")
 
 MAX_DEPTH = 100
 """How deep expressions may nest; no setting changes it, because Python's stack does not grow."""
@@ -21,18 +26,28 @@ RESERVED = frozenset(
 
 
 def too_deep(span: Span) -> TooLarge:
-    """Say that expressions nest too deeply."""
+    """Return the error of expressions that nest too deeply."""
     problem = f"expressions nest more than {MAX_DEPTH} deep, the most that the language has"
     return TooLarge(f"{problem}; write them with fewer levels", span=span)
 
 
 def located(error: QueryError, text: str) -> QueryError:
-    """Return an error with the text that its span points into, and the span no longer than one can read."""
+    """Return an error with the text that its span points into, and a span short enough to read."""
     if not error.text:
         error.text = text
         if error.span is not None:
             error.span = error.span[0], min(error.span[1], error.span[0] + MAX_SHOWN)
     return error
+
+
+@contextmanager
+def error_span(span: Span | None) -> Iterator[None]:
+    """Give the errors of a check that does not know the text the span of what is checked."""
+    try:
+        yield
+    except QueryError as error:
+        error.span = span
+        raise
 
 
 @dataclass(slots=True)
@@ -64,7 +79,7 @@ class Cursor:
         return token
 
     def at(self, key: str, following: str | None = None) -> bool:
-        """Say whether this word or symbol comes next, and then the following one."""
+        """Say whether this word or symbol comes next, and after it the following one."""
         if self.tokens[self.index].key != key:
             return False
         return following is None or self.peek().key == following
@@ -98,14 +113,27 @@ class Cursor:
             raise self.mistake(f"expected {what}")
         return self.advance()
 
+    def listed(self, read: "Callable[[Cursor], _Item]") -> list[_Item]:
+        """Read one or more items with commas between them."""
+        items = [read(self)]
+        while self.accept(","):
+            items.append(read(self))
+        return items
+
+    def alias(self, excluded: frozenset[str]) -> str | None:
+        """Read `AS name`, or a name that follows directly and is not excluded, if there is one."""
+        if self.accept("AS"):
+            return self.name("an alias").text
+        return self.advance().text if self.at_name() and self.token.key not in excluded else None
+
     def enter(self) -> None:
-        """Note one more level of nesting."""
+        """Count one more level of nesting."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise too_deep(self.span())
 
     def leave(self) -> None:
-        """Note one level of nesting less."""
+        """Count one level of nesting less."""
         self.depth -= 1
 
     def span(self, token: Token | None = None) -> Span:
@@ -123,7 +151,7 @@ class Cursor:
         return " ".join(self.text[span[0] : span[1]].split())
 
     def rebase(self) -> None:
-        """Let the text and its spans begin at the next token."""
+        """Make the text and its spans begin at the next token."""
         start, end = self.token.start, self.tokens[-2].end
         self.text = self.text[start - self.base : end - self.base]
         self.base = start
@@ -137,6 +165,15 @@ class Cursor:
         found = self.written(self.span())
         shown = found if len(found) <= 40 else found[:40] + "…"
         return SyntaxMistake(f"{problem}, found {shown}", span=self.span())
+
+    def refusal(self, problem: str) -> NotAllowed:
+        """Return an error that refuses the next token."""
+        return NotAllowed(problem, span=self.span())
+
+    def refuse_subquery(self) -> None:
+        """Refuse a query where an expression is expected."""
+        if self.at("SELECT") or self.at("WITH"):
+            raise self.refusal("subqueries are not in the language; join a static table instead")
 
     def finish(self) -> None:
         """Check that nothing is left."""

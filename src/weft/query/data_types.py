@@ -32,30 +32,25 @@ def data_type(cursor: Cursor) -> DataType:
     if kind is None:
         raise UnknownName(f'unknown type "{token.text}"{suggestion(token.key, _NAMES)}', span=span)
     cursor.advance()
-    if kind is Kind.DECIMAL:
-        return _decimal(cursor)
     if token.key in _SIZED and cursor.accept("("):
-        _whole(cursor)
+        _whole_number(cursor)
         cursor.expect(")")
-    return DataType(kind)
-
-
-def _decimal(cursor: Cursor) -> DataType:
-    start = cursor.index
-    precision, scale = 10, 0
+    if kind is not Kind.DECIMAL:
+        return DataType(kind)
+    start, precision, scale = cursor.index, 10, 0
     if cursor.accept("("):
-        precision = _whole(cursor)
-        scale = _whole(cursor) if cursor.accept(",") else 0
+        precision = _whole_number(cursor)
+        scale = _whole_number(cursor) if cursor.accept(",") else 0
         cursor.expect(")")
     if not (1 <= precision <= MAX_PRECISION and scale <= precision):
         problem = (
-            f"DECIMAL({precision},{scale}) does not exist; at most {MAX_PRECISION} digits, scale within them"
+            f"DECIMAL({precision},{scale}) does not exist; at most {MAX_PRECISION} digits, scale included"
         )
         raise TypeMismatch(problem, span=cursor.span_from(start))
     return DataType(Kind.DECIMAL, precision, scale)
 
 
-def _whole(cursor: Cursor) -> int:
+def _whole_number(cursor: Cursor) -> int:
     token = cursor.token
     if token.kind is not TokenKind.NUMBER or not token.text.isdecimal() or len(token.text) > 6:
         raise cursor.mistake("expected a whole number")

@@ -1,19 +1,9 @@
 """CREATE STREAM and CREATE TABLE."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from weft.errors import (
-    BadWindow,
-    NotAllowed,
-    QueryError,
-    Span,
-    SyntaxMistake,
-    TypeMismatch,
-    UnknownName,
-    suggestion,
-)
-from weft.query.cursor import Cursor
+from weft.errors import BadWindow, NotAllowed, SyntaxMistake, TypeMismatch, UnknownName, suggestion
+from weft.query.cursor import Cursor, error_span
 from weft.query.data_types import data_type
 from weft.query.interval_literal import read_duration, read_period
 from weft.query.lexer import TokenKind
@@ -31,53 +21,67 @@ _UNITS: dict[str, TimeUnit] = {
 }
 
 
-@dataclass(slots=True)
-class _Clauses:
-    """What the clauses of CREATE STREAM have said so far."""
-
-    time: str = ""
-    time_span: Span | None = None
-    unit: TimeUnit | None = None
-    delay_ms: int = 0
-    skew_ms: int | None = DEFAULT_SKEW_MS
-    options: tuple[tuple[str, str], ...] = ()
-
-
 def create_stream(cursor: Cursor) -> StreamDef:
     """Read what follows CREATE STREAM."""
     start = cursor.index
     name = cursor.name("the stream's name").text
     span = cursor.span_from(start)
-    columns = _columns(cursor)
-    format = _format(cursor)
-    clauses = _clauses(cursor)
-    if not clauses.time:
+    columns, format = _columns(cursor), _format(cursor)
+    time, time_span, delay_ms = "", span, 0
+    time_unit: TimeUnit | None = None
+    skew_ms: int | None = DEFAULT_SKEW_MS
+    options: tuple[tuple[str, str], ...] = ()
+    for word in _clauses(cursor, "OPTIONS", "EVENT TIME", "UNIT", "DELAY", "SKEW"):
+        match word:
+            case "OPTIONS":
+                options = _options(cursor)
+            case "EVENT":
+                cursor.expect("TIME")
+                time_span, time = cursor.span(), _column_name(cursor)
+            case "UNIT":
+                time_unit = _unit(cursor)
+            case "DELAY":
+                delay_ms = read_duration(cursor)
+            case "SKEW":
+                skew_ms = None if cursor.accept("NONE") else read_duration(cursor)
+    if not time:
         raise SyntaxMistake(f"stream {name} has no event time; add EVENT TIME and a column", span=span)
     stream = StreamDef(
-        name=name, columns=columns, time=clauses.time, time_unit=clauses.unit, delay_ms=clauses.delay_ms,
-        skew_ms=clauses.skew_ms, source=Source(format=format, options=clauses.options),
+        name=name, columns=columns, time=time, time_unit=time_unit, delay_ms=delay_ms, skew_ms=skew_ms,
+        source=Source(format=format, options=options),
     )  # fmt: skip
     if columns:
-        _check_located(stream, clauses.time_span)
+        with error_span(time_span):
+            check_stream(stream)
     return stream
 
 
 def create_table(cursor: Cursor) -> TableDef:
     """Read what follows CREATE TABLE."""
     name = cursor.name("the table's name").text
-    columns = _columns(cursor)
-    format = _format(cursor)
+    columns, format = _columns(cursor), _format(cursor)
     options: tuple[tuple[str, str], ...] = ()
-    refresh_ms, seen = None, set[str]()
-    while (word := cursor.token.key) in ("OPTIONS", "REFRESH"):
-        _once(cursor, word, seen)
+    refresh_ms = None
+    for word in _clauses(cursor, "OPTIONS", "REFRESH"):
         if word == "OPTIONS":
             options = _options(cursor)
         else:
             refresh_ms = read_period(cursor, word)
-    cursor.finish()
     source = Source(format=format, options=options)
     return TableDef(name=name, columns=columns, source=source, refresh_ms=refresh_ms)
+
+
+def _clauses(cursor: Cursor, *clauses: str) -> Iterator[str]:
+    """Yield the first word of each clause up to the end of the statement; none may come twice."""
+    seen = set[str]()
+    while (word := cursor.token.key) in {clause.split()[0] for clause in clauses}:
+        if word in seen:
+            raise SyntaxMistake(f"{word} is given twice; remove one", span=cursor.span())
+        seen.add(word)
+        cursor.advance()
+        yield word
+    if cursor.token.kind is not TokenKind.END:
+        raise cursor.mistake(f"expected {', '.join(clauses[:-1])} or {clauses[-1]}")
 
 
 def check_stream(definition: StreamDef) -> None:
@@ -98,14 +102,6 @@ def check_stream(definition: StreamDef) -> None:
             f'event time "{time.name}" is a {time.type} and its unit is unknown; '
             "add UNIT 's', 'ms', 'us' or 'ns' (in Python unit=\"ms\")"
         )
-
-
-def _check_located(stream: StreamDef, span: Span | None) -> None:
-    try:
-        check_stream(stream)
-    except QueryError as error:
-        error.span = span
-        raise
 
 
 def _columns(cursor: Cursor) -> tuple[ColumnDef, ...]:
@@ -169,36 +165,7 @@ def _option_value(cursor: Cursor) -> str:
     raise cursor.mistake("expected a string, a number, true or false")
 
 
-def _clauses(cursor: Cursor) -> _Clauses:
-    clauses, seen = _Clauses(), set[str]()
-    while cursor.token.kind is not TokenKind.END:
-        word = cursor.token.key
-        read = _CLAUSES.get(word)
-        if read is None:
-            raise cursor.mistake("expected OPTIONS, EVENT TIME, UNIT, DELAY or SKEW")
-        _once(cursor, word, seen)
-        read(cursor, clauses)
-    return clauses
-
-
-def _once(cursor: Cursor, word: str, seen: set[str]) -> None:
-    """Read the first word of a clause, which no clause before it may have had."""
-    if word in seen:
-        raise SyntaxMistake(f"{word} is given twice; remove one", span=cursor.span())
-    seen.add(word)
-    cursor.advance()
-
-
-def _read_options(cursor: Cursor, clauses: _Clauses) -> None:
-    clauses.options = _options(cursor)
-
-
-def _read_time(cursor: Cursor, clauses: _Clauses) -> None:
-    cursor.expect("TIME")
-    clauses.time_span, clauses.time = cursor.span(), _column_name(cursor)
-
-
-def _read_unit(cursor: Cursor, clauses: _Clauses) -> None:
+def _unit(cursor: Cursor) -> TimeUnit:
     token = cursor.token
     if token.kind not in (TokenKind.STRING, TokenKind.WORD):
         raise cursor.mistake("expected a unit: 's', 'ms', 'us' or 'ns'")
@@ -206,18 +173,4 @@ def _read_unit(cursor: Cursor, clauses: _Clauses) -> None:
     if unit is None:
         raise BadWindow(f"unknown unit \"{token.text}\"; known are 's', 'ms', 'us', 'ns'", span=cursor.span())
     cursor.advance()
-    clauses.unit = unit
-
-
-def _read_delay(cursor: Cursor, clauses: _Clauses) -> None:
-    clauses.delay_ms = read_duration(cursor)
-
-
-def _read_skew(cursor: Cursor, clauses: _Clauses) -> None:
-    clauses.skew_ms = None if cursor.accept("NONE") else read_duration(cursor)
-
-
-_CLAUSES: dict[str, Callable[[Cursor, _Clauses], None]] = {
-    "OPTIONS": _read_options, "EVENT": _read_time, "UNIT": _read_unit,
-    "DELAY": _read_delay, "SKEW": _read_skew,
-}  # fmt: skip
+    return unit

@@ -7,7 +7,7 @@ from functools import lru_cache
 from weft.errors import BadWindow
 
 MAX_DURATION_MS = 3_653 * 86_400_000
-"""Ten years: more is a slip of the unit."""
+"""Ten years: more is probably a mistake in the unit."""
 
 _MILLISECONDS: dict[str, Fraction] = {
     spelling: Fraction(length)
@@ -33,10 +33,10 @@ def is_unit(word: str) -> bool:
     return word.casefold() in _MILLISECONDS or word.casefold() in _VARYING
 
 
-# Thousands of queries have the windows of a few hundred lengths.
+# Thousands of queries have windows of a few hundred different lengths.
 @lru_cache(maxsize=4_096)
 def parse_duration(text: str, *, signed: bool = False) -> int:
-    """Read a duration as milliseconds; only a signed one may be negative, each of its terms by itself.
+    """Read a duration as milliseconds; each term of a signed one may be negative.
 
     >>> parse_duration("12 min"), parse_duration("1 hour 30 minutes"), parse_duration("250ms")
     (720000, 5400000, 250)
@@ -71,9 +71,8 @@ def _terms(text: str, signed: bool) -> list[Fraction]:
 
 def _term(text: str, number: str, unit: str) -> Fraction:
     if unit.casefold() in _VARYING:
-        raise BadWindow(
-            f"duration \"{_short(text)}\" has no fixed length; count days instead, as in '30 days'"
-        )
+        problem = f'duration "{_short(text)}" has no fixed length'
+        raise BadWindow(f"{problem}; count days instead, as in '30 days'")
     length = _MILLISECONDS.get(unit.casefold())
     if length is None:
         raise BadWindow(f'unknown unit of time "{_short(unit)}" in "{_short(text)}"; {_EXAMPLE}')

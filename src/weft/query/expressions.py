@@ -28,7 +28,7 @@ from weft.query.syntax import (
 from weft.types import BOOLEAN, DATE, NULL, STRING, DataType, Kind
 
 _SHOWN = {"neg": "-", "concat": "||", "like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE"}
-"""Operators whose canonical name is not how they are written."""
+"""How operators are written, where their canonical names differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Context:
     functions: Mapping[str, FunctionDef]
     """Registered from Python, by folded name."""
     intercept: Callable[[Node], Expression | None]
-    """Meets every node first: where aggregates, windows and aliases get their meaning, or are refused."""
+    """Called first for every node: gives aggregates, windows and aliases their meaning, or refuses them."""
     known: tuple[str, ...] = ()
     """Names of further functions, for suggestions."""
 
@@ -61,39 +61,33 @@ def typed(node: Node, context: Context) -> Expression:
         case TimeText(span, value, type):
             return time_literal(value, type, span)
         case Operation():
-            return _operation(node, context)
+            args = tuple([typed(arg, context) for arg in node.args])
+            if node.type is not None:
+                return _cast(args[0], node.type, node.span)
+            return _applied(FUNCTIONS[node.operator], node.operator, args, node.span)
         case Invocation():
             return _invocation(node, context)
-    raise _misplaced(node)
+        case Star(span):
+            raise NotAllowed("* is allowed only in count(*)", span=span)
+        case Interval(span):
+            problem = "INTERVAL is allowed only in windows; compare times with constants instead"
+            raise NotAllowed(problem, span=span)
 
 
 def condition(node: Node, context: Context, clause: str) -> Expression:
     """Return a typed expression that must be true or false."""
     expression = typed(node, context)
     if expression.type.kind not in (Kind.BOOLEAN, Kind.NULL):
-        raise TypeMismatch(f"{clause} needs a condition, found {expression.type}; compare it with something",
-                           span=node.span)  # fmt: skip
+        problem = f"{clause} needs a condition, found {expression.type}; compare it with something"
+        raise TypeMismatch(problem, span=node.span)
     return expression
-
-
-def _misplaced(node: Interval | Star) -> NotAllowed:
-    if isinstance(node, Star):
-        return NotAllowed("* stands only in count(*)", span=node.span)
-    return NotAllowed("INTERVAL stands only in windows; compare times with constants instead", span=node.span)
-
-
-def _operation(node: Operation, context: Context) -> Expression:
-    args = tuple([typed(arg, context) for arg in node.args])
-    if node.type is not None:
-        return _cast(args[0], node.type, node.span)
-    return _applied(FUNCTIONS[node.operator], node.operator, args, node.span)
 
 
 def _invocation(node: Invocation, context: Context) -> Expression:
     name = node.name.casefold()
     if node.distinct or node.filter is not None:
         word = "DISTINCT" if node.distinct else "FILTER"
-        raise NotAllowed(f"{word} stands only in aggregates, and {node.name} is none", span=node.span)
+        raise NotAllowed(f"{word} is for aggregates, and {node.name} is not one", span=node.span)
     args = tuple([typed(arg, context) for arg in node.args])
     function = SPELLINGS.get(name)
     if function is not None:
@@ -101,14 +95,10 @@ def _invocation(node: Invocation, context: Context) -> Expression:
     registered = context.functions.get(name)
     if registered is not None:
         return Call(name, args, registered.type, node.span)
-    raise _unknown(node, context)
-
-
-def _unknown(node: Invocation, context: Context) -> UnknownName:
-    known = (*SPELLINGS, *SUGAR, *context.known, *context.functions)
-    close = suggestion(node.name, known)
-    hint = close if "did you mean" in close else "; docs/query-language.md lists the functions"
-    return UnknownName(f'unknown function "{node.name}"{hint}', span=node.name_span)
+    hint = suggestion(node.name, (*SPELLINGS, *SUGAR, *context.known, *context.functions))
+    if "did you mean" not in hint:
+        hint = "; docs/query-language.md lists the functions"
+    raise UnknownName(f'unknown function "{node.name}"{hint}', span=node.name_span)
 
 
 def _applied(function: Function, written: str, args: tuple[Expression, ...], span: Span) -> Expression:
@@ -116,21 +106,18 @@ def _applied(function: Function, written: str, args: tuple[Expression, ...], spa
         raise TypeMismatch(f"{written} takes {function.takes}, found {len(args)} arguments", span=span)
     if function.compares:
         args = _times_read(args)
-    if function.name == "date_trunc":
-        args = _unit_folded(args)
+    if function.name == "date_trunc" and isinstance(args[0], Literal) and isinstance(args[0].value, str):
+        args = Literal(args[0].value.casefold(), STRING, args[0].span), *args[1:]
     type = function.result(args)
     if type is None:
-        raise _unfit(function, written, args, span)
+        types = [str(arg.type) for arg in args]
+        shown = " and ".join(types) if len(types) < 3 else ", ".join(dict.fromkeys(types))
+        name = _SHOWN.get(written, written if function.spellings else written.upper())
+        problem = f"{name} takes {function.takes}, found {shown}{_hint(function, args)}"
+        raise TypeMismatch(problem, span=span)
     if function.name in PATTERNS:
         check_pattern(function.name, args[1])
     return Call(function.name, args, type, span)
-
-
-def _unfit(function: Function, written: str, args: tuple[Expression, ...], span: Span) -> TypeMismatch:
-    found = [str(arg.type) for arg in args]
-    shown = " and ".join(found) if len(found) < 3 else ", ".join(dict.fromkeys(found))
-    name = _SHOWN.get(written, written.upper() if not function.spellings else written)
-    return TypeMismatch(f"{name} takes {function.takes}, found {shown}{_hint(function, args)}", span=span)
 
 
 def _hint(function: Function, args: tuple[Expression, ...]) -> str:
@@ -140,7 +127,7 @@ def _hint(function: Function, args: tuple[Expression, ...]) -> str:
     if numbers and strings:
         return _quotes_hint(strings, numbers)
     if Kind.BOOLEAN in kinds and len(kinds) > 1:
-        return "; a condition is no number: IF(condition, 1, 0) makes it one"
+        return "; a condition is not a number: IF(condition, 1, 0) makes it one"
     if any(arg.type.is_time for arg in args) and "number" in function.takes:
         return "; unix_seconds(t) makes a timestamp a number"
     return ""
@@ -161,20 +148,12 @@ def _times_read(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     time = next((arg.type for arg in args if arg.type.is_time), None)
     if time is None:
         return args
-    return tuple([_as_time(arg, time) for arg in args])
-
-
-def _as_time(arg: Expression, type: DataType) -> Expression:
-    if isinstance(arg, Literal) and isinstance(arg.value, str):
-        return time_literal(arg.value, type, arg.span)
-    return arg
-
-
-def _unit_folded(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    unit = args[0]
-    if isinstance(unit, Literal) and isinstance(unit.value, str):
-        return Literal(unit.value.casefold(), STRING, unit.span), *args[1:]
-    return args
+    return tuple([
+        time_literal(arg.value, time, arg.span)
+        if isinstance(arg, Literal) and isinstance(arg.value, str)
+        else arg
+        for arg in args
+    ])  # fmt: skip
 
 
 def _cast(operand: Expression, type: DataType, span: Span) -> Expression:
@@ -190,6 +169,6 @@ def _cast(operand: Expression, type: DataType, span: Span) -> Expression:
 
 
 def outside_group_by(node: Invocation) -> BadWindow:
-    """Say that a window function stands in the wrong place."""
-    return BadWindow(f"{node.name}(…) stands only in GROUP BY; its bounds are window_start and window_end",
-                     span=node.name_span)  # fmt: skip
+    """Return the error of a window function in the wrong place."""
+    problem = f"{node.name}(…) is allowed only in GROUP BY; its bounds are window_start and window_end"
+    return BadWindow(problem, span=node.name_span)

@@ -1,4 +1,4 @@
-"""Which operations of an expression may fail: give NULL though none of their inputs is NULL."""
+"""Which operations of an expression may fail, that is, be NULL though none of their inputs is NULL."""
 
 from functools import lru_cache
 
@@ -7,14 +7,13 @@ from weft.query.allowed_functions import FUNCTIONS
 from weft.types import DataType, Kind
 
 _ALWAYS_FALLIBLE = frozenset({"/", "%", "div", "floor_div"})
-_OF_TIMES = frozenset({"hour", "minute", "second", "date_trunc"})
+_FALLIBLE_OF_DATES = frozenset({"hour", "minute", "second", "date_trunc"})
 _FALLIBLE_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs", "round"})
-_WIDTHS = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
 
 
 @lru_cache(maxsize=4096)
 def sites(expression: Expression) -> tuple[Expression, ...]:
-    """Return the operations of an expression that may fail; a CASE, of which one branch is taken, is one."""
+    """Return the operations of an expression that may fail; a CASE counts as one operation."""
     if not isinstance(expression, Call):
         return ()
     within = dict.fromkeys(site for argument in expression.args for site in sites(argument))
@@ -30,17 +29,17 @@ def _can_fail(call: Call) -> bool:
         return not is_safe_cast(call.args[0].type, call.type)
     if call.type.kind is Kind.DECIMAL and call.function in ("neg", "abs"):
         return False
-    if call.function in _OF_TIMES:
+    if call.function in _FALLIBLE_OF_DATES:
         return call.args[-1].type.kind is Kind.DATE
     return call.function in _FALLIBLE_UNLESS_DOUBLE and not call.type.is_fractional
 
 
 def is_safe_cast(source: DataType, target: DataType) -> bool:
-    """Say whether every value of a type has one in another."""
+    """Say whether a cast from one type to another never fails."""
     if source == target or source.kind is Kind.NULL or target.kind is Kind.STRING:
         return True
     if target.is_fractional:
         return source.is_numeric or source.kind is Kind.BOOLEAN
     if source.is_integer and target.is_integer:
-        return _WIDTHS.index(source.kind) <= _WIDTHS.index(target.kind)
+        return source.bits <= target.bits
     return source.is_time and target.is_time and source.kind is not Kind.DATE

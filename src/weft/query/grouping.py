@@ -14,13 +14,12 @@ from weft.query.windows import (
     REFUSED_CALLS,
     START,
     BoundWindow,
+    bind_call,
     bind_quotient,
     bind_window,
-    from_call,
-    no_window,
-    quotient,
 )
 
+_EXAMPLE = "[RANGE '12 min' SLIDE '5 min'] after the stream, or GROUP BY window(time, '12 min', '5 min')"
 _BOUNDS = {
     ("window_start",): START, ("window_end",): END, ("window", "start"): START, ("window", "end"): END,
 }  # fmt: skip
@@ -31,8 +30,6 @@ class Grouping:
     """The window and keys of a query, and the names that GROUP BY gives them."""
 
     bound: BoundWindow
-    divisor: int | None = None
-    """300 when the window was written `time/300`."""
     keys: tuple[NamedExpression, ...]
     aliases: tuple[tuple[str, Expression], ...]
     """Folded names: expressions over columns, or over the window's slots."""
@@ -44,46 +41,46 @@ def window_bound(node: Node) -> Expression | None:
 
 
 def bind_grouping(syntax: SelectSyntax, origin: From, context: Context) -> Grouping:
-    """Tell the window from the keys."""
-    windows: list[tuple[BoundWindow, int | None, ItemSyntax | None]] = []
+    """Return the window and the keys of a query."""
+    bound: BoundWindow | None = None
     if origin.source.window is not None:
-        windows.append((bind_window(origin.source.window, origin.stream, origin.scope), None, None))
+        bound = bind_window(origin.source.window, origin.stream, origin.scope)
     keys: list[ItemSyntax] = []
+    aliases: dict[str, Expression] = {}
     for written in syntax.groups:
-        key = _meant(written, syntax, origin)
-        window = _as_window(key, origin)
+        item = _followed(written, syntax, origin)
+        window = _window(item.node, origin)
         if window is None:
-            keys.append(key)
-        elif windows:
+            keys.append(item)
+        elif bound is not None:
             raise BadWindow("the query has two windows; remove one", span=written.node.span)
         else:
-            windows.append((*window, key))
-    if not windows:
-        raise no_window(origin.stream, origin.source.span)
-    bound, divisor, item = windows[0]
-    return _grouping(bound, divisor, item, keys, origin, context)
+            bound = window
+            if item.alias and window.index is not None:
+                aliases[item.alias.casefold()] = window.index
+    if bound is None:
+        problem = f"the query has no window over stream {origin.stream.name}; write {_EXAMPLE}"
+        raise BadWindow(problem, span=origin.source.span)
+    named = _keys(keys, aliases, origin, context)
+    return Grouping(bound=bound, keys=named, aliases=tuple(aliases.items()))
 
 
-def _grouping(
-    bound: BoundWindow, divisor: int | None, item: ItemSyntax | None, keys: list[ItemSyntax], origin: From,
-    context: Context,
-) -> Grouping:  # fmt: skip
-    named: dict[Expression, NamedExpression] = {}
-    aliases: dict[str, Expression] = {}
-    if item is not None and item.alias and bound.index is not None:
-        aliases[item.alias.casefold()] = bound.index
-    for key in keys:
-        if window_bound(key.node) is not None and not (
-            isinstance(key.node, Name) and origin.scope.has(key.node)
-        ):
+def _keys(
+    items: list[ItemSyntax], aliases: dict[str, Expression], origin: From, context: Context
+) -> tuple[NamedExpression, ...]:
+    """Return the keys, and add their aliases to the others."""
+    keys: dict[Expression, NamedExpression] = {}
+    for item in items:
+        node = item.node
+        if isinstance(node, Name) and window_bound(node) is not None and not origin.scope.has(node):
             continue
-        expression = typed(key.node, context)
-        _check_key_name(key)
-        taken = {other.name.casefold() for other in named.values()}
-        named.setdefault(expression, NamedExpression(name=_unique(key, taken), expression=expression))
-        if key.alias:
-            aliases[key.alias.casefold()] = expression
-    return Grouping(bound=bound, divisor=divisor, keys=tuple(named.values()), aliases=tuple(aliases.items()))
+        expression = typed(node, context)
+        _check_key_name(item)
+        taken = {key.name.casefold() for key in keys.values()}
+        keys.setdefault(expression, NamedExpression(name=_unique_name(item, taken), expression=expression))
+        if item.alias:
+            aliases[item.alias.casefold()] = expression
+    return tuple(keys.values())
 
 
 def _check_key_name(key: ItemSyntax) -> None:
@@ -93,13 +90,10 @@ def _check_key_name(key: ItemSyntax) -> None:
         raise NotAllowed(problem, span=key.node.span)
 
 
-def _unique(key: ItemSyntax, taken: set[str]) -> str:
-    candidates = (
-        output_name(key),
-        key.written,
-        *(f"{output_name(key)}_{n}" for n in range(2, len(taken) + 3)),
-    )
-    return next(name for name in candidates if name.casefold() not in taken)
+def _unique_name(key: ItemSyntax, taken: set[str]) -> str:
+    name = output_name(key)
+    candidates = (name, key.written, *(f"{name}_{number}" for number in range(2, len(taken) + 3)))
+    return next(candidate for candidate in candidates if candidate.casefold() not in taken)
 
 
 def output_name(item: ItemSyntax) -> str:
@@ -109,11 +103,15 @@ def output_name(item: ItemSyntax) -> str:
     return item.node.parts[-1] if isinstance(item.node, Name) else item.written
 
 
-def _meant(item: ItemSyntax, syntax: SelectSyntax, origin: From) -> ItemSyntax:
+def _followed(item: ItemSyntax, syntax: SelectSyntax, origin: From) -> ItemSyntax:
     """Follow `GROUP BY 1` and `GROUP BY alias` to the item of SELECT."""
     node = item.node
     if isinstance(node, Number) and item.alias is None:
-        return _ordinal(node, syntax)
+        count = len(syntax.items)
+        if not node.text.isdecimal() or len(node.text) > 6 or not 1 <= int(node.text) <= count:
+            problem = f"GROUP BY {node.text} names no item of SELECT; it has {count}"
+            raise GroupingMistake(problem, span=node.span)
+        return syntax.items[int(node.text) - 1]
     if isinstance(node, Name) and len(node.parts) == 1 and not origin.scope.has(node):
         for selected in syntax.items:
             if selected.alias is not None and selected.alias.casefold() == node.parts[0].casefold():
@@ -121,24 +119,13 @@ def _meant(item: ItemSyntax, syntax: SelectSyntax, origin: From) -> ItemSyntax:
     return item
 
 
-def _ordinal(node: Number, syntax: SelectSyntax) -> ItemSyntax:
-    count = len(syntax.items)
-    if not node.text.isdecimal() or len(node.text) > 6 or not 1 <= int(node.text) <= count:
-        raise GroupingMistake(f"GROUP BY {node.text} names no item of SELECT; it has {count}", span=node.span)
-    return syntax.items[int(node.text) - 1]
-
-
-def _as_window(item: ItemSyntax, origin: From) -> tuple[BoundWindow, int | None] | None:
-    node = item.node
+def _window(node: Node, origin: From) -> BoundWindow | None:
+    """Return the window that an item of GROUP BY means, or None for a key."""
     if isinstance(node, Invocation):
         name = node.name.casefold()
         if name in REFUSED_CALLS:
-            raise BadWindow(
-                f"{node.name} is not in the language; use window, HOP or TUMBLE", span=node.name_span
-            )
+            problem = f"{node.name} is not in the language; use window, HOP or TUMBLE"
+            raise BadWindow(problem, span=node.name_span)
         if name in CALLS:
-            return bind_window(from_call(node), origin.stream, origin.scope), None
-    divisor = quotient(node, origin.stream, origin.scope)
-    if divisor is None:
-        return None
-    return bind_quotient(divisor, origin.stream, node.span), divisor
+            return bind_call(node, origin.stream, origin.scope)
+    return bind_quotient(node, origin.stream, origin.scope)

@@ -1,13 +1,13 @@
 """The grammar of durations, in windows and clauses."""
 
-from weft.errors import BadWindow, NotAllowed
-from weft.query.cursor import RESERVED, Cursor
+from weft.errors import BadWindow
+from weft.query.cursor import RESERVED, Cursor, error_span
 from weft.query.duration import is_unit, parse_duration
 from weft.query.lexer import TokenKind
 from weft.query.syntax import Interval, Text
 
 _FOLLOWING = RESERVED | frozenset("SLIDE OFFSET DELAY SKEW UNIT EVENT OPTIONS LIFETIME TO".split())
-"""Words that may stand after a duration, hence are no unit."""
+"""Words that may follow a duration, so they are not units."""
 
 
 def duration_literal(cursor: Cursor) -> Interval | Text:
@@ -26,29 +26,28 @@ def duration_literal(cursor: Cursor) -> Interval | Text:
     if not parts:
         raise cursor.mistake("expected a duration such as '12 min'")
     if cursor.at("TO"):
-        raise NotAllowed(
-            "INTERVAL … TO … is not in the language; write '1 hour 30 minutes'", span=cursor.span()
-        )
+        raise cursor.refusal("INTERVAL … TO … is not in the language; write '1 hour 30 minutes'")
     return Interval(cursor.span_from(start), " ".join(parts))
+
+
+def milliseconds(node: Interval | Text, *, signed: bool = False) -> int:
+    """Return the length of a duration."""
+    with error_span(node.span):
+        return parse_duration(node.text if isinstance(node, Interval) else node.value, signed=signed)
 
 
 def read_duration(cursor: Cursor) -> int:
     """Read a duration as milliseconds."""
-    node = duration_literal(cursor)
-    try:
-        return parse_duration(node.text if isinstance(node, Interval) else node.value)
-    except BadWindow as error:
-        error.span = node.span
-        raise
+    return milliseconds(duration_literal(cursor))
 
 
 def read_period(cursor: Cursor, clause: str) -> int:
     """Read the duration of a clause, which must be longer than 0, as milliseconds."""
     start = cursor.index
-    found = read_duration(cursor)
-    if found == 0:
+    period_ms = read_duration(cursor)
+    if period_ms == 0:
         raise BadWindow(f"{clause} takes a duration longer than 0", span=cursor.span_from(start))
-    return found
+    return period_ms
 
 
 def _at_quantity(cursor: Cursor) -> bool:
@@ -58,8 +57,7 @@ def _at_quantity(cursor: Cursor) -> bool:
 
 
 def _at_unit(cursor: Cursor, *, bare: bool) -> bool:
-    """Say whether a unit follows; after a bare number any word is taken for one, and found wanting later."""
+    """Say whether a unit follows; any word after a bare number is taken for one, and checked later."""
     token = cursor.token
-    if token.kind is not TokenKind.WORD or token.key in _FOLLOWING:
-        return False
-    return bare or is_unit(token.text)
+    is_word = token.kind is TokenKind.WORD and token.key not in _FOLLOWING
+    return is_word and (bare or is_unit(token.text))

@@ -28,24 +28,25 @@ class From:
 
 def bind_from(syntax: SelectSyntax, catalog: Catalog) -> From:
     """Find the stream and tables that a query names."""
-    found = [(source, _lookup(source, catalog)) for source in syntax.sources]
-    streams = [(source, definition) for source, definition in found if isinstance(definition, StreamDef)]
-    tables = [(source, definition) for source, definition in found if isinstance(definition, TableDef)]
+    definitions = [(source, _lookup(source, catalog)) for source in syntax.sources]
+    streams = [(source, stream) for source, stream in definitions if isinstance(stream, StreamDef)]
+    tables = [(source, table) for source, table in definitions if isinstance(table, TableDef)]
     if not streams:
         known = ", ".join(stream.name for stream in catalog.streams)
         problem = f"{tables[0][1].name} is a table; a query reads a stream{': ' + known if known else ''}"
         raise NotAllowed(problem, span=tables[0][0].span)
-    _check_sources(streams, tables, found[0][0])
+    _check_sources(streams, tables, syntax.sources[0])
     stream_source, stream = streams[0]
-    stream_input = _input(stream_source, stream, "stream", "")
-    joined = tuple(
-        (source, _input(source, table, "table", prefix))
-        for (source, table), prefix in zip(tables, _prefixes(tables), strict=True)
-    )
-    inputs = (stream_input, *(input for _, input in joined))
-    _check_labels(inputs, (stream_source, *(source for source, _ in joined)))
+    inputs = [_input(stream_source, stream, "stream", "")]
+    for (source, table), prefix in zip(tables, _prefixes(tables), strict=True):
+        input = _input(source, table, "table", prefix)
+        if any(input.called(other.label) for other in inputs):
+            problem = f'"{input.label}" stands for two inputs; give one an alias, as in {input.name} AS other'
+            raise AmbiguousName(problem, span=source.span)
+        inputs.append(input)
+    joined = tuple(zip((source for source, _ in tables), inputs[1:], strict=True))
     merged = frozenset(name.parts[0].casefold() for source, _ in joined for name in source.using)
-    return From(stream=stream, source=stream_source, tables=joined, scope=Scope(inputs, merged))
+    return From(stream=stream, source=stream_source, tables=joined, scope=Scope(tuple(inputs), merged))
 
 
 def _lookup(source: SourceSyntax, catalog: Catalog) -> StreamDef | TableDef:
@@ -53,10 +54,8 @@ def _lookup(source: SourceSyntax, catalog: Catalog) -> StreamDef | TableDef:
     for definition in definitions:
         if definition.name.casefold() == source.name.casefold():
             return definition
-    known = [definition.name for definition in definitions]
-    raise UnknownName(
-        f'unknown stream or table "{source.name}"{suggestion(source.name, known)}', span=source.span
-    )
+    hint = suggestion(source.name, [definition.name for definition in definitions])
+    raise UnknownName(f'unknown stream or table "{source.name}"{hint}', span=source.span)
 
 
 def _check_sources(
@@ -93,54 +92,45 @@ def _input(source: SourceSyntax, definition: StreamDef | TableDef, what: str, pr
     )
 
 
-def _check_labels(inputs: tuple[Input, ...], sources: tuple[SourceSyntax, ...]) -> None:
-    seen: set[str] = set()
-    for input, source in zip(inputs, sources, strict=True):
-        if input.label.casefold() in seen:
-            problem = f'"{input.label}" stands for two inputs; give one an alias, as in {input.name} AS other'
-            raise AmbiguousName(problem, span=source.span)
-        seen.add(input.label.casefold())
-
-
 def bind_joins(
     origin: From, where: tuple[Expression, ...], context: Context
 ) -> tuple[tuple[Join, ...], tuple[Expression, ...]]:
     """Return the joins and what remains of the conditions."""
-    pool = [*where]
+    conditions = [*where]
     for source, _ in origin.tables:
         if not source.left and source.on is not None:
-            pool.extend(conjuncts(condition(source.on, context, "ON")))
-    waiting, placed, joins = list(origin.tables), [""], list[Join]()
+            conditions.extend(conjuncts(condition(source.on, context, "ON")))
+    waiting, joined, joins = list(origin.tables), {""}, list[Join]()
     while waiting:
         # A table may be linked only through one that stands after it.
-        for entry in waiting:
-            join, pool = _join(entry, origin, pool, placed, context)
+        for source, input in waiting:
+            join, conditions = _join(source, input, origin, conditions, joined, context)
             if join is not None:
                 joins.append(join)
-                placed.append(entry[1].prefix)
-                waiting.remove(entry)
+                joined.add(input.prefix)
+                waiting.remove((source, input))
                 break
         else:
-            raise _unlinked(waiting[0])
-    return tuple(joins), tuple(pool)
+            source, input = waiting[0]
+            problem = f"table {input.name} is joined without an equality"
+            raise NotAllowed(f"{problem}; add one, as in {input.label}.column = …", span=source.span)
+    return tuple(joins), tuple(conditions)
 
 
 def _join(
-    entry: tuple[SourceSyntax, Input],
-    origin: From,
-    pool: list[Expression],
-    placed: list[str],
+    source: SourceSyntax, input: Input, origin: From, conditions: list[Expression], joined: set[str],
     context: Context,
-) -> tuple[Join | None, list[Expression]]:
-    source, input = entry
+) -> tuple[Join | None, list[Expression]]:  # fmt: skip
+    """Return the join of a table with those joined before it, or None, and the conditions left over."""
     pairs = _using(source, input, origin)
-    if any(not _prefixes_of(left, origin) <= set(placed) for left, _ in pairs):
-        return None, pool
-    own = conjuncts(condition(source.on, context, "ON")) if source.left and source.on is not None else ()
-    offered = list(own) if source.left else pool
+    if any(not _prefixes_of(left, origin) <= joined for left, _ in pairs):
+        return None, conditions
+    terms: Sequence[Expression] = conditions
+    if source.left:
+        terms = conjuncts(condition(source.on, context, "ON")) if source.on is not None else ()
     rest: list[Expression] = []
-    for term in offered:
-        pair = _pair(term, input, placed, origin)
+    for term in terms:
+        pair = _pair(term, input, joined, origin)
         if pair is None:
             rest.append(term)
         else:
@@ -149,48 +139,42 @@ def _join(
         problem = f"ON of LEFT JOIN {input.name} holds only equalities with its columns; use WHERE"
         raise NotAllowed(problem, span=rest[0].span)
     if not pairs:
-        return None, pool
+        return None, conditions
     kind = JoinKind.LEFT if source.left else JoinKind.INNER
     join = Join(table=input.name, alias=input.prefix, kind=kind, on=tuple(dict.fromkeys(pairs)))
-    return join, pool if source.left else rest
+    return join, conditions if source.left else rest
 
 
 def _using(source: SourceSyntax, input: Input, origin: From) -> list[_Pair]:
     pairs: list[_Pair] = []
+    before = origin.scope.inputs[: origin.scope.inputs.index(input)]
     for name in source.using:
-        before = origin.scope.inputs[: origin.scope.inputs.index(input)]
         left = Scope(before, origin.scope.merged).resolve(name)
         right = Scope((input,)).resolve(name)
         if common_type(left.type, right.type) is None:
-            raise TypeMismatch(
-                f'USING joins {left.type} with {right.type} by "{name.parts[0]}"', span=name.span
-            )
+            problem = f'USING joins {left.type} with {right.type} by "{name.parts[0]}"'
+            raise TypeMismatch(problem, span=name.span)
         pairs.append((left, right))
     return pairs
 
 
-def _pair(term: Expression, input: Input, placed: list[str], origin: From) -> _Pair | None:
+def _pair(term: Expression, input: Input, joined: set[str], origin: From) -> _Pair | None:
     if not isinstance(term, Call) or term.function != "=":
         return None
     sides = [_prefixes_of(arg, origin) for arg in term.args]
-    for mine, other in ((1, 0), (0, 1)):
-        if sides[mine] == {input.prefix} and sides[other] and sides[other] <= set(placed):
-            return term.args[other], term.args[mine]
+    for own, other in ((1, 0), (0, 1)):
+        if sides[own] == {input.prefix} and sides[other] and sides[other] <= joined:
+            return term.args[other], term.args[own]
     return None
 
 
 def _prefixes_of(expression: Expression, origin: From) -> set[str]:
+    """Return the prefixes of the inputs that an expression reads."""
     prefixes = [input.prefix for _, input in origin.tables]
-    found = set()
-    for name in columns(expression):
-        found.add(next((prefix for prefix in prefixes if name.startswith(prefix + ".")), ""))
-    return found
-
-
-def _unlinked(entry: tuple[SourceSyntax, Input]) -> NotAllowed:
-    source, input = entry
-    problem = f"table {input.name} is joined without an equality; add one, as in {input.label}.column = …"
-    return NotAllowed(problem, span=source.span)
+    return {
+        next((prefix for prefix in prefixes if name.startswith(prefix + ".")), "")
+        for name in columns(expression)
+    }
 
 
 def conjuncts(expression: Expression | None) -> tuple[Expression, ...]:

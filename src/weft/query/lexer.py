@@ -1,7 +1,7 @@
 """From text to statements, and from a statement to tokens.
 
-Statements are cut apart first, by one regular expression that knows only quotes, comments and semicolons:
-so the size of each is known, and refused where it is beyond a limit, before anything reads it with care.
+Statements are cut apart first, by one regular expression that knows only quotes, comments and semicolons. So
+a statement that is too large is refused before it is tokenized.
 """
 
 import re
@@ -42,7 +42,7 @@ class TokenKind(StrEnum):
 
 
 class Token(NamedTuple):
-    """A word, name, constant or symbol and where it stands."""
+    """A word, name, constant or symbol and its position."""
 
     # A tuple, not a dataclass: a workload has a million, and a tuple is made four times as fast.
 
@@ -90,7 +90,7 @@ def _sized(chunk: Chunk, limits: Limits) -> Chunk:
 
 
 def _count_words(text: str) -> int:
-    """Count words, constants and symbols, much faster than `lex` finds them."""
+    """Count words, constants and symbols, much faster than `lex`."""
     count = position = 0
     while (match := _PIECE.search(text, position)) is not None:
         count += len(_PART.findall(text, position, match.start()))
@@ -175,13 +175,8 @@ def _words(written: str, start: int) -> Iterator[Token]:
 
 def _string(value: str, text: str, start: int, end: int, before: list[Token]) -> Token:
     """Join 'it''s', which comes as two strings that touch."""
-    last = before[-1] if before else None
-    if (
-        last is not None
-        and last.kind is TokenKind.STRING
-        and last.end == start
-        and text[last.start] == text[start]
-    ):
+    last = before[-1] if before and before[-1].kind is TokenKind.STRING else None
+    if last is not None and last.end == start and text[last.start] == text[start]:
         before.pop()
         return Token(TokenKind.STRING, last.text + text[start] + value, "", last.start, end)
     return Token(TokenKind.STRING, value, "", start, end)

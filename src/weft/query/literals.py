@@ -16,7 +16,6 @@ _SUFFIXES = {
     "l": BIGINT, "s": DataType(Kind.SMALLINT), "y": DataType(Kind.TINYINT),
     "d": DOUBLE, "f": DataType(Kind.FLOAT),
 }  # fmt: skip
-_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d{1,2}-\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?\s*(\S+)?)?", re.ASCII
@@ -48,7 +47,7 @@ def _integer(digits: str, type: DataType | None, span: Span) -> Literal:
         return _decimal(digits, span)
     value = int(digits)
     for candidate in (type,) if type else (INT, BIGINT):
-        if -(1 << (_BITS[candidate.kind] - 1)) <= value < 1 << (_BITS[candidate.kind] - 1):
+        if -(1 << (candidate.bits - 1)) <= value < 1 << (candidate.bits - 1):
             return Literal(value, candidate, span)
     if type is not None:
         raise TypeMismatch(f"{digits} does not fit into {type}", span=span)
@@ -70,9 +69,8 @@ def _decimal(text: str, span: Span) -> Literal:
         type = exact_type(value)
         if type.precision <= MAX_PRECISION:
             return Literal(value.quantize(Decimal(1).scaleb(-type.scale), context=_EXACT), type, span)
-    raise TypeMismatch(
-        f"this number has more than {MAX_PRECISION} digits; write it as a double, as in 1e40", span=span
-    )
+    problem = f"this number has more than {MAX_PRECISION} digits; write it as a double, as in 1e40"
+    raise TypeMismatch(problem, span=span)
 
 
 def time_literal(text: str, type: DataType, span: Span | None) -> Literal:

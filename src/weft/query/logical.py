@@ -1,4 +1,4 @@
-"""What a workload means once its names and types are known."""
+"""What a workload means once its names and types are resolved."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,7 +9,7 @@ from weft.types import DataType
 from weft.window import Window
 
 DEFAULT_SKEW_MS = 600_000
-"""How far ahead of the clock rows may lie unless declared: clocks differ by less, mistakes by more."""
+"""The default for how far rows may be ahead of the clock: clocks differ by less, mistakes by more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +49,9 @@ class StreamDef:
     time_unit: TimeUnit | None = None
     """Set exactly when the event time is a number."""
     delay_ms: int = 0
-    """How far behind the newest row a row may come and still count."""
+    """How far behind the newest row a row may be and still count."""
     skew_ms: int | None = DEFAULT_SKEW_MS
-    """How far ahead of the clock a row may lie before it is set aside; None for no limit."""
+    """How far a row may be ahead of the clock before it is quarantined; None for no limit."""
     source: Source | None = None
 
 
@@ -63,7 +63,7 @@ class TableDef:
     columns: tuple[ColumnDef, ...] = ()
     source: Source | None = None
     refresh_ms: int | None = None
-    """After how long the table is read again; None for only when asked."""
+    """The time after which the table is read again; None for only on request."""
 
     def __post_init__(self) -> None:
         if self.refresh_ms == 0:
@@ -103,7 +103,7 @@ class Join:
     """The table's columns are named `alias.column` in expressions."""
     kind: JoinKind
     on: tuple[tuple[Expression, Expression], ...]
-    """Equal pairs: an expression over what stands before, and one over this table's columns."""
+    """Equal pairs: an expression over the inputs before this table, and one over its columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ class AggregateCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalQuery:
-    """A query whose names and types are settled; the input of planning."""
+    """A query whose names and types are resolved; the input of planning."""
 
     name: str
     text: str = field(compare=False)
@@ -152,9 +152,9 @@ class LogicalQuery:
     emit_empty: bool = False
     """Whether a window without a matching row gives a row too."""
     lifetime_ms: int | None = None
-    """For how long, in event time, the query is answered once it has joined; None for no end."""
+    """How long, in event time, the query is answered after it has joined; None for no end."""
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """What was understood where the text could be read in two ways; explain repeats it."""
+    """How the text was understood where it could be read in two ways; shown by explain."""
 
     def __post_init__(self) -> None:
         if self.lifetime_ms is not None and self.lifetime_ms <= 0:

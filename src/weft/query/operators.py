@@ -1,6 +1,5 @@
 """The grammar of expressions: operators, in Spark's order of precedence."""
 
-from weft.errors import NotAllowed
 from weft.query.cursor import Cursor
 from weft.query.data_types import data_type
 from weft.query.lexer import TokenKind
@@ -39,7 +38,9 @@ def expression(cursor: Cursor, minimum: int = 0) -> Node:
         elif key in _PREDICATES and minimum <= _PREDICATE <= ceiling:
             left, ceiling = _predicate(cursor, left, start), _AND
         elif key == "::" and ceiling == _CAST:
-            left = _cast(cursor, left, start)
+            cursor.advance()
+            type = data_type(cursor)
+            left = operation("cast", (left,), cursor.span_from(start), type)
         else:
             cursor.leave()
             return left
@@ -64,21 +65,13 @@ def _prefix(cursor: Cursor) -> Node:
 def _infix(cursor: Cursor, left: Node, start: int, power: int, operator: str) -> Node:
     cursor.advance()
     if cursor.at("ANY") or cursor.at("ALL") or cursor.at("SOME"):
-        raise NotAllowed(
-            f"{cursor.token.key} is not in the language; compare with IN (…)", span=cursor.span()
-        )
+        raise cursor.refusal(f"{cursor.token.key} is not in the language; compare with IN (…)")
     right = expression(cursor, power + 1)
     return operation(operator, (left, right), cursor.span_from(start))
 
 
-def _cast(cursor: Cursor, left: Node, start: int) -> Node:
-    cursor.advance()
-    type = data_type(cursor)
-    return operation("cast", (left,), cursor.span_from(start), type)
-
-
 def _connected(cursor: Cursor, left: Node, start: int, power: int, operator: str) -> Node:
-    """Read a whole chain at once, so that a thousand terms are one flat node."""
+    """Read a whole chain at once, so that a thousand terms become one flat node."""
     word = cursor.token.key
     terms = [left]
     while cursor.accept(word):
@@ -90,12 +83,9 @@ def _connected(cursor: Cursor, left: Node, start: int, power: int, operator: str
 
 
 def _predicate(cursor: Cursor, left: Node, start: int) -> Node:
-    if cursor.accept("IS"):
-        negated = cursor.accept("NOT")
-        node = _is(cursor, left, start)
-    else:
-        negated = cursor.accept("NOT")
-        node = _test(cursor, left, start)
+    read = _is if cursor.accept("IS") else _test
+    negated = cursor.accept("NOT")
+    node = read(cursor, left, start)
     if not negated:
         return node
     # IS NOT DISTINCT FROM is a negation of one.
@@ -128,7 +118,7 @@ def _test(cursor: Cursor, left: Node, start: int) -> Node:
     cursor.advance()
     pattern = expression(cursor, _COMPARISON)
     if cursor.at("ESCAPE"):
-        raise NotAllowed("ESCAPE is not in the language; escape with a backslash", span=cursor.span())
+        raise cursor.refusal("ESCAPE is not in the language; escape with a backslash")
     return operation(name, (left, pattern), cursor.span_from(start))
 
 
@@ -142,13 +132,8 @@ def _between(cursor: Cursor, left: Node, start: int) -> Node:
 
 def _in(cursor: Cursor, left: Node, start: int) -> Node:
     cursor.expect("(")
-    if cursor.at("SELECT") or cursor.at("WITH"):
-        raise NotAllowed(
-            "subqueries are not in the language; join a static table instead", span=cursor.span()
-        )
-    items = [expression(cursor)]
-    while cursor.accept(","):
-        items.append(expression(cursor))
+    cursor.refuse_subquery()
+    items = cursor.listed(expression)
     cursor.expect(")")
     span = cursor.span_from(start)
     if all(isinstance(item, Number | Text | Constant | TimeText) for item in items):

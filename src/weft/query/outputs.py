@@ -1,7 +1,7 @@
 """SELECT and HAVING: expressions over the keys, the aggregates and the window of a query."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from weft.aggregates.aggregate_functions import AGGREGATES, SYNONYMS, Aggregate, aggregate
 from weft.errors import GroupingMistake, NotAllowed, TypeMismatch
@@ -14,18 +14,18 @@ from weft.query.syntax import Invocation, ItemSyntax, Name, Node, Star
 from weft.query.windows import CALLS, END, START, quotient
 from weft.types import INT, Kind
 
-KNOWN = (*(found.name for found in AGGREGATES), *SYNONYMS)
+KNOWN = (*(known.name for known in AGGREGATES), *SYNONYMS)
 """The names of aggregates, for suggestions."""
 _RESERVED_OUTPUTS = {"window_start": START, "window_end": END}
 
 
-def row_guard(place: str) -> Callable[[Node], Expression | None]:
-    """Return an intercept that refuses what is known only after aggregation."""
+def row_guard(clause: str) -> Callable[[Node], Expression | None]:
+    """Return an intercept that refuses what is known only after aggregation; no clause means an argument."""
 
     def guard(node: Node) -> Expression | None:
         if isinstance(node, Invocation):
             if aggregate(node.name) is not None:
-                raise _misplaced(node, place)
+                raise _misplaced(node, clause)
             if node.name.casefold() in CALLS:
                 raise outside_group_by(node)
         return None
@@ -33,21 +33,19 @@ def row_guard(place: str) -> Callable[[Node], Expression | None]:
     return guard
 
 
-def _misplaced(node: Invocation, place: str) -> GroupingMistake:
-    if place == "WHERE":
-        return GroupingMistake(
-            f"{node.name}(…) is an aggregate and WHERE is met row by row; use HAVING", span=node.span
-        )
-    if place == "":
-        return GroupingMistake(
-            f"{node.name}(…) stands inside another aggregate; use one of them", span=node.span
-        )
-    return GroupingMistake(f"{node.name}(…) is an aggregate, and {place} has none", span=node.span)
+def _misplaced(node: Invocation, clause: str) -> GroupingMistake:
+    if clause == "WHERE":
+        problem = "is an aggregate, but WHERE tests single rows; use HAVING"
+    elif clause == "":
+        problem = "stands inside another aggregate; use one of them"
+    else:
+        problem = f"is an aggregate, and {clause} has none"
+    return GroupingMistake(f"{node.name}(…) {problem}", span=node.span)
 
 
 @dataclass(slots=True, kw_only=True)
 class Outputs:
-    """The output stage of a query while it is bound; aggregates are kept once each."""
+    """SELECT and HAVING of a query while they are bound; equal aggregates are kept once."""
 
     origin: From
     grouping: Grouping
@@ -60,13 +58,13 @@ class Outputs:
     def select(self, items: tuple[ItemSyntax, ...]) -> tuple[NamedExpression, ...]:
         """Bind the items of SELECT."""
         outputs: dict[str, NamedExpression] = {}
+        context = replace(self.row, intercept=self._intercept)
         for item in items:
-            expression = self._bind(item.node, self._intercept)
+            expression = self._grouped(typed(item.node, context))
             name = self._output_name(item, expression)
             if name.casefold() in outputs:
-                raise NotAllowed(
-                    f'two columns are named "{name}"; give one another alias', span=item.node.span
-                )
+                problem = f'two columns are named "{name}"; give one another alias'
+                raise NotAllowed(problem, span=item.node.span)
             if expression != _RESERVED_OUTPUTS.get(name.casefold()):
                 outputs[name.casefold()] = NamedExpression(name=name, expression=expression)
             if item.alias is not None:
@@ -75,15 +73,8 @@ class Outputs:
 
     def having(self, node: Node) -> Expression:
         """Bind HAVING, which may use SELECT's aliases."""
-        context = self._context(self._having_intercept)
+        context = replace(self.row, intercept=self._having_intercept)
         return self._grouped(condition(node, context, "HAVING"))
-
-    def _bind(self, node: Node, intercept: Callable[[Node], Expression | None]) -> Expression:
-        return self._grouped(typed(node, self._context(intercept)))
-
-    def _context(self, intercept: Callable[[Node], Expression | None]) -> Context:
-        row = self.row
-        return Context(scope=row.scope, functions=row.functions, known=row.known, intercept=intercept)
 
     def _output_name(self, item: ItemSyntax, expression: Expression) -> str:
         if item.alias is None and isinstance(item.node, Name) and expression in (START, END):
@@ -103,14 +94,16 @@ class Outputs:
         return self._intercept(node)
 
     def _intercept(self, node: Node) -> Expression | None:
-        if isinstance(node, Invocation):
-            return self._invoked(node)
         if isinstance(node, Name):
             return self._named(node)
-        divisor = self.grouping.divisor
-        if divisor is not None and quotient(node, self.origin.stream, self.origin.scope) == divisor:
-            return self.grouping.bound.index
-        return None
+        if isinstance(node, Invocation):
+            function = aggregate(node.name)
+            if function is None and node.name.casefold() in CALLS:
+                raise outside_group_by(node)
+            return None if function is None else self._aggregate(node, function)
+        window = self.grouping.bound
+        same = window.divisor and quotient(node, self.origin.stream, self.origin.scope) == window.divisor
+        return window.index if same else None
 
     def _named(self, node: Name) -> Expression | None:
         if len(node.parts) == 1:
@@ -122,32 +115,18 @@ class Outputs:
                 raise NotAllowed(problem, span=node.span)
         return window_bound(node)
 
-    def _invoked(self, node: Invocation) -> Expression | None:
-        found = aggregate(node.name)
-        if found is not None:
-            return self._aggregate(node, found)
-        if node.name.casefold() in CALLS:
-            raise outside_group_by(node)
-        return None
-
-    def _aggregate(self, node: Invocation, found: Aggregate) -> Slot:
+    def _aggregate(self, node: Invocation, function: Aggregate) -> Slot:
         if node.distinct:
-            problem = (
-                f"{node.name}(DISTINCT …) is not in the language; group by the column in a query of its own"
-            )
-            raise NotAllowed(problem, span=node.span)
-        inner = Context(
-            scope=self.row.scope, functions=self.row.functions, known=self.row.known, intercept=row_guard("")
-        )
-        argument = _argument(node, found, inner)
-        filter = None if node.filter is None else condition(node.filter, inner, "FILTER")
-        type = found.result(INT if argument is None else argument.type)
-        if type is None or (
-            argument is not None and argument.type.kind is Kind.NULL and found.name != "count"
-        ):
+            problem = "(DISTINCT …) is not in the language; group by the column in a query of its own"
+            raise NotAllowed(f"{node.name}{problem}", span=node.span)
+        argument = _argument(node, function, self.row)
+        filter = None if node.filter is None else condition(node.filter, self.row, "FILTER")
+        type = function.result(INT if argument is None else argument.type)
+        is_null = argument is not None and argument.type.kind is Kind.NULL
+        if type is None or (is_null and function.name != "count"):
             assert argument is not None
-            raise TypeMismatch(f"{node.name} takes {found.takes}, found {argument.type}", span=node.span)
-        call = AggregateCall(function=found.name, argument=argument, filter=filter, type=type)
+            raise TypeMismatch(f"{node.name} takes {function.takes}, found {argument.type}", span=node.span)
+        call = AggregateCall(function=function.name, argument=argument, filter=filter, type=type)
         index = self.aggregates.setdefault(call, len(self.aggregates))
         return Slot(SlotKind.AGGREGATE, index, type, node.span)
 
@@ -164,17 +143,19 @@ class Outputs:
         return expression
 
 
-def _argument(node: Invocation, found: Aggregate, context: Context) -> Expression | None:
+def _argument(node: Invocation, function: Aggregate, context: Context) -> Expression | None:
     if len(node.args) != 1:
         raise TypeMismatch(f"{node.name} takes one argument, found {len(node.args)}", span=node.span)
     if isinstance(node.args[0], Star):
-        if found.name != "count":
-            raise TypeMismatch(f"{node.name} takes {found.takes}, found *; only count has *", span=node.span)
+        if function.name != "count":
+            raise TypeMismatch(
+                f"{node.name} takes {function.takes}, found *; only count has *", span=node.span
+            )
         return None
     argument = typed(node.args[0], context)
     # count(1) counts rows, and shares with count(*).
     constant = isinstance(argument, Literal) and argument.value is not None
-    return None if constant and found.name == "count" else argument
+    return None if constant and function.name == "count" else argument
 
 
 def _ungrouped(shown: str, column: Column) -> GroupingMistake:

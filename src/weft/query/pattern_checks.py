@@ -1,7 +1,7 @@
 """Patterns of LIKE and RLIKE: those that would make Spark fail are refused before it sees them.
 
-One bad pattern would otherwise end the batch for every query. Regular expressions are Java's in the end; the
-check takes what Java and Python both understand, and the same way.
+One bad pattern would otherwise end the batch for every query. Java interprets the regular expressions; the
+check accepts what Java and Python both understand in the same way.
 """
 
 import re
@@ -22,7 +22,7 @@ _JAVA_CLASSES = frozenset(
 _DIFFERENT = (
     (re.compile(r"\(\?P|\(\?\(|\(\?#"), "a named group, conditional or comment"),
     (re.compile(r"\(\?[a-z]*[aL]"), "the flag a or L"),
-    (re.compile(r"\{(?!\d{1,4}(?:,\d{0,4})?\})"), "a brace that is no repetition (write \\{)"),
+    (re.compile(r"\{(?!\d{1,4}(?:,\d{0,4})?\})"), "a brace that is not a repetition (write \\{)"),
 )
 """What Python reads and Java does not, in text without escapes and sets."""
 
@@ -31,47 +31,37 @@ def check_pattern(function: str, pattern: Expression) -> None:
     """Refuse a pattern that Spark cannot read."""
     assert isinstance(pattern, Literal)
     assert isinstance(pattern.value, str)
-    problem = _regex_problem(pattern.value) if function == "rlike" else _like_problem(function, pattern.value)
+    problem = ""
+    if function == "rlike":
+        problem = _regex_problem(pattern.value)
+    elif "\\" in re.sub(r"\\[%_\\]", "", pattern.value):
+        problem = f"in a {function.upper()} pattern a backslash stands before %, _ or another backslash"
     if problem:
         raise TypeMismatch(problem, span=pattern.span)
 
 
-def _like_problem(function: str, pattern: str) -> str:
-    if "\\" in re.sub(r"\\[%_\\]", "", pattern):
-        return f"in a {function.upper()} pattern a backslash stands before %, _ or another backslash"
-    return ""
-
-
 def _regex_problem(pattern: str) -> str:
     escapes = list(_ESCAPE.finditer(pattern))
-    if any(found.group(1) is not None and found.group(1) not in _JAVA_CLASSES for found in escapes):
+    if any(escape.group(1) is not None and escape.group(1) not in _JAVA_CLASSES for escape in escapes):
         return "the pattern has a class \\p{…} that Spark does not know"
-    if any(found.group() in (r"\U", r"\N") or _is_bare_zero(found) for found in escapes):
+    if any(escape.group() in (r"\U", r"\N") or _is_bare_zero(escape) for escape in escapes):
         return "the pattern has an escape that Spark does not know"
     bare = _ESCAPE.sub("x", pattern)
-    for found in _SET.findall(bare):
-        if re.search(r"\[|&&|--|~~|\|\|", found[1:]):
-            return "the pattern has a set inside a set; write one set"
+    if any(re.search(r"\[|&&|--|~~|\|\|", characters[1:]) for characters in _SET.findall(bare)):
+        return "the pattern has a set inside a set; write one set"
     outside = _SET.sub("x", bare)
     if "[" in outside:
         return "the pattern is not a regular expression: a set has no end"
     for regex, what in _DIFFERENT:
         if regex.search(outside):
             return f"the pattern has {what}, which Spark does not know"
-    return _python_problem(_ESCAPE.sub(_as_python, pattern))
+    try:
+        # Python does not know Java's classes.
+        re.compile(_ESCAPE.sub(lambda escape: escape.group() if escape.group(1) is None else r"\w", pattern))
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"the pattern is not a regular expression: {error}"
+    return ""
 
 
 def _is_bare_zero(escape: re.Match[str]) -> bool:
     return escape.group() == r"\0" and escape.string[escape.end() : escape.end() + 1] not in tuple("01234567")
-
-
-def _as_python(escape: re.Match[str]) -> str:
-    return escape.group() if escape.group(1) is None else r"\w"
-
-
-def _python_problem(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        return f"the pattern is not a regular expression: {error}"
-    return ""

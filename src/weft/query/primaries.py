@@ -3,18 +3,9 @@
 from weft.errors import NotAllowed
 from weft.query.cursor import RESERVED, Cursor
 from weft.query.interval_literal import duration_literal
-from weft.query.lexer import Token, TokenKind
+from weft.query.lexer import TokenKind
 from weft.query.special_forms import SPECIAL, SUGAR, Rule, case
-from weft.query.syntax import (
-    Constant,
-    Name,
-    Node,
-    Number,
-    Star,
-    Text,
-    TimeText,
-    invocation,
-)
+from weft.query.syntax import Constant, Name, Node, Number, Star, Text, TimeText, invocation
 from weft.types import DATE, TIMESTAMP, DataType, Kind
 
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
@@ -22,6 +13,7 @@ _TIMES: dict[str, DataType] = {
     "DATE": DATE, "TIMESTAMP": TIMESTAMP, "TIMESTAMP_LTZ": TIMESTAMP,
     "TIMESTAMP_NTZ": DataType(Kind.TIMESTAMP_NTZ),
 }  # fmt: skip
+_QUANTITIES = (TokenKind.STRING, TokenKind.NUMBER)
 _CALLABLE_RESERVED = frozenset({"LEFT", "RIGHT", "LIKE", "ILIKE", "RLIKE"})
 
 
@@ -46,15 +38,10 @@ def primary(cursor: Cursor, expression: Rule) -> Node:
 
 def _bracketed(cursor: Cursor, expression: Rule) -> Node:
     cursor.advance()
-    if cursor.at("SELECT") or cursor.at("WITH"):
-        raise NotAllowed(
-            "subqueries are not in the language; join a static table instead", span=cursor.span()
-        )
+    cursor.refuse_subquery()
     inner = expression(cursor)
     if cursor.at(","):
-        raise NotAllowed(
-            "rows of several values are not in the language; compare them one by one", span=cursor.span()
-        )
+        raise cursor.refusal("rows of several values are not in the language; compare them one by one")
     cursor.expect(")")
     return inner
 
@@ -67,7 +54,7 @@ def _word(cursor: Cursor, expression: Rule) -> Node:
         start = cursor.index
         type, value = _TIMES[cursor.advance().key], cursor.advance().text
         return TimeText(cursor.span_from(start), value, type)
-    if token.key == "INTERVAL" and _begins_duration(following):
+    if token.key == "INTERVAL" and (following.kind in _QUANTITIES or following.text[:1].isdigit()):
         return duration_literal(cursor)
     if token.key == "CASE":
         return case(cursor, expression)
@@ -79,18 +66,13 @@ def _word(cursor: Cursor, expression: Rule) -> Node:
     return _name(cursor)
 
 
-def _begins_duration(token: Token) -> bool:
-    return token.kind in (TokenKind.STRING, TokenKind.NUMBER) or token.text[:1].isdigit()
-
-
 def _name(cursor: Cursor) -> Name:
     start = cursor.index
     parts = [cursor.advance().text]
     while cursor.accept("."):
         if cursor.at("*"):
-            raise NotAllowed(
-                "SELECT * is not in the language; name the columns", span=cursor.span_from(start)
-            )
+            problem = "SELECT * is not in the language; name the columns"
+            raise NotAllowed(problem, span=cursor.span_from(start))
         if cursor.token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
             raise cursor.mistake("expected a column")
         parts.append(cursor.advance().text)
@@ -104,7 +86,10 @@ def _call(cursor: Cursor, expression: Rule) -> Node:
     distinct = cursor.accept("DISTINCT")
     if not distinct:
         cursor.accept("ALL")
-    args = _arguments(cursor, expression)
+    args: list[Node] = []
+    if not cursor.accept(")"):
+        args = cursor.listed(lambda cursor: _argument(cursor, expression))
+        cursor.expect(")")
     filter = _filter(cursor, expression)
     if cursor.at("OVER"):
         problem = "window functions (OVER) are not in the language; write the window after the stream"
@@ -112,33 +97,14 @@ def _call(cursor: Cursor, expression: Rule) -> Node:
     span = cursor.span_from(start)
     sugar = SUGAR.get(name.casefold())
     if sugar is not None and not distinct and filter is None:
-        return sugar(name, args, span)
-    return invocation(name, name_span, args, span, distinct=distinct, filter=filter)
-
-
-def _arguments(cursor: Cursor, expression: Rule) -> tuple[Node, ...]:
-    if cursor.accept(")"):
-        return ()
-    args = [_argument(cursor, expression)]
-    while cursor.accept(","):
-        args.append(_argument(cursor, expression))
-    cursor.expect(")")
-    return tuple(args)
+        return sugar(name, tuple(args), span)
+    return invocation(name, name_span, tuple(args), span, distinct=distinct, filter=filter)
 
 
 def _argument(cursor: Cursor, expression: Rule) -> Node:
-    if cursor.at("SELECT") or cursor.at("WITH"):
-        raise NotAllowed(
-            "subqueries are not in the language; join a static table instead", span=cursor.span()
-        )
-    if cursor.at("*"):
-        return Star(cursor.span_from(_passed(cursor)))
-    return expression(cursor)
-
-
-def _passed(cursor: Cursor) -> int:
-    cursor.advance()
-    return cursor.index - 1
+    cursor.refuse_subquery()
+    span = cursor.span()
+    return Star(span) if cursor.accept("*") else expression(cursor)
 
 
 def _filter(cursor: Cursor, expression: Rule) -> Node | None:

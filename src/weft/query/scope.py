@@ -1,4 +1,4 @@
-"""What names mean in a query: the stream's columns and those of the tables joined to it."""
+"""What names mean in a query: columns of the stream and of the tables joined to it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,7 +56,10 @@ class Scope:
         if not holders:
             raise self._unknown(name)
         if len(holders) > 1 and not (len(name.parts) == 1 and key in self.merged):
-            raise _ambiguous(name, holders)
+            where = " and in ".join(holder.what for holder in holders)
+            choices = " or ".join(f"{holder.label}.{name.parts[-1]}" for holder in holders)
+            problem = f'column "{name.parts[-1]}" is in {where}; write {choices}'
+            raise AmbiguousName(problem, span=name.span)
         return holders[0].column(holders[0].columns[key], name)
 
     def _holders(self, name: Name) -> list[Input]:
@@ -83,17 +86,13 @@ class Scope:
             problem = f"{'.'.join(name.parts)} is known only after aggregation; use it in SELECT or HAVING"
             return NotAllowed(problem, span=name.span)
         if len(qualifier) > 1 or (qualifier and self._is_column(qualifier[0])):
-            return NotAllowed(
-                "fields of nested columns are not in the language; use a plain column", span=name.span
-            )
-        inputs = (
-            [input for input in self.inputs if input.called(qualifier[0])] if qualifier else list(self.inputs)
-        )
+            problem = "fields of nested columns are not in the language; use a plain column"
+            return NotAllowed(problem, span=name.span)
+        inputs = [input for input in self.inputs if not qualifier or input.called(qualifier[0])]
         if not inputs:
             hint = suggestion(qualifier[0], [input.label for input in self.inputs])
-            return UnknownName(
-                f'"{qualifier[0]}" is neither the stream nor a table of this query{hint}', span=name.span
-            )
+            problem = f'"{qualifier[0]}" is neither the stream nor a table of this query{hint}'
+            return UnknownName(problem, span=name.span)
         known = [definition.name for input in inputs for definition in input.columns.values()]
         where = " or ".join(input.what for input in inputs)
         return UnknownName(f'unknown column "{column}" in {where}{suggestion(column, known)}', span=name.span)
@@ -102,9 +101,3 @@ class Scope:
         return any(name.casefold() in input.columns for input in self.inputs) and not any(
             input.called(name) for input in self.inputs
         )
-
-
-def _ambiguous(name: Name, holders: list[Input]) -> AmbiguousName:
-    where = " and in ".join(holder.what for holder in holders)
-    choices = " or ".join(f"{holder.label}.{name.parts[-1]}" for holder in holders)
-    return AmbiguousName(f'column "{name.parts[-1]}" is in {where}; write {choices}', span=name.span)

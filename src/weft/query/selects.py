@@ -1,7 +1,7 @@
 """The grammar of SELECT."""
 
 from weft.errors import NotAllowed, Span, SyntaxMistake
-from weft.query.cursor import RESERVED, Cursor
+from weft.query.cursor import Cursor
 from weft.query.interval_literal import read_period
 from weft.query.lexer import TokenKind
 from weft.query.operators import expression
@@ -28,7 +28,7 @@ _REFUSED = {
     "WITH": "WITH (common table expressions) is not in the language",
     "/*+": "hints are not in the language; remove the hint",
 }
-_NOT_ALIASES = RESERVED | _REFUSED.keys() | {"LIFETIME"}
+_NOT_ALIASES = frozenset({*_REFUSED, "LIFETIME"})
 _GROUPINGS = frozenset({"ROLLUP", "CUBE", "GROUPING", "ALL"})
 
 
@@ -39,7 +39,7 @@ def select(cursor: Cursor) -> SelectSyntax:
     if cursor.at("DISTINCT") or cursor.at("/*+"):
         _refuse(cursor)
     cursor.accept("ALL")
-    items = _items(cursor)
+    items = tuple(cursor.listed(_item))
     if cursor.token.kind is TokenKind.END:
         raise cursor.mistake("expected FROM and a stream")
     cursor.expect("FROM")
@@ -59,14 +59,7 @@ def select(cursor: Cursor) -> SelectSyntax:
 def _refuse(cursor: Cursor) -> None:
     problem = _REFUSED.get(cursor.token.key)
     if problem is not None:
-        raise NotAllowed(problem, span=cursor.span())
-
-
-def _items(cursor: Cursor) -> tuple[ItemSyntax, ...]:
-    items = [_item(cursor)]
-    while cursor.accept(","):
-        items.append(_item(cursor))
-    return tuple(items)
+        raise cursor.refusal(problem)
 
 
 def _item(cursor: Cursor) -> ItemSyntax:
@@ -75,24 +68,14 @@ def _item(cursor: Cursor) -> ItemSyntax:
         raise NotAllowed("SELECT * is not in the language; name the columns", span=cursor.span_from(start))
     node = expression(cursor)
     written = cursor.written(cursor.span_from(start))
-    return ItemSyntax(node=node, alias=alias(cursor), written=written)
-
-
-def alias(cursor: Cursor) -> str | None:
-    """Read `AS name` or a name that follows directly, if there is one."""
-    if cursor.accept("AS"):
-        return cursor.name("a name").text
-    follows = cursor.at_name() and cursor.token.key not in _NOT_ALIASES
-    return cursor.advance().text if follows else None
+    return ItemSyntax(node=node, alias=cursor.alias(_NOT_ALIASES), written=written)
 
 
 def _groups(cursor: Cursor) -> tuple[ItemSyntax, ...]:
     cursor.expect("BY")
     if cursor.token.key in _GROUPINGS and (cursor.at("ALL") or cursor.peek().key in ("(", "SETS")):
-        raise NotAllowed(
-            f"GROUP BY {cursor.token.key} is not in the language; write one query each", span=cursor.span()
-        )
-    return _items(cursor)
+        raise cursor.refusal(f"GROUP BY {cursor.token.key} is not in the language; write one query each")
+    return tuple(cursor.listed(_item))
 
 
 def _ending(cursor: Cursor) -> tuple[Span | None, int | None]:

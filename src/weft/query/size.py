@@ -1,4 +1,4 @@
-"""How large a query is, against the limits: what can be told without any data."""
+"""Checks of the size of a query against the limits, as far as they need no data."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,12 @@ from weft.query.windows import BoundWindow
 
 
 def check(query: LogicalQuery, limits: Limits, *, others: int) -> None:
-    """Refuse a query that would be one too many, given how many others there are."""
+    """Refuse a query that would exceed the number of queries, given how many others there are."""
     limits.enforce("queries", others + 1, query=query.name)
 
 
 def check_window(bound: BoundWindow, limits: Limits) -> None:
-    """Refuse a window of which a row lies in too many."""
+    """Refuse a window if a row would lie in too many of its kind."""
     window = bound.window
     limits.enforce("windows_per_row", -(-window.range_ms // window.slide_ms), span=bound.span)
 
@@ -22,14 +22,14 @@ def check_window(bound: BoundWindow, limits: Limits) -> None:
 def check_expressions(syntax: SelectSyntax, limits: Limits) -> None:
     """Refuse a query whose expressions are too large, also once HAVING and GROUP BY follow aliases."""
     expressions = tuple(_expressions(syntax))
-    # What sugar repeats is one object in the tree. So weights come first: they bound the walk that follows.
+    # Sugar repeats a node without copying it. So weights come first: they bound the walk that follows.
     _enforce(expressions, [node.weight for node in expressions], limits)
     aliases = {item.alias.casefold(): item.node.weight for item in syntax.items if item.alias is not None}
     followed = {id(item.node) for item in syntax.groups}
     if syntax.having is not None:
         followed.add(id(syntax.having))
     weights = [
-        sum(_weight(one, aliases) for one in _walk(node)) if id(node) in followed else node.weight
+        sum(_weight(inner, aliases) for inner in _walk(node)) if id(node) in followed else node.weight
         for node in expressions
     ]
     _enforce(expressions, weights, limits)

@@ -1,6 +1,6 @@
 """The grammar of FROM: the stream, its window, and the tables joined to it."""
 
-from weft.errors import BadWindow, NotAllowed
+from weft.errors import BadWindow
 from weft.query.cursor import Cursor
 from weft.query.interval_literal import duration_literal
 from weft.query.lexer import Token, TokenKind
@@ -20,14 +20,14 @@ _BRACKET_WORDS = frozenset({"RANGE", "WINDOW"})
 
 def sources(cursor: Cursor) -> tuple[SourceSyntax, ...]:
     """Read what stands after FROM."""
-    found = [_source(cursor, left=False)]
+    inputs = [_source(cursor, left=False)]
     while True:
         if cursor.accept(","):
-            found.append(_source(cursor, left=False))
+            inputs.append(_source(cursor, left=False))
         elif (left := _join(cursor)) is not None:
-            found.append(_source(cursor, left=left, joined=True))
+            inputs.append(_source(cursor, left=left, joined=True))
         else:
-            return tuple(found)
+            return tuple(inputs)
 
 
 def _join(cursor: Cursor) -> bool | None:
@@ -35,8 +35,8 @@ def _join(cursor: Cursor) -> bool | None:
     refused = _REFUSED_JOINS.get(cursor.token.key)
     left_of = _REFUSED_JOINS.get(cursor.peek().key) if cursor.at("LEFT") else None
     if refused or left_of:
-        problem = f"{refused or left_of} is not in the language; use JOIN or LEFT JOIN with a static table"
-        raise NotAllowed(problem, span=cursor.span())
+        join = refused or left_of
+        raise cursor.refusal(f"{join} is not in the language; use JOIN or LEFT JOIN with a static table")
     if cursor.accept("LEFT"):
         cursor.accept("OUTER")
         cursor.expect("JOIN")
@@ -49,25 +49,17 @@ def _join(cursor: Cursor) -> bool | None:
 
 def _source(cursor: Cursor, *, left: bool, joined: bool = False) -> SourceSyntax:
     if cursor.at("("):
-        raise NotAllowed("subqueries are not in the language; name a stream", span=cursor.span())
+        raise cursor.refusal("subqueries are not in the language; name a stream")
     call = cursor.at("TABLE", "(") or (cursor.at_name() and cursor.peek().key == "(")
     name, window = _table_function(cursor) if call else (cursor.name("a stream"), None)
     span = cursor.span(name)
     if cursor.at("."):
         raise cursor.mistake("names of streams and tables have one part")
     window = _bracket(cursor, window)
-    alias = _alias(cursor)
+    alias = cursor.alias(_NOT_ALIASES)
     window = _bracket(cursor, window)
     on, using = _condition(cursor) if joined else (None, ())
     return SourceSyntax(name=name.text, alias=alias, span=span, window=window, left=left, on=on, using=using)
-
-
-def _alias(cursor: Cursor) -> str | None:
-    if cursor.accept("AS"):
-        return cursor.name("an alias").text
-    if cursor.at_name() and cursor.token.key not in _NOT_ALIASES:
-        return cursor.advance().text
-    return None
 
 
 def _condition(cursor: Cursor) -> tuple[Node | None, tuple[Name, ...]]:
@@ -76,9 +68,7 @@ def _condition(cursor: Cursor) -> tuple[Node | None, tuple[Name, ...]]:
     if not cursor.accept("USING"):
         return None, ()
     cursor.expect("(")
-    names = [_using_column(cursor)]
-    while cursor.accept(","):
-        names.append(_using_column(cursor))
+    names = cursor.listed(_using_column)
     cursor.expect(")")
     return None, tuple(names)
 
@@ -114,22 +104,26 @@ def _table_function(cursor: Cursor) -> tuple[Token, WindowSyntax]:
     start = cursor.index
     form = cursor.token.key
     if form not in _TABLE_FUNCTIONS:
-        problem = (
-            f"{cursor.token.text}(…) is not in the language; the window functions of FROM are HOP and TUMBLE"
-        )
-        raise NotAllowed(problem, span=cursor.span())
+        problem = "is not in the language; the window functions of FROM are HOP and TUMBLE"
+        raise cursor.refusal(f"{cursor.token.text}(…) {problem}")
     cursor.advance()
     cursor.expect("(")
     cursor.accept("TABLE")
     stream = cursor.name("a stream")
     cursor.expect(",")
     time = _descriptor(cursor)
-    durations = _durations(cursor)
+    durations = cursor.listed(_duration) if cursor.accept(",") else ()
     cursor.expect(")")
-    window = WindowSyntax(form=form, time=time, durations=durations, span=cursor.span_from(start))
+    window = WindowSyntax(form=form, time=time, durations=tuple(durations), span=cursor.span_from(start))
     if wrapped:
         cursor.expect(")")
     return stream, window
+
+
+def _duration(cursor: Cursor) -> Node:
+    if cursor.token.kind is TokenKind.END:
+        raise cursor.mistake("expected a duration")
+    return expression(cursor)
 
 
 def _descriptor(cursor: Cursor) -> Node:
@@ -138,12 +132,3 @@ def _descriptor(cursor: Cursor) -> Node:
     time = expression(cursor)
     cursor.expect(")")
     return time
-
-
-def _durations(cursor: Cursor) -> tuple[Node | None, ...]:
-    found: list[Node] = []
-    while cursor.accept(","):
-        if cursor.token.kind is TokenKind.END:
-            raise cursor.mistake("expected a duration")
-        found.append(expression(cursor))
-    return tuple(found)

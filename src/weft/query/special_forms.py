@@ -1,4 +1,4 @@
-"""The grammar of expressions: CASE, CAST and the like, and functions that are CASE in other words."""
+"""The grammar of CASE, CAST and EXTRACT, and functions that are other operations in other words."""
 
 from collections.abc import Callable
 
@@ -62,7 +62,7 @@ def _extract(cursor: Cursor, expression: Rule) -> Node:
 
 
 def _exists(cursor: Cursor, expression: Rule) -> Node:
-    raise NotAllowed("EXISTS is not in the language; join a static table instead", span=cursor.span())
+    raise cursor.refusal("EXISTS is not in the language; join a static table instead")
 
 
 SPECIAL: dict[str, Callable[[Cursor, Rule], Node]] = {
@@ -71,37 +71,34 @@ SPECIAL: dict[str, Callable[[Cursor, Rule], Node]] = {
 """Words whose brackets have a grammar of their own."""
 
 
-def _if(name: str, args: tuple[Node, ...], span: Span) -> Node:
-    _check_count(name, args, 3, span)
-    return operation("case", args, span)
+Sugar = Callable[[str, tuple[Node, ...], Span], Node]
 
 
-def _nullif(name: str, args: tuple[Node, ...], span: Span) -> Node:
-    _check_count(name, args, 2, span)
+def _sugar(count: int, express: Callable[[tuple[Node, ...], Span], Node]) -> Sugar:
+    """Return a function of so many arguments that other operations express."""
+
+    def apply(name: str, args: tuple[Node, ...], span: Span) -> Node:
+        if len(args) != count:
+            plural = "" if count == 1 else "s"
+            raise TypeMismatch(f"{name} takes {count} argument{plural}, found {len(args)}", span=span)
+        return express(args, span)
+
+    return apply
+
+
+def _nullif(args: tuple[Node, ...], span: Span) -> Node:
     return operation("case", (operation("=", args, span), Constant(span, None), args[0]), span)
 
 
-def _nvl2(name: str, args: tuple[Node, ...], span: Span) -> Node:
-    _check_count(name, args, 3, span)
+def _nvl2(args: tuple[Node, ...], span: Span) -> Node:
     return operation("case", (operation("is_null", args[:1], span), args[2], args[1]), span)
 
 
-def _is_null(name: str, args: tuple[Node, ...], span: Span) -> Node:
-    _check_count(name, args, 1, span)
-    return operation("is_null", args, span)
-
-
-def _is_not_null(name: str, args: tuple[Node, ...], span: Span) -> Node:
-    return operation("not", (_is_null(name, args, span),), span)
-
-
-def _check_count(name: str, args: tuple[Node, ...], wanted: int, span: Span) -> None:
-    if len(args) != wanted:
-        plural = "" if wanted == 1 else "s"
-        raise TypeMismatch(f"{name} takes {wanted} argument{plural}, found {len(args)}", span=span)
-
-
-SUGAR: dict[str, Callable[[str, tuple[Node, ...], Span], Node]] = {
-    "if": _if, "nullif": _nullif, "nvl2": _nvl2, "isnull": _is_null, "isnotnull": _is_not_null,
-}  # fmt: skip
-"""Functions that other operations express."""
+SUGAR: dict[str, Sugar] = {
+    "if": _sugar(3, lambda args, span: operation("case", args, span)),
+    "nullif": _sugar(2, _nullif),
+    "nvl2": _sugar(3, _nvl2),
+    "isnull": _sugar(1, lambda args, span: operation("is_null", args, span)),
+    "isnotnull": _sugar(1, lambda args, span: operation("not", (operation("is_null", args, span),), span)),
+}
+"""Functions that are other operations in other words."""

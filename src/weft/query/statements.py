@@ -1,13 +1,13 @@
-"""Statements: what a workload says, one by one."""
+"""The statements of a workload."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from weft.errors import NotAllowed, QueryError, SyntaxMistake, TooLarge
 from weft.limits import DEFAULTS, Limits
-from weft.query.cursor import Cursor, located
+from weft.query.cursor import Cursor, error_span, located
 from weft.query.definitions import create_stream, create_table
 from weft.query.lexer import Chunk, TokenKind, lex, split
 from weft.query.logical import StreamDef, TableDef
@@ -15,8 +15,7 @@ from weft.query.selects import select
 from weft.query.size import check_expressions
 from weft.query.syntax import SelectSyntax
 
-_T = TypeVar("_T")
-# What can be typed in a terminal without quotes, or nearly so.
+# What can be typed in a terminal without quotes, except for spaces.
 _QUERY_NAME = re.compile(r"\w[\w.\- ]{0,127}")
 
 
@@ -36,7 +35,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateQuery:
-    """A query as written: its names and types are not settled yet."""
+    """A query as written, before its names and types are resolved."""
 
     name: str
     select: str
@@ -65,8 +64,10 @@ def parse(text: str, *, limits: Limits = DEFAULTS) -> tuple[Statement, ...]:
     statements: list[Statement] = []
     taken: set[tuple[str, str]] = set()
     for chunk in split(text, limits):
-        statement = _statement(chunk, limits)
-        if statement is not None:
+        cursor = _cursor(chunk, limits)
+        if cursor.token.kind is not TokenKind.END:
+            with _locating(cursor):
+                statement = _statement(cursor, chunk)
             _claim(statement, taken, chunk)
             statements.append(statement)
     return tuple(statements)
@@ -78,19 +79,16 @@ def parse_select(text: str, *, name: str, limits: Limits = DEFAULTS) -> CreateQu
     An empty name leaves the one that CREATE QUERY gives.
     """
     try:
-        return _one_query(text, name, limits)
+        chunks = list(split(text, limits))
+        cursor = _cursor(chunks[0], limits) if len(chunks) == 1 else None
+        if cursor is None or cursor.token.kind is TokenKind.END:
+            count = f"{len(chunks)} statements" if len(chunks) > 1 else "nothing"
+            raise SyntaxMistake(f"expected one SELECT, found {count}")
+        with _locating(cursor):
+            return _named_select(cursor, chunks[0], name)
     except QueryError as error:
         error.named(name)
         raise
-
-
-def _one_query(text: str, name: str, limits: Limits) -> CreateQuery:
-    chunks = list(split(text, limits))
-    cursor = _cursor(chunks[0], limits) if len(chunks) == 1 else None
-    if cursor is None or cursor.token.kind is TokenKind.END:
-        found = f"{len(chunks)} statements" if len(chunks) > 1 else "nothing"
-        raise SyntaxMistake(f"expected one SELECT, found {found}")
-    return _guarded(cursor, lambda: _named_select(cursor, chunks[0], name))
 
 
 def _named_select(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
@@ -108,14 +106,7 @@ def _cursor(chunk: Chunk, limits: Limits) -> Cursor:
     return Cursor(chunk.text, lex(chunk.text), limits=limits)
 
 
-def _statement(chunk: Chunk, limits: Limits) -> Statement | None:
-    cursor = _cursor(chunk, limits)
-    if cursor.token.kind is TokenKind.END:
-        return None
-    return _guarded(cursor, lambda: _dispatch(cursor, chunk))
-
-
-def _dispatch(cursor: Cursor, chunk: Chunk) -> Statement:
+def _statement(cursor: Cursor, chunk: Chunk) -> Statement:
     if cursor.accept("CREATE", "STREAM"):
         return CreateStream(definition=create_stream(cursor))
     if cursor.accept("CREATE", "TABLE"):
@@ -150,11 +141,8 @@ def _query(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
 def _query_name(cursor: Cursor) -> str:
     span = cursor.span()
     name = cursor.name("the query's name").text
-    try:
+    with error_span(span):
         _check_query_name(name)
-    except QueryError as error:
-        error.span = span
-        raise
     return name
 
 
@@ -164,10 +152,11 @@ def _check_query_name(name: str) -> None:
         raise NotAllowed(f'"{shown}" cannot name a query; use letters, digits, "_", "-", "." and spaces')
 
 
-def _guarded(cursor: Cursor, read: Callable[[], _T]) -> _T:
+@contextmanager
+def _locating(cursor: Cursor) -> Iterator[None]:
     """Give every error the text that its span points into."""
     try:
-        return read()
+        yield
     except QueryError as error:
         located(error, cursor.text)
         raise
@@ -181,11 +170,10 @@ def _claim(statement: Statement, taken: set[tuple[str, str]], chunk: Chunk) -> N
         return
     is_query = isinstance(statement, CreateQuery)
     name = statement.name if isinstance(statement, CreateQuery) else statement.definition.name
-    key = ("query" if is_query else "input", name.casefold())
+    what = "query" if is_query else "stream or table"
+    key = (what, name.casefold())
     if key in taken:
-        what = "query" if is_query else "stream or table"
         at = re.search(re.escape(name), chunk.text)
-        raise NotAllowed(
-            f'{what} "{name}" is defined twice; rename one', text=chunk.text, span=at and at.span()
-        )
+        problem = f'{what} "{name}" is defined twice; rename one'
+        raise NotAllowed(problem, text=chunk.text, span=at and at.span())
     taken.add(key)

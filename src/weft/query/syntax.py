@@ -1,8 +1,8 @@
 """The tree of a query as it was written, before names and types are known.
 
 Sugar is gone already (BETWEEN is two comparisons, IF is CASE), so the same part of the text may stand in
-the tree twice. `depth` and `weight` (nodes, counted as often as they stand there) keep that within bounds:
-the one here, the other when the query is complete.
+the tree twice. `depth` and `weight` (nodes, counted as often as they occur) keep that within bounds: depth is
+checked here, weight when the query is complete.
 """
 
 from dataclasses import dataclass

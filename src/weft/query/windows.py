@@ -1,4 +1,4 @@
-"""The window of a query, from each way to write one.
+"""The window of a query, however it was written.
 
 Brackets place window *ends* at multiples of the slide; `window(…)`, HOP and TUMBLE place *starts* there, as
 in Spark and Flink. Hence `end offset = (start offset + range) mod slide` for the latter:
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from weft.errors import BadWindow, Span
 from weft.expression import Call, Expression, Literal, Slot, SlotKind
-from weft.query.duration import MAX_DURATION_MS, parse_duration
+from weft.query.duration import MAX_DURATION_MS
+from weft.query.interval_literal import milliseconds
 from weft.query.logical import StreamDef, TimeUnit
 from weft.query.scope import Scope
 from weft.query.syntax import Interval, Invocation, Name, Node, Number, Operation, Text, WindowSyntax
@@ -24,8 +25,10 @@ REFUSED_CALLS = frozenset({"session", "session_window", "cumulate", "window_time
 START = Slot(SlotKind.WINDOW_START, 0, TIMESTAMP)
 END = Slot(SlotKind.WINDOW_END, 0, TIMESTAMP)
 
-_US = {TimeUnit.SECONDS: 1_000_000, TimeUnit.MILLISECONDS: 1_000, TimeUnit.MICROSECONDS: 1}
-_EXAMPLE = "[RANGE '12 min' SLIDE '5 min'] after the stream, or GROUP BY window(time, '12 min', '5 min')"
+_NANOSECONDS = {
+    TimeUnit.SECONDS: 1_000_000_000, TimeUnit.MILLISECONDS: 1_000_000, TimeUnit.MICROSECONDS: 1_000,
+    TimeUnit.NANOSECONDS: 1,
+}  # fmt: skip
 _ARGUMENTS = {
     "SLIDING": ("window(time, range[, slide[, start]])", 1, 3),
     "HOP": ("HOP(time, slide, size[, start])", 2, 3),
@@ -37,52 +40,57 @@ _OFFSETS = {"RANGE": 2, "WINDOW": 2, "SLIDING": 2, "HOP": 2, "TUMBLE": 1}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundWindow:
-    """A window, where it stands, what was understood, and the number that the text may use for it."""
+    """A window and its place in the text."""
 
     window: Window
     span: Span
     note: str = ""
+    """How the text was understood, if it could be read in two ways."""
+    divisor: int | None = None
+    """300 if the window was written `time/300`."""
     index: Expression | None = None
+    """What `time/300` stands for then."""
 
 
-def no_window(stream: StreamDef, span: Span) -> BadWindow:
-    """Say that a query has no window."""
-    return BadWindow(f"the query has no window over stream {stream.name}; write {_EXAMPLE}", span=span)
-
-
-def from_call(node: Invocation) -> WindowSyntax:
+def bind_call(node: Invocation, stream: StreamDef, scope: Scope) -> BoundWindow:
     """Return the window that a call in GROUP BY means."""
     form = CALLS[node.name.casefold()]
     if not node.args:
-        raise BadWindow(
-            f"{node.name} needs the event time and durations: {_ARGUMENTS[form][0]}", span=node.span
-        )
-    return WindowSyntax(form=form, time=node.args[0], durations=node.args[1:], span=node.span)
+        problem = f"{node.name} needs the event time and durations: {_ARGUMENTS[form][0]}"
+        raise BadWindow(problem, span=node.span)
+    syntax = WindowSyntax(form=form, time=node.args[0], durations=node.args[1:], span=node.span)
+    return bind_window(syntax, stream, scope)
 
 
 def bind_window(syntax: WindowSyntax, stream: StreamDef, scope: Scope) -> BoundWindow:
     """Return the window that was written."""
     if syntax.time is not None:
-        _check_time(syntax, syntax.time, stream, scope)
-        _check_count(syntax)
+        _check_call(syntax, syntax.time, stream, scope)
     offset = _OFFSETS[syntax.form]
     lengths = [
-        None if node is None else _milliseconds(node, signed=place == offset)
-        for place, node in enumerate(syntax.durations)
+        None if node is None else _length(node, signed=index == offset)
+        for index, node in enumerate(syntax.durations)
     ]
     if syntax.form in ("RANGE", "WINDOW"):
         return _bracket(syntax, *lengths)
     return _call(syntax, [length for length in lengths if length is not None])
 
 
+def _length(node: Node, *, signed: bool) -> int:
+    if not isinstance(node, Text | Interval):
+        raise BadWindow("expected a duration such as '12 min' or INTERVAL 12 MINUTES", span=node.span)
+    return milliseconds(node, signed=signed)
+
+
 def _bracket(
-    syntax: WindowSyntax, range_ms: int | None, slide_ms: int | None, offset: int | None
+    syntax: WindowSyntax, range_ms: int | None, slide_ms: int | None, offset_ms: int | None
 ) -> BoundWindow:
     assert range_ms is not None
-    slide = range_ms if slide_ms is None else slide_ms
-    _check_positive(syntax, range_ms, slide)
+    slide_ms = range_ms if slide_ms is None else slide_ms
+    _check_positive(syntax, range_ms, slide_ms)
     refresh = Refresh.AT_MOST if syntax.form == "WINDOW" else Refresh.EXACT
-    window = Window(range_ms=range_ms, slide_ms=slide, offset_ms=(offset or 0) % slide, refresh=refresh)
+    offset_ms = (offset_ms or 0) % slide_ms
+    window = Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=offset_ms, refresh=refresh)
     return BoundWindow(window=window, span=syntax.span)
 
 
@@ -97,36 +105,34 @@ def _call(syntax: WindowSyntax, lengths: list[int]) -> BoundWindow:
     else:
         range_ms, slide_ms, start = lengths[0], (lengths[1:] or lengths)[0], lengths[2:]
     _check_positive(syntax, range_ms, slide_ms)
-    if syntax.form == "SLIDING":
-        _check_start(syntax, sum(start), slide_ms)
-    offset = (sum(start) + range_ms) % slide_ms
-    window = Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=offset)
+    start_ms = sum(start)
+    # Spark refuses this; HOP and TUMBLE take any offset, as Flink's do.
+    if syntax.form == "SLIDING" and abs(start_ms) >= slide_ms:
+        problem = f"the start is moved by {duration(slide_ms)} or more, which is the slide"
+        node = syntax.durations[_OFFSETS[syntax.form]]
+        raise BadWindow(f"{problem}; as in Spark, it must be by less", span=(node or syntax).span)
+    window = Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=(start_ms + range_ms) % slide_ms)
     return BoundWindow(window=window, span=syntax.span, note=note)
 
 
 def _check_positive(syntax: WindowSyntax, range_ms: int, slide_ms: int) -> None:
-    for what, length, place in (("range", range_ms, 0), ("slide", slide_ms, 1)):
+    for index, (name, length) in enumerate((("range", range_ms), ("slide", slide_ms))):
         if length <= 0:
-            node = syntax.durations[min(place, len(syntax.durations) - 1)]
-            if syntax.form == "HOP":
-                node = None
-            raise BadWindow(f"the {what} is 0; it must be longer, as in '5 min'", span=(node or syntax).span)
+            # HOP may have its arguments in either order.
+            at = syntax.durations[min(index, len(syntax.durations) - 1)] if syntax.form != "HOP" else None
+            raise BadWindow(f"the {name} is 0; it must be longer, as in '5 min'", span=(at or syntax).span)
 
 
-def _check_start(syntax: WindowSyntax, start_ms: int, slide_ms: int) -> None:
-    """Refuse what Spark refuses; HOP and TUMBLE take any offset, as Flink's do."""
-    if abs(start_ms) >= slide_ms:
-        problem = f"the start is moved by {duration(slide_ms)} or more, which is the slide"
-        node = syntax.durations[_OFFSETS[syntax.form]]
-        raise BadWindow(f"{problem}; as in Spark, it must be by less", span=(node or syntax).span)
-
-
-def _check_time(syntax: WindowSyntax, time: Node, stream: StreamDef, scope: Scope) -> None:
-    if not isinstance(time, Name) or not is_event_time(time, stream, scope):
+def _check_call(syntax: WindowSyntax, time: Node, stream: StreamDef, scope: Scope) -> None:
+    if not is_event_time(time, stream, scope):
         if isinstance(time, Name):
             scope.resolve(time)
         problem = f'the window must be over the event time of stream {stream.name}, "{stream.time}"'
         raise BadWindow(problem, span=time.span)
+    usage, least, most = _ARGUMENTS[syntax.form]
+    count = len(syntax.durations)
+    if not least <= count <= most:
+        raise BadWindow(f"expected {least} to {most} durations, found {count}: {usage}", span=syntax.span)
 
 
 def is_event_time(node: Node, stream: StreamDef, scope: Scope) -> bool:
@@ -134,23 +140,6 @@ def is_event_time(node: Node, stream: StreamDef, scope: Scope) -> bool:
     if not isinstance(node, Name) or not scope.has(node):
         return False
     return scope.resolve(node).name.casefold() == stream.time.casefold()
-
-
-def _check_count(syntax: WindowSyntax) -> None:
-    usage, least, most = _ARGUMENTS[syntax.form]
-    if not least <= len(syntax.durations) <= most:
-        found = len(syntax.durations)
-        raise BadWindow(f"expected {least} to {most} durations, found {found}: {usage}", span=syntax.span)
-
-
-def _milliseconds(node: Node, *, signed: bool) -> int:
-    if not isinstance(node, Text | Interval):
-        raise BadWindow("expected a duration such as '12 min' or INTERVAL 12 MINUTES", span=node.span)
-    try:
-        return parse_duration(node.value if isinstance(node, Text) else node.text, signed=signed)
-    except BadWindow as error:
-        error.span = node.span
-        raise
 
 
 def quotient(node: Node, stream: StreamDef, scope: Scope) -> int | None:
@@ -163,18 +152,18 @@ def quotient(node: Node, stream: StreamDef, scope: Scope) -> int | None:
     return int(divisor.text) if is_event_time(time, stream, scope) else None
 
 
-def bind_quotient(divisor: int, stream: StreamDef, span: Span) -> BoundWindow:
-    """Return the tumbling window that `GROUP BY time/300` means (Gigascope)."""
+def bind_quotient(node: Node, stream: StreamDef, scope: Scope) -> BoundWindow | None:
+    """Return the tumbling window that `GROUP BY time/300` means (Gigascope), or None for others."""
+    divisor = quotient(node, stream, scope)
+    if divisor is None:
+        return None
     unit = stream.time_unit or TimeUnit.SECONDS
-    if unit is TimeUnit.NANOSECONDS:
-        micros, rest = divmod(divisor, 1_000)
-    else:
-        micros, rest = divisor * _US[unit], 0
-    if rest or micros % 1_000 or not 0 < micros // 1_000 <= MAX_DURATION_MS:
+    length_ms, rest = divmod(divisor * _NANOSECONDS[unit], 1_000_000)
+    if rest or not 0 < length_ms <= MAX_DURATION_MS:
         problem = f"a window of {divisor} {unit} is not whole milliseconds up to ten years"
-        raise BadWindow(f"{problem}; divide by another number", span=span)
-    length = micros // 1_000
-    index = Call("floor_div", (Call("unix_micros", (START,), BIGINT), Literal(micros, BIGINT)), BIGINT)
-    note = f"{stream.time}/{divisor} read as windows of {duration(length)}"
-    window = Window(range_ms=length, slide_ms=length)
-    return BoundWindow(window=window, span=span, note=note, index=index)
+        raise BadWindow(f"{problem}; divide by another number", span=node.span)
+    micros = Literal(length_ms * 1_000, BIGINT)
+    index = Call("floor_div", (Call("unix_micros", (START,), BIGINT), micros), BIGINT)
+    note = f"{stream.time}/{divisor} read as windows of {duration(length_ms)}"
+    window = Window(range_ms=length_ms, slide_ms=length_ms)
+    return BoundWindow(window=window, span=node.span, note=note, divisor=divisor, index=index)
