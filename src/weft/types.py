@@ -76,6 +76,11 @@ class DataType:
         return self.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ)
 
     @property
+    def is_text(self) -> bool:
+        """Whether values are bytes."""
+        return self.kind in (Kind.STRING, Kind.BINARY)
+
+    @property
     def is_orderable(self) -> bool:
         """Whether min, max and comparisons apply."""
         return self.kind is not Kind.OTHER

@@ -1,4 +1,4 @@
-"""Arithmetic and operations on bits; what overflows its width and what is divided by zero is NULL."""
+"""Arithmetic and operations on bits; overflow and division by zero give NULL."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from weft.types import DataType, Kind
 
 _ZERO = DataType(Kind.DECIMAL, 1, 0)
 _SMALL = 4_096
-"""Below so many rows it is quicker to look at each result than to find the bounds of the inputs."""
+"""Up to this many rows it is quicker to check each result than to find the bounds of the inputs."""
 
 
 def add(call: Call, left: Vector, right: Vector) -> Vector:
@@ -86,7 +86,7 @@ def divide(call: Call, left: Vector, right: Vector) -> Vector:
     if call.type.kind is Kind.DECIMAL:
         return decimals.divide(*_units(call, left, right), call.type)
     a, b = _divisible(left, call.args[0].type), _divisible(right, call.args[1].type)
-    # NumPy converts to doubles piece by piece, which spares columns that are read once.
+    # NumPy converts to doubles piece by piece, which saves copies of the columns.
     quotient = np.true_divide(a, b, dtype=np.float64)
     return Vector(quotient, narrowed(both(left.valid, right.valid), b != 0))
 
@@ -106,12 +106,13 @@ def remainder(call: Call, left: Vector, right: Vector) -> Vector:
 
 
 def whole_divide(call: Call, left: Vector, right: Vector) -> Vector:
-    """Return quotients cut to whole numbers."""
+    """Return quotients truncated to whole numbers."""
     if Kind.DECIMAL in (call.args[0].type.kind, call.args[1].type.kind):
-        return decimals.whole_quotient(*_units(call, left, right), _zeros(call.args[1].type))
+        compared = common_type(call.args[1].type, _ZERO)
+        return decimals.whole_quotient(*_units(call, left, right), compared.scale if compared else 0)
     a, b = left.values.astype(np.int64), right.values.astype(np.int64)
     good = (b != 0) & ~((a == np.iinfo(np.int64).min) & (b == -1))
-    return Vector(_cut_quotient(a, b, good), narrowed(both(left.valid, right.valid), good))
+    return Vector(_truncated_quotient(a, b, good), narrowed(both(left.valid, right.valid), good))
 
 
 def floor_divide(call: Call, left: Vector, right: Vector) -> Vector:
@@ -121,33 +122,34 @@ def floor_divide(call: Call, left: Vector, right: Vector) -> Vector:
     safe = np.where(good, b, 1)
     rest = np.fmod(a, safe)
     rest = np.where(rest < 0, np.fmod(rest + safe, safe), rest)
-    return Vector(_cut_quotient(a - rest, b, good), narrowed(both(left.valid, right.valid), good))
+    return Vector(_truncated_quotient(a - rest, b, good), narrowed(both(left.valid, right.valid), good))
 
 
-def _cut_quotient(a: Array, b: Array, good: Mask) -> Array:
+def _truncated_quotient(a: Array, b: Array, good: Mask) -> Array:
     safe = np.where(good, b, 1)
     quotient: Array = (a - np.fmod(a, safe)) // safe
     return quotient
 
 
 def negate(call: Call, value: Vector) -> Vector:
-    """Return values with the other sign; the lowest whole number has none."""
+    """Return values with the other sign."""
     if call.type.kind is Kind.DECIMAL:
         return decimals.negated(value, call.type)
-    if not call.type.is_integer:
-        return Vector(-value.values, value.valid)
-    lowest = np.iinfo(value.values.dtype).min
-    return Vector(-value.values, narrowed(value.valid, value.values != lowest))
+    return Vector(-value.values, _negatable(call, value))
 
 
 def absolute(call: Call, value: Vector) -> Vector:
-    """Return magnitudes; the lowest whole number has none."""
+    """Return magnitudes."""
     if call.type.kind is Kind.DECIMAL:
         return chosen((value.values < 0).astype(bool), decimals.negated(value, call.type), value)
+    return Vector(np.abs(value.values), _negatable(call, value))
+
+
+def _negatable(call: Call, value: Vector) -> Mask | None:
+    """Return which values have a negative: of whole numbers all but the lowest."""
     if not call.type.is_integer:
-        return Vector(np.abs(value.values), value.valid)
-    lowest = np.iinfo(value.values.dtype).min
-    return Vector(np.abs(value.values), narrowed(value.valid, value.values != lowest))
+        return value.valid
+    return narrowed(value.valid, value.values != np.iinfo(value.values.dtype).min)
 
 
 def _bitwise(operation: Callable[[Array, Array], Array]) -> Callable[..., Vector]:
@@ -168,8 +170,8 @@ def _shift(operation: Callable[[Array, Any], Array]) -> Callable[..., Vector]:
         bits = call.args[1]
         assert isinstance(bits, Literal)
         dtype = dtype_of(call.type)
-        places = dtype.type(int(str(bits.value)) & (8 * dtype.itemsize - 1))
-        return Vector(operation(value.values.astype(dtype, copy=False), places), value.valid)
+        count = dtype.type(int(str(bits.value)) & (8 * dtype.itemsize - 1))
+        return Vector(operation(value.values.astype(dtype, copy=False), count), value.valid)
 
     return apply
 
@@ -187,12 +189,6 @@ def _operand(value: Vector, type: DataType, target: DataType) -> Array:
     if type.kind is Kind.DECIMAL:
         return as_double(value, type)
     return value.values.astype(dtype_of(target))  # type: ignore[no-any-return]
-
-
-def _zeros(divisor: DataType) -> int:
-    """Return to how many places a divisor is compared with 0."""
-    met = common_type(divisor, _ZERO)
-    return 0 if met is None else met.scale
 
 
 def _units(call: Call, left: Vector, right: Vector) -> tuple[Vector, Vector, tuple[int, int]]:

@@ -8,14 +8,11 @@ from weft.evaluation import decimals
 from weft.evaluation.from_text import parsed
 from weft.evaluation.numbers import as_double, rounded_units, scale_of
 from weft.evaluation.to_text import printed
-from weft.evaluation.vector import Array, Mask, Vector, dtype_of, narrowed, null
+from weft.evaluation.vector import DAY, SECOND, Array, Mask, Vector, dtype_of, narrowed, null
 from weft.expression import Call
-from weft.types import DataType, Kind
+from weft.types import BIGINT, DataType, Kind
 
-SECOND = 1_000_000
-DAY = 86_400 * SECOND
 _LAST_DAY = (2**63 - 1) // DAY
-_MICROS = 6
 
 
 def cast(call: Call, value: Vector) -> Vector:
@@ -29,23 +26,19 @@ def converted(value: Vector, source: DataType, target: DataType) -> Vector:
         return value
     if source.kind is Kind.NULL:
         return null(target)
-    if source.kind in (Kind.STRING, Kind.BINARY):
-        return value if target.kind in (Kind.STRING, Kind.BINARY) else parsed(value.values, target)
-    if target.kind in (Kind.STRING, Kind.BINARY):
+    if source.is_text:
+        return value if target.is_text else parsed(value.values, target)
+    if target.is_text:
         return printed(value, source)
     if source.is_time:
         return _from_time(value, source, target)
     if target.is_time:
         return _to_time(value, source)
-    return _number(value, source, target)
-
-
-def _number(value: Vector, source: DataType, target: DataType) -> Vector:
     if target.kind is Kind.BOOLEAN:
         return Vector((value.values != 0).astype(bool), value.valid)
+    if target.kind is Kind.DECIMAL and source.is_fractional:
+        return _double_to_decimal(value, target)
     if target.kind is Kind.DECIMAL:
-        if source.is_fractional:
-            return _double_to_decimal(value, target)
         return decimals.converted(decimals.units(value), scale_of(source), target)
     if target.is_fractional:
         return Vector(_fractional(value, source, target), value.valid)
@@ -70,21 +63,14 @@ def _fractional(value: Vector, source: DataType, target: DataType) -> Array:
         return as_double(value, source) if target.kind is Kind.DOUBLE else value.values.astype(np.float32)
     doubles = decimals.to_double(value.values, source.scale)
     singles = doubles.astype(np.float32)
-    # A double half way between two floats may itself have been rounded: there the decimal decides.
-    for row in np.flatnonzero((doubles.view(np.int64) & 0x1FFFFFFF) == 0x10000000):
-        singles[row] = _nearest_single(int(value.values[row]), source.scale, doubles[row])
+    for row in np.flatnonzero(decimals.is_between_floats(doubles)):
+        exact = Decimal(int(value.values[row])).scaleb(-source.scale)
+        singles[row] = decimals.nudged(float(doubles[row]), exact)
     return singles
 
 
-def _nearest_single(units: int, scale: int, double: float) -> np.float32:
-    exact = Decimal(units).scaleb(-scale)
-    if exact == Decimal(double):
-        return np.float32(double)
-    return np.float32(np.nextafter(double, np.inf if exact > Decimal(double) else -np.inf))
-
-
 def _double_to_integer(number: Array, valid: Mask | None, target: DataType) -> Vector:
-    """Cut off fractions; limits are compared as doubles, so that 2^63 still becomes the largest BIGINT."""
+    """Truncate doubles; limits are compared as doubles, so that 2^63 still becomes the largest BIGINT."""
     wide = target.kind is Kind.BIGINT
     limits = np.iinfo(np.int64 if wide else np.int32)
     good = (np.floor(number) <= float(limits.max)) & (np.ceil(number) >= float(limits.min))
@@ -96,15 +82,14 @@ def _double_to_integer(number: Array, valid: Mask | None, target: DataType) -> V
 
 def _decimal_to_integer(value: Vector, source: DataType, target: DataType) -> Vector:
     if source.precision > 18 and target.kind is not Kind.BIGINT:
-        # Spark looks at decimals of more digits than a 64-bit number has through a double.
+        # Spark casts decimals of more digits than a 64-bit number has by way of a double.
         return _double_to_integer(as_double(value, source), value.valid, target)
-    size = decimals.cut_down(np.abs(value.values), source.scale, False)
-    whole = np.where(value.values < 0, -size, size)
+    size = decimals.floored(np.abs(value.values), source.scale, up=False)
+    whole, valid = np.where(value.values < 0, -size, size), value.valid
     if whole.dtype == object:
         good = ((whole < 2**63) & (whole >= -(2**63))).astype(bool)
-        whole = np.where(good, whole, 0).astype(np.int64)
-        return _integer(Vector(whole, narrowed(value.valid, good)), target)
-    return _integer(Vector(whole, value.valid), target)
+        whole, valid = np.where(good, whole, 0).astype(np.int64), narrowed(valid, good)
+    return _integer(Vector(whole, valid), target)
 
 
 def _double_to_decimal(value: Vector, target: DataType) -> Vector:
@@ -116,20 +101,8 @@ def _double_to_decimal(value: Vector, target: DataType) -> Vector:
     slow = np.flatnonzero(good & ~quick)
     if len(slow):
         units = units.astype(object)
-        units[slow] = [_units(repr(one), target.scale) for one in number[slow].tolist()]
+        units[slow] = [decimals.in_units(Decimal(repr(x)), target.scale) for x in number[slow].tolist()]
     return decimals.bounded(units, narrowed(value.valid, good), target)
-
-
-def _units(digits: str, scale: int) -> int:
-    sign, figures, exponent = Decimal(digits).as_tuple()
-    assert isinstance(exponent, int)
-    size, shift = int("".join(map(str, figures))), exponent + scale
-    if shift < 0:
-        unit: int = 10**-shift
-        size = (size + unit // 2) // unit
-    else:
-        size *= int(10**shift)
-    return -size if sign else size
 
 
 def midnight(days: Array, valid: Mask | None) -> Vector:
@@ -148,27 +121,20 @@ def _from_time(value: Vector, source: DataType, target: DataType) -> Vector:
     if target.is_integer:
         return _integer(Vector(value.values // SECOND, value.valid), target)
     if target.kind is Kind.DECIMAL:
-        return decimals.converted(value, _MICROS, target)
+        return decimals.converted(value, 6, target)  # microseconds
     return Vector((value.values / float(SECOND)).astype(dtype_of(target)), value.valid)
 
 
 def _to_time(value: Vector, source: DataType) -> Vector:
     """Return seconds since the epoch as a timestamp."""
     if source.kind is Kind.DECIMAL:
-        return Vector(decimals.low_bits(_micros(value.values, source.scale)), value.valid)
+        size = decimals.floored(decimals.times(np.abs(value.values), SECOND), source.scale, up=False)
+        return Vector(decimals.low_bits(np.where(value.values < 0, -size, size)), value.valid)
     if source.is_fractional:
-        return _double_to_integer(
-            value.values.astype(np.float64) * SECOND, value.valid, DataType(Kind.BIGINT)
-        )
+        return _double_to_integer(value.values.astype(np.float64) * SECOND, value.valid, BIGINT)
     if source.kind is Kind.BOOLEAN:
         return Vector(value.values.astype(np.int64), value.valid)
     limits, most = np.iinfo(np.int64), np.iinfo(np.int64).max // SECOND
     seconds = value.values.astype(np.int64)
-    micros_of = np.where(seconds > most, limits.max, np.where(seconds < -most, limits.min, seconds * SECOND))
-    return Vector(micros_of, value.valid)
-
-
-def _micros(units: Array, scale: int) -> Array:
-    """Return the whole microseconds in so many units of a second."""
-    size = decimals.cut_down(decimals.times(np.abs(units), SECOND), scale, False)
-    return np.where(units < 0, -size, size)
+    micros = np.where(seconds > most, limits.max, np.where(seconds < -most, limits.min, seconds * SECOND))
+    return Vector(micros, value.valid)

@@ -1,4 +1,4 @@
-"""Comparisons in Spark's order: NaN equals itself and is greatest, −0.0 equals 0.0, strings go by bytes."""
+"""Comparisons in Spark's order: NaN equals itself and is greatest, −0.0 equals 0.0, strings are bytes."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.evaluation.casts import converted
-from weft.evaluation.vector import Array, Mask, Vector, both, chosen
+from weft.evaluation.vector import Array, Mask, Vector, both, chosen, mask
 from weft.expression import Call, Expression, Literal
 from weft.query.coercion import common_type
 from weft.types import DataType, Kind
@@ -19,20 +19,18 @@ _ARROW: dict[str, Callable[..., Any]] = {
     "=": pc.equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
 }  # fmt: skip
 _NUMPY: dict[str, Any] = {
-    "=": np.equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}
+    "=": np.equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+}  # fmt: skip
 _NEGATED = {"<": np.greater_equal, "<=": np.greater, ">": np.less_equal, ">=": np.less}
 
 
 def compare(operator: str, left: Vector, right: Vector, type: DataType) -> Mask:
-    """Return where a comparison of two vectors of one type holds; where either is NULL it says nothing."""
-    if isinstance(left.values, pa.Array):
-        return _compare_texts(operator, left.values, right.values)
+    """Return where a comparison of two vectors of one type holds; undefined where either is NULL."""
     a, b = left.values, right.values
+    if isinstance(a, pa.Array):
+        if len(a) != len(b):
+            a, b = (a[0], b) if len(a) == 1 else (a, b[0])
+        return mask(_ARROW[operator](a, b))
     if type.is_fractional:
         return _equal_doubles(a, b) if operator == "=" else _ordered_doubles(operator, a, b)
     result = _NUMPY[operator](a, b)
@@ -41,14 +39,14 @@ def compare(operator: str, left: Vector, right: Vector, type: DataType) -> Mask:
 
 def _equal_doubles(a: Array, b: Array) -> Mask:
     result: Mask = a == b
-    unlike_itself = (a if len(a) <= len(b) else b) != (a if len(a) <= len(b) else b)
-    if unlike_itself.any():
+    shorter = a if len(a) <= len(b) else b
+    if (shorter != shorter).any():
         result = result | ((a != a) & (b != b))
     return result
 
 
 def _ordered_doubles(operator: str, a: Array, b: Array) -> Mask:
-    """Compare with NaN above all else: NumPy says false of it, so ask for the opposite where NaN says yes."""
+    """Compare with NaN above all else: NumPy says false, so where true is right the opposite is negated."""
     if len(b) == 1 and b[0] == b[0]:
         return _NUMPY[operator](a, b) if operator[0] == "<" else ~_NEGATED[operator](a, b)
     if len(a) == 1 and a[0] == a[0]:
@@ -62,41 +60,29 @@ def _ordered_doubles(operator: str, a: Array, b: Array) -> Mask:
     return result
 
 
-def _compare_texts(operator: str, a: pa.Array, b: pa.Array) -> Mask:
-    if len(a) != len(b):
-        a, b = (a[0], b) if len(a) == 1 else (a, b[0])
-    result = _ARROW[operator](a, b)
-    if result.null_count:
-        result = result.fill_null(False)
-    return result.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
-
-
 def _alike(call: Call, left: Vector, right: Vector) -> tuple[Vector, Vector, DataType]:
-    """Return two vectors in the type that their comparison is made in."""
-    one, other = call.args
-    type = compared_type(one, other)
-    return converted(left, one.type, type), converted(right, other.type, type), type
+    """Return two vectors in the type in which they are compared."""
+    a, b = call.args
+    type = compared_type(a, b)
+    return converted(left, a.type, type), converted(right, b.type, type), type
 
 
 def compared_type(left: Expression, right: Expression) -> DataType:
-    """Return the type that a comparison of two is made in."""
-    one, other = left.type, right.type
-    if one != other and Kind.DECIMAL in (one.kind, other.kind):
-        one, other = as_written(left), as_written(right)
-    return _common(one, other) or one
+    """Return the type in which two expressions are compared."""
+    a, b = left.type, right.type
+    if a != b and Kind.DECIMAL in (a.kind, b.kind):
+        a, b = as_written(left), as_written(right)
+    return _common(a, b) or a
 
 
 def as_written(argument: Expression) -> DataType:
-    """Return the type in which an argument meets a decimal: a whole constant takes the digits it has."""
-    if isinstance(argument, Literal) and isinstance(argument.value, int) and _is_bare(argument):
-        return DataType(Kind.DECIMAL, len(str(abs(argument.value))), 0)
+    """Return the type in which an argument is compared with a decimal: a whole constant keeps its digits."""
+    if isinstance(argument, Literal) and isinstance(argument.value, int):
+        # One of another type than its digits ask for stands inside a cast in Spark.
+        fits = -(2**31) <= argument.value < 2**31
+        if argument.type.kind is (Kind.INT if fits else Kind.BIGINT):
+            return DataType(Kind.DECIMAL, len(str(abs(argument.value))), 0)
     return argument.type
-
-
-def _is_bare(whole: Literal) -> bool:
-    """Say whether a constant has the type that its digits ask for: then no cast stands around it in Spark."""
-    fits = -(2**31) <= whole.value < 2**31  # type: ignore[operator]
-    return whole.type.kind is (Kind.INT if fits else Kind.BIGINT)
 
 
 def comparison(operator: str) -> Callable[[Call, Vector, Vector], Vector]:
@@ -110,19 +96,19 @@ def comparison(operator: str) -> Callable[[Call, Vector, Vector], Vector]:
 
 
 def unequal(call: Call, left: Vector, right: Vector) -> Vector:
-    """Say where two differ."""
+    """Say where two values differ."""
     a, b, type = _alike(call, left, right)
     return Vector(~compare("=", a, b, type), both(a.valid, b.valid))
 
 
 def same(call: Call, left: Vector, right: Vector) -> Vector:
-    """Say where two are equal or both NULL."""
+    """Say where two values are equal or both NULL."""
     a, b, type = _alike(call, left, right)
     result = compare("=", a, b, type)
     if a.valid is not None or b.valid is not None:
-        one = np.True_ if a.valid is None else a.valid
-        other = np.True_ if b.valid is None else b.valid
-        result = (result & one & other) | ~(one | other)
+        left_valid = np.True_ if a.valid is None else a.valid
+        right_valid = np.True_ if b.valid is None else b.valid
+        result = (result & left_valid & right_valid) | ~(left_valid | right_valid)
     return Vector(result, None)
 
 

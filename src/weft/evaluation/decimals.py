@@ -1,9 +1,11 @@
-"""Decimals as Spark computes them: exact, rounded half up, NULL where digits do not suffice.
+"""Decimals as Spark computes them: exact, rounded half up, NULL where the type has too few digits.
 
-Whole numbers in units of the scale, as int64 where no step can overflow and as Python integers elsewhere.
+They are whole numbers in units of the scale: int64 where no step can overflow, Python integers elsewhere.
 Integers are decimals of scale 0, once they are int64.
 """
 
+import math
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,12 @@ from weft.evaluation.vector import Array, Mask, Vector, both, narrowed
 from weft.types import DataType
 
 _LIMIT = 1 << 63
-_CONTEXT_DIGITS = 39
-"""Spark rounds products to so many digits before it rounds them to the scale."""
-_NEGATED_DIGITS = 34
-"""Scala rounds a decimal whose sign it changes to so many digits, half even."""
+_PRODUCTS = Context(prec=39, rounding=ROUND_HALF_UP)
+"""How Spark rounds products before it rounds them to the scale."""
+_QUOTIENTS = Context(prec=39, rounding=ROUND_DOWN)
+"""Quotients of remainders and `div` with more digits than this are NULL in Spark."""
+_NEGATED = Context(prec=34, rounding=ROUND_HALF_EVEN)
+"""How Scala rounds a decimal whose sign it changes."""
 _POWERS = [10**digits for digits in range(160)]
 
 
@@ -69,11 +73,8 @@ def rescaled(values: Array, scale: int, target: int) -> Array:
     if target >= scale:
         return times(values, _POWERS[target - scale])
     divisor = _POWERS[scale - target]
-    if values.dtype != object:
-        if divisor >= _LIMIT:  # 10**19 and more: half of it is more than any int64 but for 5·10**18 and above
-            return compact(divided(_wide(values), divisor))
-        if peak(values) < _LIMIT:
-            return divided(values, divisor)
+    if values.dtype != object and divisor < _LIMIT and peak(values) < _LIMIT:
+        return divided(values, divisor)
     return compact(divided(_wide(values), divisor))
 
 
@@ -118,24 +119,8 @@ def multiply(left: Vector, right: Vector, scales: tuple[int, int], type: DataTyp
     if a.dtype != object and b.dtype != object and peak(a) * peak(b) < _LIMIT:
         product = a * b
     else:
-        product = _rounded_to_context(_wide(a) * _wide(b))
+        product = _shortened(_wide(a) * _wide(b), _PRODUCTS)
     return bounded(rescaled(product, sum(scales), type.scale), both(left.valid, right.valid), type)
-
-
-def _rounded_to_context(values: Array) -> Array:
-    """Round what has more than 39 digits to 39."""
-    if peak(values) < _POWERS[_CONTEXT_DIGITS]:
-        return values
-    return np.array([_to_digits(value, _CONTEXT_DIGITS) for value in values], dtype=object)
-
-
-def _to_digits(value: int, digits: int) -> int:
-    excess = len(str(abs(value))) - digits
-    if excess <= 0:
-        return value
-    unit: int = 10**excess
-    size = (abs(value) + unit // 2) // unit * unit
-    return -size if value < 0 else size
 
 
 def divide(left: Vector, right: Vector, scales: tuple[int, int], type: DataType) -> Vector:
@@ -154,10 +139,10 @@ def _magnitudes(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _long_quotient(size: Array, divisor: Array, digits: int) -> Array:
-    """Return quotients with so many digits more than whole ones, rounded half up, as by hand.
+    """Return quotients with a number of digits after the point, rounded half up, by long division.
 
-    A few digits at a time: then remainders stay within 64 bits, and often the quotients do, where dividends
-    with so many zeros would not.
+    A few digits at a time: then remainders, and often quotients, stay within 64 bits, where dividends with as
+    many zeros would not.
     """
     quotient = size // divisor
     rest = size - quotient * divisor
@@ -192,22 +177,22 @@ def remainder(left: Vector, right: Vector, scales: tuple[int, int], type: DataTy
     quotient = size // unit
     rest = size - quotient * unit
     if quotient.dtype == object:
-        valid = narrowed(valid, _within_context(quotient))
+        valid = narrowed(valid, _has_spark_digits(quotient))
     return bounded(rescaled(np.where(a < 0, -rest, rest), scale, type.scale), valid, type)
 
 
 def whole_quotient(left: Vector, right: Vector, scales: tuple[int, int], zeros: int) -> Vector:
-    """Return quotients cut to whole numbers, and these to 64 bits, as Spark's `div` does.
+    """Return quotients truncated to whole numbers, and these to 64 bits, as Spark's `div` does.
 
-    A divisor that is 0 when rounded to `zeros` places is taken for 0, as a comparison with 0 takes it.
+    A divisor that is 0 when rounded to `zeros` places counts as 0, as it does in a comparison with 0.
     """
-    seen = Vector(rescaled(right.values, scales[1], min(zeros, scales[1])), None)
-    valid, _ = _nonzero(left, seen)
+    compared = Vector(rescaled(right.values, scales[1], min(zeros, scales[1])), None)
+    valid, _ = _nonzero(left, compared)
     valid, divisor = both(valid, right.valid), _nonzero(left, right)[1]
     scale = max(scales)
     a, b = _wide(rescaled(left.values, scales[0], scale)), _wide(rescaled(divisor, scales[1], scale))
     size = np.abs(a) // np.abs(b)
-    good = _within_context(size) & (size < _POWERS[38]).astype(bool)
+    good = _has_spark_digits(size) & (size < _POWERS[38]).astype(bool)
     quotient = np.where((a < 0) != (b < 0), -size, size)
     return Vector(low_bits(quotient), narrowed(valid, good))
 
@@ -219,37 +204,56 @@ def low_bits(values: Array) -> Array:
     return (values & ((1 << 64) - 1)).astype(np.uint64).view(np.int64)
 
 
-def _within_context(quotients: Array) -> Mask:
-    if peak(quotients) < _POWERS[_CONTEXT_DIGITS]:
+def _has_spark_digits(quotients: Array) -> Mask:
+    shortened = _shortened(quotients, _QUOTIENTS)
+    if shortened is quotients:
         return np.ones(len(quotients), dtype=bool)
-    return np.array([_to_digits_down(value) == value for value in quotients])
+    return (shortened == quotients).astype(bool)  # type: ignore[no-any-return]
 
 
-def _to_digits_down(value: int) -> int:
-    unit: int = 10 ** max(0, len(str(value)) - _CONTEXT_DIGITS)
-    return value // unit * unit
+def _shortened(values: Array, context: Context) -> Array:
+    """Return whole numbers with the digits that a context has."""
+    if peak(values) < _POWERS[context.prec]:
+        return values
+    return np.array([int(context.create_decimal(value)) for value in values], dtype=object)
 
 
 def negated(vector: Vector, type: DataType) -> Vector:
     """Return decimals with the other sign."""
     values = -_wide(vector.values) if peak(vector.values) >= _LIMIT else -vector.values
-    if peak(values) >= _POWERS[_NEGATED_DIGITS]:
-        values = np.array([_to_even(value, _NEGATED_DIGITS) for value in values], dtype=object)
-    return bounded(values, vector.valid, type)
+    return bounded(_shortened(values, _NEGATED), vector.valid, type)
 
 
-def _to_even(value: int, digits: int) -> int:
-    """Round to so many digits, half even."""
-    excess = len(str(abs(value))) - digits
-    if excess <= 0:
-        return value
-    quotient, rest = divmod(abs(value), 10**excess)
-    twice = 2 * rest
-    quotient += twice > 10**excess or (twice == 10**excess and quotient % 2 == 1)
-    return int(-quotient if value < 0 else quotient) * int(10**excess)
+def in_units(number: Decimal, scale: int) -> int:
+    """Return a decimal number in units of a scale, rounded half up.
+
+    >>> in_units(Decimal("-2.675"), 2)
+    -268
+    """
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    size, shift = int("".join(map(str, digits))), exponent + scale
+    if shift < 0:
+        unit: int = 10**-shift
+        size = (size + unit // 2) // unit
+    else:
+        size *= int(10**shift)
+    return -size if sign else size
 
 
-def cut_down(values: Array, scale: int, up: bool) -> Array:
+def is_between_floats(doubles: Array) -> Mask:
+    """Say where doubles lie half way between two floats; the number that was rounded to one does not."""
+    return (doubles.view(np.int64) & 0x1FFFFFFF) == 0x10000000  # type: ignore[no-any-return]
+
+
+def nudged(double: float, exact: Decimal) -> float:
+    """Return the double nearest to a decimal moved towards it, so that it is rounded to the right float."""
+    if exact == Decimal(double):
+        return double
+    return math.nextafter(double, math.inf if exact > Decimal(double) else -math.inf)
+
+
+def floored(values: Array, scale: int, *, up: bool) -> Array:
     """Return the whole numbers below, or above, decimals."""
     divisor = _POWERS[scale]
     if values.dtype != object and divisor >= _LIMIT:

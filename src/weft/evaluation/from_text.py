@@ -29,20 +29,19 @@ _TRUE, _FALSE = (b"t", b"true", b"y", b"yes", b"1"), (b"f", b"false", b"n", b"no
 
 
 def parsed(texts: pa.Array, target: DataType) -> Vector:
-    """Return strings as values of a type; NULL where they are none."""
+    """Return strings as values of a type; NULL where they have no such value."""
     encoded = texts.dictionary_encode()
-    read = _reader(target)
-    found = [None if word is None else read(word) for word in encoded.dictionary.to_pylist()]
-    good = np.array([one is not None for one in found], dtype=bool)
-    plain = [0 if one is None else one for one in found]
+    read, dtype = _reader(target), dtype_of(target)
+    if len(encoded.dictionary) == 0:
+        return Vector(np.zeros(len(texts), dtype=dtype), np.zeros(len(texts), dtype=bool))
+    parsed = [None if word is None else read(word) for word in encoded.dictionary.to_pylist()]
+    good = np.array([value is not None for value in parsed], dtype=bool)
+    values = np.array(
+        [0 if value is None else value for value in parsed],
+        dtype=object if target.kind is Kind.DECIMAL else dtype,
+    )
     if target.kind is Kind.DECIMAL:
-        values = np.empty(len(plain), dtype=object)
-        values[:] = plain
         values = decimals.compact(values)
-    else:
-        values = np.array(plain, dtype=dtype_of(target))
-    if len(plain) == 0:
-        return Vector(np.zeros(len(texts), dtype=dtype_of(target)), np.zeros(len(texts), dtype=bool))
     rows = encoded.indices.fill_null(0).to_numpy()
     return Vector(values[rows], both(validity(texts), good[rows]))
 
@@ -97,16 +96,11 @@ def _double(word: bytes) -> float | None:
 
 def _single(word: bytes) -> float | None:
     """Return the nearest float: not always the one nearest to the nearest double."""
-    double = _double(word)
+    double, digits = _double(word), _java_text(word)
     if double is None or not math.isfinite(double):
         return double
-    bits = np.float64(double).view(np.int64)
-    digits = _java_text(word)
-    if bits & 0x1FFFFFFF == 0x10000000 and _DOUBLE.fullmatch(digits):
-        exact = Decimal(digits.rstrip("dDfF"))
-        if exact != Decimal(double):
-            double = math.nextafter(double, math.inf if exact > Decimal(double) else -math.inf)
-    return double
+    between = decimals.is_between_floats(np.array(double)) and _DOUBLE.fullmatch(digits)
+    return decimals.nudged(double, Decimal(digits.rstrip("dDfF"))) if between else double
 
 
 def _decimal(word: bytes, target: DataType) -> int | None:
@@ -115,18 +109,13 @@ def _decimal(word: bytes, target: DataType) -> int | None:
     if not _DECIMAL.fullmatch(digits):
         return None
     try:
-        sign, figures, exponent = Decimal(digits).as_tuple()
+        number = Decimal(digits)
     except InvalidOperation:
         return None
+    _, figures, exponent = number.as_tuple()
     assert isinstance(exponent, int)
-    if len(figures) + exponent > 38 or abs(exponent) > 400:
-        return None if len(figures) + exponent > 38 else 0
-    size, shift = int("".join(map(str, figures))), exponent + target.scale
-    if shift < 0:
-        unit: int = 10**-shift
-        size = (size + unit // 2) // unit
-    else:
-        size *= int(10**shift)
-    if size >= 10**target.precision:
+    if len(figures) + exponent > 38:
         return None
-    return -size if sign else size
+    # The text of an exponent is short, what it stands for may not be.
+    units = decimals.in_units(number, target.scale) if abs(exponent) <= 400 else 0
+    return units if abs(units) < 10**target.precision else None

@@ -91,9 +91,3 @@ def coalesce(call: Call, *arguments: Vector) -> Vector:
             return result
         result = chosen(result.valid, result, converted(argument, source.type, call.type))
     return result
-
-
-def as_condition(vector: Vector, rows: int) -> Mask:
-    """Return where a condition holds, for every row."""
-    held = holding(vector)
-    return held if len(held) == rows else np.repeat(held, rows)

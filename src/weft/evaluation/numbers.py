@@ -58,7 +58,7 @@ def power(call: Call, base: Vector, exponent: Vector) -> Vector:
 
 
 def is_nan(call: Call, value: Vector) -> Vector:
-    """Say whether numbers are NaN; NULL is none."""
+    """Say whether numbers are NaN; NULL is not."""
     if not call.args[0].type.is_fractional:
         return Vector(np.zeros(len(value.values), dtype=bool), None)
     nans = np.isnan(value.values)
@@ -78,7 +78,7 @@ def ceiling(call: Call, value: Vector) -> Vector:
 def _whole(call: Call, value: Vector, *, up: bool) -> Vector:
     source = call.args[0].type
     if source.kind is Kind.DECIMAL:
-        return decimals.bounded(decimals.cut_down(value.values, source.scale, up), value.valid, call.type)
+        return decimals.bounded(decimals.floored(value.values, source.scale, up=up), value.valid, call.type)
     if source.is_integer:
         return Vector(value.values.astype(np.int64), value.valid)
     number = value.values.astype(np.float64)
@@ -88,7 +88,7 @@ def _whole(call: Call, value: Vector, *, up: bool) -> Vector:
 
 
 def places_of(call: Call) -> int:
-    """Return to how many places a call of `round` rounds."""
+    """Return the number of places to which a call of `round` rounds."""
     digits = call.args[1] if len(call.args) > 1 else None
     return int(str(digits.value)) if isinstance(digits, Literal) else 0
 
@@ -97,18 +97,13 @@ def rounded(call: Call, value: Vector, *_: Vector) -> Vector:
     """Return numbers rounded half up, that is away from zero."""
     places, source = places_of(call), call.args[0].type
     if source.kind is Kind.DECIMAL:
-        return _rounded_decimal(call.type, source, value, places)
+        scale = min(places, source.scale)
+        shortened = decimals.rescaled(value.values, source.scale, scale)
+        return decimals.bounded(decimals.rescaled(shortened, scale, call.type.scale), value.valid, call.type)
     if source.is_fractional:
         doubles = _rounded_double(value.values.astype(np.float64), places)
         return Vector(doubles.astype(value.values.dtype), value.valid)
     return value if places >= 0 else _rounded_integer(value, -places)
-
-
-def _rounded_decimal(type: DataType, source: DataType, value: Vector, places: int) -> Vector:
-    numbers = decimals.rescaled(value.values, source.scale, min(places, source.scale))
-    return decimals.bounded(
-        decimals.rescaled(numbers, min(places, source.scale), type.scale), value.valid, type
-    )
 
 
 def _rounded_integer(value: Vector, zeros: int) -> Vector:
@@ -127,26 +122,23 @@ def _rounded_integer(value: Vector, zeros: int) -> Vector:
 
 
 def _rounded_double(values: Array, places: int) -> Array:
-    """Round the shortest decimal that means the double: exactly, where a tie is near; quickly elsewhere."""
+    """Round the shortest decimal that denotes the double: exactly near a tie, quickly elsewhere."""
     units, quick = rounded_units(values, places)
     result = np.where(quick, np.copysign(units / 10.0 ** min(max(places, 0), 22), values), values)
     slow = ~quick & np.isfinite(values)
     if slow.any():
-        result[slow] = [_rounded_exactly(number, places) for number in values[slow].tolist()]
+        unit = Decimal(1).scaleb(-places)
+        result[slow] = [float(_EXACT.quantize(Decimal(repr(x)), unit)) for x in values[slow].tolist()]
     return np.where(result == 0, np.abs(result), result)  # a decimal has no −0
 
 
 def rounded_units(values: Array, places: int) -> tuple[Array, Mask]:
-    """Return magnitudes in units of so many places, rounded half up, and where that is sure to be right.
+    """Return magnitudes in units of so many places, rounded half up, and where that is certain.
 
-    It is where the product is exact enough to tell on which side of a tie the decimal lies.
+    It is certain where the product is exact enough to tell on which side of a tie the decimal lies.
     """
     scaled = np.abs(values) * 10.0 ** min(max(places, 0), 22)
     whole = np.floor(scaled)
     rest = scaled - whole
     quick = (np.abs(rest - 0.5) > 2.0**-10) & (scaled < 2.0**40) & (0 <= places <= 22)
     return whole + (rest >= 0.5), quick
-
-
-def _rounded_exactly(number: float, places: int) -> float:
-    return float(_EXACT.quantize(Decimal(repr(number)), Decimal(1).scaleb(-places)))

@@ -1,4 +1,4 @@
-"""LIKE, ILIKE and RLIKE. Regular expressions are Java's; what Python reads otherwise is left to Spark."""
+"""LIKE, ILIKE and RLIKE. Regular expressions are Java's; Spark evaluates those unlike Python's."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from weft.evaluation import strings
 from weft.evaluation.letters import lowered
-from weft.evaluation.vector import Vector
+from weft.evaluation.vector import Vector, mask
 from weft.expression import Call, Literal
 
 _WILD = re.compile(r"\\(.)|([%_])|([^\\%_]+)", re.DOTALL)
@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _SET_ESCAPES = re.compile(r"\\[^dDwWsStnrf\W]|[^\\]-\\[dDwWsS]|\[:|&&|\\[dDwWsS]-|\s")
-"""What a set may hold that Java or Python read in their own way."""
+"""What a set may contain that Java and Python read differently."""
 
 
 def _constant(call: Call) -> str:
@@ -42,51 +42,39 @@ def ilike(call: Call, value: Vector, _: Vector) -> Vector:
 
 
 def rlike(call: Call, value: Vector, _: Vector) -> Vector:
-    """Say where a regular expression is found in strings."""
+    """Say where strings contain a match of a regular expression."""
     regex = java_regex(_constant(call))
     assert regex is not None
     return _searched(value, regex.search)
 
 
 def _searched(value: Vector, test: Callable[[str], object]) -> Vector:
-    found = strings.mapped(
+    matches = strings.mapped(
         value.values, lambda word: test(word.decode("utf-8", "replace")) is not None, pa.bool_()
     )
-    return Vector(found.fill_null(False).to_numpy(zero_copy_only=False), value.valid)
+    return Vector(mask(matches), value.valid)
 
 
 def _like(value: Vector, pattern: str) -> Vector:
-    kernel, part = _simple(pattern)
+    kernel = _kernel(pattern)
     if kernel is None:
         return _searched(value, _like_regex(pattern).fullmatch)
-    found = kernel(value.values, part)
-    return Vector(found.fill_null(False).to_numpy(zero_copy_only=False), value.valid)
+    return Vector(mask(kernel(value.values)), value.valid)
 
 
 @lru_cache(maxsize=1024)
-def _simple(pattern: str) -> tuple[Callable[[pa.Array, bytes], pa.Array] | None, bytes]:
-    """Return the kernel that does for a pattern with % at its ends only, with what it looks for."""
+def _kernel(pattern: str) -> Callable[[pa.Array], pa.Array] | None:
+    """Return Arrow's function for a pattern with % at its ends only."""
     middle = pattern.strip("%")
     if "\\" in pattern or "%" in middle or "_" in middle:
-        return None, b""
+        return None
     word = middle.encode()
     if pattern == middle:
-        return pc.equal, word
+        return lambda array: pc.equal(array, word)
     if not pattern.startswith("%"):
-        return _starts, word
-    return (_contains if pattern.endswith("%") else _ends), word
-
-
-def _starts(array: pa.Array, word: bytes) -> pa.Array:
-    return pc.starts_with(array, pattern=word)
-
-
-def _ends(array: pa.Array, word: bytes) -> pa.Array:
-    return pc.ends_with(array, pattern=word)
-
-
-def _contains(array: pa.Array, word: bytes) -> pa.Array:
-    return pc.match_substring(array, pattern=word)
+        return lambda array: pc.starts_with(array, pattern=word)
+    kernel = pc.match_substring if pattern.endswith("%") else pc.ends_with
+    return lambda array: kernel(array, pattern=word)
 
 
 @lru_cache(maxsize=1024)
@@ -100,17 +88,18 @@ def _like_regex(pattern: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=1024)
 def java_regex(pattern: str) -> re.Pattern[str] | None:
-    """Return a regular expression of Java's as one of Python's that finds the same, or None.
+    """Return a Java regular expression as one of Python's that matches the same, or None.
 
     >>> java_regex("^a.*[0-9]$") is None, java_regex(r"\\bword") is None
     (False, True)
     """
+    translations = {"dot": f"[^{_TERMINATORS}]", "end": _END}
     parts, at = [], 0
     while at < len(pattern):
         match = _TOKEN.match(pattern, at)
         if match is None or (match.lastgroup == "set" and _SET_ESCAPES.search(match.group()[1:-1])):
             return None
-        parts.append(_translated(match))
+        parts.append(translations.get(match.lastgroup or "", match.group()))
         at = match.end()
     flags = re.ASCII | (re.IGNORECASE if "(?i)" in parts[:1] else 0)
     if "(?i)" in parts[1:]:
@@ -119,9 +108,3 @@ def java_regex(pattern: str) -> re.Pattern[str] | None:
         return re.compile("".join(part for part in parts if part != "(?i)"), flags)
     except (re.error, OverflowError, RecursionError):
         return None
-
-
-def _translated(match: re.Match[str]) -> str:
-    if match.lastgroup == "dot":
-        return f"[^{_TERMINATORS}]"
-    return _END if match.lastgroup == "end" else match.group()

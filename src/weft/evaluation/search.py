@@ -1,4 +1,4 @@
-"""Where values stand among constants: one binary search, however many predicates compare with them."""
+"""Positions of values among constants: one binary search, however many predicates compare with them."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.evaluation.casts import converted
-from weft.evaluation.vector import TEXTS, Array, Vector, constant
+from weft.evaluation.vector import Array, Vector, constant
 from weft.expression import Literal
 from weft.types import DataType
 
@@ -16,28 +16,28 @@ Numbers = npt.NDArray[np.int64]
 Point = int | float | bytes
 
 
-def places(vector: Vector, points: Sequence[Point]) -> Numbers:
-    """Return where values stand among points in order.
+def positions(vector: Vector, points: Sequence[Point]) -> Numbers:
+    """Return the positions of values among ordered points.
 
     Points and the stretches between them are numbered from below: 0 is less than all points, 1 is the first
     itself, 2 lies between that and the next, and so on. NULL comes last. NaN is greater than all numbers.
 
-    >>> places(Vector(np.array([4, 5, 7, 9, 10]), None), (5, 9)).tolist()
+    >>> positions(Vector(np.array([4, 5, 7, 9, 10]), None), (5, 9)).tolist()
     [0, 1, 2, 3, 4]
     """
-    found = _among(vector.values, _array(points, vector.values))
+    numbers = _among(vector.values, _array(points, vector.values))
     if vector.valid is not None:
-        found = np.where(vector.valid, found, 2 * len(points) + 1)
-    return found
+        numbers = np.where(vector.valid, numbers, 2 * len(points) + 1)
+    return numbers
 
 
-def text_places(encoded: pa.DictionaryArray, points: Sequence[Point]) -> Numbers:
-    """Return the same for strings and binaries, which are found once for each different value."""
+def text_positions(encoded: pa.DictionaryArray, points: Sequence[Point]) -> Numbers:
+    """Return the positions of strings or binaries, searched once for each distinct value."""
     binary = encoded.dictionary.cast(pa.binary())
-    found = _among(_objects(binary.to_pylist()), _objects(points))
-    by_value: Numbers = np.append(found, 2 * len(points) + 1)
-    of_rows: Numbers = by_value[np.asarray(encoded.indices.fill_null(len(binary)))]
-    return of_rows
+    numbers = _among(_objects(binary.to_pylist()), _objects(points))
+    by_value: Numbers = np.append(numbers, 2 * len(points) + 1)
+    by_row: Numbers = by_value[np.asarray(encoded.indices.fill_null(len(binary)))]
+    return by_row
 
 
 @lru_cache(maxsize=1 << 14)
@@ -52,21 +52,21 @@ def point(literal: Literal, type: DataType) -> Point | None:
         vector = converted(constant(literal.value, literal.type), literal.type, type)
     if vector.valid is not None and not vector.valid[0]:
         return None
-    value: Point = vector.values[0].as_py() if type.kind in TEXTS else vector.values.tolist()[0]
+    value: Point = vector.values[0].as_py() if type.is_text else vector.values.tolist()[0]
     return value if value == value else None
 
 
 def _among(values: Array, points: Array) -> Numbers:
     if len(points) == 0:
         return np.zeros(len(values), dtype=np.int64)
-    place = np.searchsorted(points, values)
-    equal = points[np.minimum(place, len(points) - 1)] == values
-    found: Numbers = 2 * place + equal.astype(np.int64)
-    return found
+    index = np.searchsorted(points, values)
+    equal = points[np.minimum(index, len(points) - 1)] == values
+    numbers: Numbers = 2 * index + equal.astype(np.int64)
+    return numbers
 
 
 def _array(points: Sequence[Point], values: Array) -> Array:
-    """Return points as values compare with them: floats with doubles, all others as whole numbers."""
+    """Return points in the form in which values compare with them: as doubles or as whole numbers."""
     if values.dtype.kind == "f":
         return np.array(points, dtype=np.float64)
     try:
@@ -77,5 +77,5 @@ def _array(points: Sequence[Point], values: Array) -> Array:
 
 
 def _objects(values: Sequence[Point]) -> Array:
-    # Beside None, which keeps NumPy from making bytes of one length of them.
+    # None keeps NumPy from making an array of byte strings of one length.
     return np.array([*values, None], dtype=object)[:-1]

@@ -1,4 +1,4 @@
-"""Functions of strings. ASCII is worked on as arrays; other strings one by one, each distinct one once.
+"""Functions of strings. ASCII is processed as arrays; other strings one by one, each distinct one once.
 
 A string is its bytes. They need not be UTF-8: a byte that begins no character counts as one, as in Spark.
 """
@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.evaluation.letters import lowered, uppered
-from weft.evaluation.vector import Array, Vector, both, text
+from weft.evaluation.vector import Array, Vector, both, mask, text
 from weft.expression import Call
 
 _WIDTHS = bytes(
     1 if first < 0xC2 or first > 0xF4 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     for first in range(256)
 )
-"""How many bytes a character has that begins with a byte."""
+"""The length of a character, by its first byte."""
 _INT = np.iinfo(np.int32)
 
 
@@ -63,9 +63,8 @@ def _cased(kernel: Any, function: Callable[[str], str]) -> Callable[[Call, Vecto
         array = value.values
         if is_ascii(array):
             return text(kernel(array.view(pa.string())).view(pa.binary()))
-        return text(
-            mapped(array, lambda word: function(word.decode("utf-8", "replace")).encode(), pa.binary())
-        )
+        convert = lambda word: function(word.decode("utf-8", "replace")).encode()  # noqa: E731
+        return text(mapped(array, convert, pa.binary()))
 
     return apply
 
@@ -111,9 +110,8 @@ def aligned(*arrays: pa.Array) -> list[pa.Array]:
 
 
 def substring(call: Call, value: Vector, start: Vector, *lengths: Vector) -> Vector:
-    """Return a part, from a place that counts from 1, or from the end if it is negative."""
-    size = lengths[0] if lengths else Vector(np.array([_INT.max]), None)
-    return _parts(value, start, size)
+    """Return a part, from a position that counts from 1, or from the end if it is negative."""
+    return _parts(value, start, lengths[0] if lengths else Vector(np.array([_INT.max]), None))
 
 
 def left(call: Call, value: Vector, size: Vector) -> Vector:
@@ -134,7 +132,7 @@ def _parts(value: Vector, start: Vector, size: Vector) -> Vector:
     rows = max(len(array), len(start.values), len(size.values)) if len(array) else 0
     starts, sizes = start.values.astype(np.int64), size.values.astype(np.int64)
     valid = both(start.valid, size.valid)
-    hidden = None if valid is None else pa.array(np.broadcast_to(valid, rows))
+    shown = None if valid is None else pa.array(np.broadcast_to(valid, rows))
     if len(array) != rows:
         array = aligned(array, pa.nulls(rows, pa.binary()))[0]
     ascii = is_ascii(array)
@@ -143,8 +141,8 @@ def _parts(value: Vector, start: Vector, size: Vector) -> Vector:
     end = np.clip(np.clip(begin + sizes, _INT.min, _INT.max), 0, counts)
     begin = np.clip(begin, 0, counts)
     end = np.maximum(begin, end)
-    found = _ascii_slices(array, begin, end) if ascii else _slices(array, begin, end)
-    return text(found if hidden is None else pc.if_else(hidden, found, pa.scalar(None, pa.binary())))
+    parts = _ascii_slices(array, begin, end) if ascii else _slices(array, begin, end)
+    return text(parts if shown is None else pc.if_else(shown, parts, pa.scalar(None, pa.binary())))
 
 
 def _slices(array: pa.Array, begin: Array, end: Array) -> pa.Array:
@@ -168,7 +166,7 @@ def _ascii_slices(array: pa.Array, begin: Array, end: Array) -> pa.Array:
 
 
 def replace(call: Call, value: Vector, sought: Vector, new: Vector) -> Vector:
-    """Return strings with every occurrence replaced; nothing is sought, nothing is replaced."""
+    """Return strings with every occurrence replaced; an empty string is never replaced."""
     if len(sought.values) == 1 and len(new.values) == 1:
         old, put = sought.values[0].as_py(), new.values[0].as_py()
         if old is None or put is None:
@@ -176,10 +174,8 @@ def replace(call: Call, value: Vector, sought: Vector, new: Vector) -> Vector:
         if old == b"":
             return value
         return text(pc.replace_substring(value.values, pattern=old, replacement=put))
-    rows = zip(
-        *(array.to_pylist() for array in aligned(value.values, sought.values, new.values)), strict=True
-    )
-    return text(pa.array([_replaced(*row) for row in rows], pa.binary()))
+    columns = (array.to_pylist() for array in aligned(value.values, sought.values, new.values))
+    return text(pa.array([_replaced(*row) for row in zip(*columns, strict=True)], pa.binary()))
 
 
 def _replaced(word: bytes | None, old: bytes | None, put: bytes | None) -> bytes | None:
@@ -194,8 +190,7 @@ def _test(kernel: Any, method: Callable[[bytes, bytes], bool]) -> Callable[[Call
     def apply(call: Call, value: Vector, part: Vector) -> Vector:
         valid = both(value.valid, part.valid)
         if len(part.values) == 1 and part.valid is None:
-            found = kernel(value.values, pattern=part.values[0].as_py())
-            return Vector(found.fill_null(False).to_numpy(zero_copy_only=False), valid)
+            return Vector(mask(kernel(value.values, pattern=part.values[0].as_py())), valid)
         words, parts = (array.fill_null(b"").to_pylist() for array in aligned(value.values, part.values))
         return Vector(np.fromiter(map(method, words, parts), dtype=bool, count=len(words)), valid)
 

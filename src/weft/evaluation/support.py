@@ -1,4 +1,4 @@
-"""Which expressions can be evaluated here; the others are Spark's."""
+"""Which expressions can be evaluated in the driver; Spark evaluates the others."""
 
 from weft.evaluation.implementations import IMPLEMENTATIONS
 from weft.evaluation.numbers import places_of
@@ -8,13 +8,13 @@ from weft.types import Kind
 
 _CASES = ("upper", "lower")
 _SAFE_DIGITS = 15
-"""Whole numbers of more digits, as doubles, are printed by Java in ways that depend on its version."""
+"""How Java prints doubles of more whole digits depends on its version."""
 _SCALA_DIGITS = 28
-"""Seconds with more digits become other microseconds where Spark compiles than where it interprets."""
+"""Seconds with more digits become different microseconds when Spark compiles than when it interprets."""
 
 
 def can_evaluate(expression: Expression) -> bool:
-    """Say whether an expression over given columns is evaluated here with exactly Spark's results."""
+    """Say whether an expression over given columns can be evaluated here with exactly Spark's results."""
     return all(_is_known(node) for node in walk(expression))
 
 
@@ -29,7 +29,7 @@ def _is_known(node: Expression) -> bool:
         pattern = node.args[1]
         return isinstance(pattern, Literal) and java_regex(str(pattern.value)) is not None
     if node.function in _CASES:
-        # Of upper(lower(x)) Spark leaves out the inner one, as if that were the same for İ and ß.
+        # Spark omits the inner function of upper(lower(x)), though that changes the result for İ and ß.
         return not (isinstance(node.args[0], Call) and node.args[0].function in _CASES)
     if node.function == "round":
         return not node.type.is_fractional or places_of(node) >= 0
@@ -37,13 +37,13 @@ def _is_known(node: Expression) -> bool:
 
 
 def _is_known_cast(call: Call) -> bool:
-    """Doubles become text, and by way of it decimals, as Java prints them."""
+    """Say whether a cast is known; doubles become text, and by way of it decimals, as Java prints them."""
     source, target = call.args[0].type, call.type
-    if source.is_fractional and target.kind in (Kind.STRING, Kind.BINARY):
+    if source.is_fractional and target.is_text:
         return False
     if source.is_fractional and target.kind is Kind.DECIMAL:
         return target.precision - target.scale <= _SAFE_DIGITS
     if source.kind is Kind.DECIMAL and target.kind is Kind.TIMESTAMP:
         return source.precision <= _SCALA_DIGITS
-    # 'now' and other words mean something to Spark if they are constants.
+    # 'now' and other constant words have a meaning for Spark.
     return not (isinstance(call.args[0], Literal) and isinstance(call.args[0].value, str) and target.is_time)

@@ -1,8 +1,10 @@
-"""Dates and timestamps as Spark reads them from text: in parts, with few digits, with zones, just a time."""
+"""Dates and timestamps as Spark reads them from text: in part, with few digits, with zones, just a time."""
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
+
+from weft.evaluation.vector import DAY
 
 _BLANKS = bytes(range(0x21)) + b"\x7f"
 _DATE = re.compile(rb"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
@@ -13,7 +15,6 @@ _TIMESTAMP = re.compile(
 _CLOCK = re.compile(rb"T?(\d{1,2})(?::(\d{1,2})(?::(.*))?)?", re.DOTALL)
 _SECONDS = re.compile(rb"(\d{1,2})(?:(\.)(\d*))?(\D.*)?", re.DOTALL)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?(\d{2}))?")
-_DAY = 86_400_000_000
 _SHORT = {
     "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
     "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
@@ -74,7 +75,7 @@ def _moment(days: int | None, clock: list[bytes | None], zoned: bool) -> int | N
         return None
     if days is None:
         days = (datetime.now(zone).date() - date(1970, 1, 1)).days
-    moment = days * _DAY + micros
+    moment = days * DAY + micros
     if zoned and zone is not UTC:
         moment -= _offset(zone, days, micros)
     return moment if -(2**63) <= moment < 2**63 else None
@@ -90,22 +91,18 @@ def _offset(zone: tzinfo, days: int, micros: int) -> int:
 
 
 def zone_of(name: str) -> tzinfo | None:
-    """Return a zone by any of the names that Java knows it by."""
+    """Return a zone by any of its names in Java."""
     if name in ("Z", "UTC", "GMT", "UT"):
         return UTC
     name = _SHORT.get(name, name)
     match = _OFFSET.fullmatch(name)
     if match is None:
-        return _region(name)
+        try:
+            return ZoneInfo(name)
+        except (ValueError, OSError, KeyError):
+            return None
     hours, minutes, seconds = (int(part or 0) for part in match.group(2, 3, 4))
     if hours > 18 or minutes > 59 or seconds > 59 or (hours == 18 and minutes + seconds > 0):
         return None
     span = timedelta(hours=hours, minutes=minutes, seconds=seconds)
     return timezone(-span if match.group(1) == "-" else span)
-
-
-def _region(name: str) -> tzinfo | None:
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, KeyError):
-        return None

@@ -4,14 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weft.evaluation.casts import DAY, SECOND, converted, midnight
-from weft.evaluation.vector import Array, Vector, narrowed
+from weft.evaluation.casts import converted, midnight
+from weft.evaluation.vector import DAY, SECOND, Array, Vector, narrowed
 from weft.expression import Call, Literal
-from weft.types import DATE, DataType, Kind
-
-
-def _days(value: Vector, type: DataType) -> Array:
-    return (value.values if type.kind is Kind.DATE else value.values // DAY).astype(np.int64)  # type: ignore[no-any-return]
+from weft.types import DATE, Kind
 
 
 def _months(days: Array) -> Array:
@@ -25,7 +21,8 @@ def _first_days(months: Array) -> Array:
 
 def _of_day(part: Callable[[Array], Array]) -> Callable[[Call, Vector], Vector]:
     def apply(call: Call, value: Vector) -> Vector:
-        return Vector(part(_days(value, call.args[0].type)).astype(np.int32), value.valid)
+        days = value.values if call.args[0].type.kind is Kind.DATE else value.values // DAY
+        return Vector(part(days.astype(np.int64)).astype(np.int32), value.valid)
 
     return apply
 
@@ -41,10 +38,10 @@ def _moments(call: Call, value: Vector) -> Vector:
     return midnight(value.values, value.valid) if call.args[-1].type.kind is Kind.DATE else value
 
 
-def _of_clock(seconds: int, many: int) -> Callable[[Call, Vector], Vector]:
+def _of_clock(seconds: int, modulus: int) -> Callable[[Call, Vector], Vector]:
     def apply(call: Call, value: Vector) -> Vector:
         moments = _moments(call, value)
-        return Vector((moments.values // (seconds * SECOND) % many).astype(np.int32), moments.valid)
+        return Vector((moments.values // (seconds * SECOND) % modulus).astype(np.int32), moments.valid)
 
     return apply
 
@@ -66,14 +63,14 @@ _FIRST_DAY, _LAST_DAY = -((2**63) // DAY), (2**63 - 1) // DAY
 
 
 def date_trunc(call: Call, _: Vector, value: Vector) -> Vector:
-    """Return the beginning of the unit of time that moments lie in; NULL if that is no timestamp."""
+    """Return the start of the unit of time that contains each moment; NULL if that is not a timestamp."""
     unit = call.args[0]
     assert isinstance(unit, Literal)
     name = str(unit.value)
     moments = _moments(call, value)
     if name in _FIXED:
         started = moments.values - moments.values % _FIXED[name]
-        # Before the first microsecond there is none to begin with.
+        # The first unit of all begins before the first timestamp, so its start wraps around.
         return Vector(started, narrowed(moments.valid, started <= moments.values))
     days = moments.values // DAY
     if name == "week":

@@ -1,4 +1,4 @@
-"""Values as strings, as Spark prints them; not doubles, which Java prints as its version has it."""
+"""Values as strings, as Spark prints them; not doubles, whose form depends on the version of Java."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.evaluation.vector import Vector, text
+from weft.evaluation.vector import DAY, SECOND, Vector, text
 from weft.types import DataType, Kind
-
-_DAY = 86_400_000_000
 
 
 def printed(value: Vector, source: DataType) -> Vector:
@@ -19,25 +17,21 @@ def printed(value: Vector, source: DataType) -> Vector:
         return text(pa.array(value.values, mask=hidden).cast(pa.string()).view(pa.binary()))
     if source.kind is Kind.BOOLEAN:
         return text(pc.if_else(pa.array(value.values, mask=hidden), b"true", b"false"))
-    printer = _PRINTERS[source.kind](source)
+    printer = {Kind.DECIMAL: _decimal(source.scale), Kind.DATE: day}.get(source.kind, _timestamp)
     values = value.values if hidden is None else np.where(hidden, 0, value.values)
     distinct, rows = np.unique(values, return_inverse=True)
-    words = pa.array([printer(one) for one in distinct.tolist()], pa.binary())
+    words = pa.array([printer(number) for number in distinct.tolist()], pa.binary())
     return text(words.take(pa.array(rows, mask=hidden)))
 
 
-def _decimal(type: DataType) -> Callable[[int], bytes]:
+def _decimal(scale: int) -> Callable[[int], bytes]:
     def printer(units: int) -> bytes:
-        digits = str(abs(units)).rjust(type.scale + 1, "0")
-        cut = len(digits) - type.scale
+        digits = str(abs(units)).rjust(scale + 1, "0")
+        point = len(digits) - scale
         sign = "-" if units < 0 else ""
-        return f"{sign}{digits[:cut]}{'.' if type.scale else ''}{digits[cut:]}".encode()
+        return f"{sign}{digits[:point]}{'.' if scale else ''}{digits[point:]}".encode()
 
     return printer
-
-
-def _date(type: DataType) -> Callable[[int], bytes]:
-    return day
 
 
 def day(days: int) -> bytes:
@@ -61,20 +55,9 @@ def civil(days: int) -> tuple[int, int, int]:
     return era * 400 + year_of_era + (month <= 2), month, of_year - (153 * shifted + 2) // 5 + 1
 
 
-def _timestamp(type: DataType) -> Callable[[int], bytes]:
-    def printer(micros: int) -> bytes:
-        days, rest = divmod(micros, _DAY)
-        seconds, fraction = divmod(rest, 1_000_000)
-        clock = f" {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-        part = f".{fraction:06d}".rstrip("0") if fraction else ""
-        return day(days) + clock.encode() + part.encode()
-
-    return printer
-
-
-_PRINTERS: dict[Kind, Callable[[DataType], Callable[[int], bytes]]] = {
-    Kind.DECIMAL: _decimal,
-    Kind.DATE: _date,
-    Kind.TIMESTAMP: _timestamp,
-    Kind.TIMESTAMP_NTZ: _timestamp,
-}
+def _timestamp(micros: int) -> bytes:
+    days, rest = divmod(micros, DAY)
+    seconds, fraction = divmod(rest, SECOND)
+    clock = f" {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    part = f".{fraction:06d}".rstrip("0") if fraction else ""
+    return day(days) + clock.encode() + part.encode()

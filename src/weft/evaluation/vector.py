@@ -1,8 +1,8 @@
 """Columns while expressions are evaluated: NumPy arrays, and Arrow arrays of bytes for strings.
 
-A constant has one row, and meets columns by broadcasting. Booleans, numbers and times are arrays of their own
-width (dates int32 days, timestamps int64 microseconds). Decimals are whole numbers in units of their scale:
-int64 as long as all of them fit, Python integers otherwise. What stands where a value is NULL has no meaning.
+A constant has one row, which is broadcast. Booleans, numbers and times are arrays of their own width (dates
+int32 days, timestamps int64 microseconds). Decimals are whole numbers in units of their scale: int64 while
+all of them fit, Python integers otherwise. What an array holds where a value is NULL is undefined.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -37,12 +37,11 @@ _DTYPES: dict[Kind, npt.DTypeLike] = {
     Kind.TIMESTAMP_NTZ: np.dtype(np.int64), Kind.BOOLEAN: np.dtype(np.bool_),
     Kind.DECIMAL: np.dtype(np.int64), Kind.NULL: np.dtype(np.int8),
 }  # fmt: skip
-TEXTS = (Kind.STRING, Kind.BINARY)
-"""The types whose values are bytes."""
+SECOND, DAY = 1_000_000, 86_400_000_000
+"""Microseconds in a second and in a day."""
 _NEVER = np.zeros(1, dtype=bool)
 _WORD = (1 << 64) - 1
 _EPOCH = datetime(1970, 1, 1)
-_DAY = 86_400_000_000
 
 
 def dtype_of(type: DataType) -> Any:
@@ -53,23 +52,29 @@ def dtype_of(type: DataType) -> Any:
 @lru_cache(maxsize=256)
 def null(type: DataType) -> Vector:
     """Return NULL as a constant."""
-    if type.kind in TEXTS:
+    if type.is_text:
         return Vector(pa.array([None], pa.binary()), _NEVER)
     return Vector(np.zeros(1, dtype=dtype_of(type)), _NEVER)
 
 
 def both(left: Mask | None, right: Mask | None) -> Mask | None:
-    """Return where two are valid."""
+    """Return where both of two vectors are valid."""
     if left is None:
         return right
     return left if right is None else left & right
 
 
 def narrowed(valid: Mask | None, good: Mask) -> Mask | None:
-    """Return a validity without the rows that are not good."""
+    """Return which rows are valid and good."""
     if good.all():
         return valid
     return good if valid is None else valid & good
+
+
+def mask(array: pa.Array) -> Mask:
+    """Return an Arrow array of booleans as a mask that is false for NULL."""
+    filled = array.fill_null(False) if array.null_count else array
+    return filled.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def text(array: pa.Array) -> Vector:
@@ -102,7 +107,7 @@ def from_arrow(array: pa.Array, type: DataType) -> Vector:
     if array.type != arrow_type(type):
         array = array.cast(arrow_type(type))
     kind, length = type.kind, len(array)
-    if kind in TEXTS:
+    if type.is_text:
         return text(array if kind is Kind.BINARY else array.view(pa.binary()))
     if length == 0 or kind is Kind.NULL:
         return Vector(np.zeros(length, dtype=dtype_of(type)), validity(array))
@@ -130,7 +135,7 @@ def _unscaled(data: pa.Buffer, offset: int, length: int, valid: Mask | None) -> 
 def to_arrow(vector: Vector, type: DataType, rows: int) -> pa.Array:
     """Return a vector as an Arrow column of so many rows."""
     values, valid = vector
-    if type.kind in TEXTS:
+    if type.is_text:
         array = values if len(values) == rows else values.take(np.zeros(rows, dtype=np.int32))
         return array.view(pa.string()) if type.kind is Kind.STRING else array
     if type.kind is Kind.NULL:
@@ -179,7 +184,7 @@ def constant(value: Any, type: DataType) -> Vector:
         return Vector(np.array([(naive - _EPOCH) // timedelta(microseconds=1)]), None)
     if isinstance(value, date):
         days = (value - _EPOCH.date()).days
-        return Vector(np.array([days if type.kind is Kind.DATE else days * _DAY], dtype=dtype_of(type)), None)
+        return Vector(np.array([days if type.kind is Kind.DATE else days * DAY], dtype=dtype_of(type)), None)
     if type.kind is Kind.DECIMAL:
         return from_arrow(pa.array([value], arrow_type(type)), type)
     if type.kind is Kind.BINARY:
@@ -188,22 +193,20 @@ def constant(value: Any, type: DataType) -> Vector:
 
 
 def chosen(where: Mask, taken: Vector, other: Vector) -> Vector:
-    """Return the one vector's values where a condition holds and the other's elsewhere."""
+    """Return the first vector's values where a condition holds and the second's elsewhere."""
     if isinstance(taken.values, pa.Array):
-        return text(pc.if_else(_full(where, taken, other), _datum(taken.values), _datum(other.values)))
+        lengths = len(where), len(taken.values), len(other.values)
+        condition = pa.array(np.broadcast_to(where, 0 if min(lengths) == 0 else max(lengths)))
+        return text(pc.if_else(condition, _datum(taken.values), _datum(other.values)))
     values = np.where(where, taken.values, other.values)
     if taken.valid is None and other.valid is None:
         return Vector(values, None)
-    yes = True if taken.valid is None else taken.valid
-    no = True if other.valid is None else other.valid
-    return Vector(values, np.broadcast_to(np.where(where, yes, no), values.shape))
-
-
-def _full(where: Mask, *vectors: Vector) -> pa.Array:
-    """Return a condition with as many rows as the longest of it and the vectors."""
-    longest = max([len(where), *(len(vector.values) for vector in vectors)])
-    shortest = min([len(where), *(len(vector.values) for vector in vectors)])
-    return pa.array(np.broadcast_to(where, 0 if shortest == 0 else longest))
+    valid = np.where(
+        where,
+        True if taken.valid is None else taken.valid,
+        True if other.valid is None else other.valid,
+    )
+    return Vector(values, np.broadcast_to(valid, values.shape))
 
 
 def _datum(array: pa.Array) -> pa.Array | pa.Scalar:

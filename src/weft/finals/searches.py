@@ -33,7 +33,7 @@ class Search:
     comparison: str
     parameter: int
     places: Numbers
-    """The place of each row's value: see `weft.evaluation.search.places`."""
+    """The place of each row's value: see `weft.evaluation.search.positions`."""
     own: Mapping[Scalar, int]
     """The place of each parameter."""
     last: int
