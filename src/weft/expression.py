@@ -1,8 +1,7 @@
 """Scalar expressions: the allow-listed tree between query text and Spark columns.
 
-A tree is a value: two texts that mean the same column expression compare equal, wherever they stood in
-the query (spans do not take part in comparison). Planning looks trees up again and again, so a call works out
-its hash once, when it is made.
+A tree is a value: equal expressions compare equal, wherever they are in the query (spans are not compared).
+Planning looks trees up again and again, so a call computes its hash once, when it is made.
 """
 
 from collections.abc import Iterator

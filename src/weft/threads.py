@@ -1,6 +1,6 @@
-"""Independent pieces of work side by side, on the driver's cores.
+"""Independent pieces of work in parallel, on the driver's cores.
 
-NumPy and Arrow let go of Python's lock while they compute, so threads do where arrays are large.
+NumPy and Arrow release Python's lock while they compute, so threads suffice where arrays are large.
 """
 
 import os
@@ -11,29 +11,29 @@ from typing import TypeVar
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-_MOST_THREADS = 8
+_MAX_THREADS = 8
 
 
 def side_by_side(
     work: Callable[[_Item], _Result], items: Iterable[_Item], *, worth: bool = True, waits: bool = False
 ) -> list[_Result]:
-    """Return what becomes of each item, in order; one after the other where threads are not worth their cost.
+    """Return the result for each item, in order; without threads where they are not worth their cost.
 
-    `waits` says that work is mostly waiting, for disks or others, so that cores do not matter.
+    `waits` says that the work is mostly waiting, for disks or others, so that cores do not matter.
 
     >>> side_by_side(abs, [-1, 2, -3])
     [1, 2, 3]
     """
-    several = list(items)
-    most = _MOST_THREADS if waits else min(_MOST_THREADS, os.cpu_count() or 1)
-    threads = min(most, len(several)) if worth else 1
+    inputs = list(items)
+    limit = _MAX_THREADS if waits else min(_MAX_THREADS, os.cpu_count() or 1)
+    threads = min(limit, len(inputs)) if worth else 1
     if threads <= 1:
-        return [work(item) for item in several]
+        return [work(item) for item in inputs]
     with ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(copy_context().run, work, item) for item in several]
+        futures = [pool.submit(copy_context().run, work, item) for item in inputs]
         try:
             return [future.result() for future in futures]
         except BaseException:
-            # What has not begun would be in vain.
+            # The results of items not yet begun are not needed.
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -32,7 +32,7 @@ class Window:
     """Where window ends lie within a slide, counted from the epoch."""
     refresh: Refresh = Refresh.EXACT
     _hash: int = field(init=False, compare=False, repr=False)
-    """Worked out once: planning looks windows up again and again."""
+    """Computed once: planning looks windows up again and again."""
 
     def __post_init__(self) -> None:
         hashed = hash((self.range_ms, self.slide_ms, self.offset_ms, self.refresh))

@@ -1,4 +1,4 @@
-"""The aggregate functions: each says how it is lifted to primitives and lowered to its value.
+"""The aggregate functions: how each is lifted to primitives and lowered to its value.
 
 To add one, write its `Aggregate` here and put it into `AGGREGATES`; nothing else names an aggregate.
 """
@@ -13,7 +13,7 @@ import pyarrow as pa
 from weft.aggregates.partial import Objects, Partial, to_arrow
 from weft.aggregates.primitive import Combine, Primitive
 from weft.expression import Call, Expression, Literal
-from weft.types import BIGINT, DOUBLE, MAX_PRECISION, DataType, Kind
+from weft.types import BIGINT, DOUBLE, INT, MAX_PRECISION, DataType, Kind
 
 Partials = Sequence[Partial]
 _LIMB = 32
@@ -35,16 +35,12 @@ class Aggregate:
     takes: str
     """The arguments it applies to, in words."""
     can_overflow: bool = False
-    """Whether values that are not NULL may have none."""
+    """Whether it may be NULL for values that are not NULL."""
 
 
 def count_of(argument: Expression | None) -> Primitive:
     """Return the primitive that counts rows, or values that are not NULL."""
     return Primitive(("count",), argument, Combine.ADD, (BIGINT,))
-
-
-def _call(function: str, left: Expression, right: Expression, type: DataType) -> Call:
-    return Call(function, (left, right), type)
 
 
 def _cast(argument: Expression, type: DataType) -> Expression:
@@ -57,8 +53,8 @@ def _sum_of(argument: Expression, type: DataType) -> Primitive:
 
 def _limbs(argument: Expression) -> tuple[Primitive, ...]:
     """Split 64-bit integers so that no sum of up to 2^31 of them can overflow."""
-    high = _call("shiftright", argument, Literal(_LIMB, DataType(Kind.INT)), BIGINT)
-    low = _call("&", argument, Literal(_LIMB_MASK, BIGINT), BIGINT)
+    high = Call("shiftright", (argument, Literal(_LIMB, INT)), BIGINT)
+    low = Call("&", (argument, Literal(_LIMB_MASK, BIGINT)), BIGINT)
     return _sum_of(high, BIGINT), _sum_of(low, BIGINT)
 
 
@@ -82,11 +78,10 @@ def _wide_limbs(argument: Expression) -> tuple[Primitive, ...]:
     unit = Decimal(1).scaleb(20 - scale)
     divisor = Literal(unit, DataType(Kind.DECIMAL, max(21, scale), scale))
     rest = DataType(Kind.DECIMAL, 20 if scale <= 20 else scale, scale)
-    quotient = _call("div", argument, divisor, BIGINT)
-    remainder = _cast(_call("%", argument, divisor, rest), rest)
-    return *_limbs(quotient), _sum_of(
-        remainder, DataType(Kind.DECIMAL, min(rest.precision + 10, MAX_PRECISION), scale)
-    )
+    quotient = Call("div", (argument, divisor), BIGINT)
+    remainder = Call("%", (argument, divisor), rest)
+    sums = DataType(Kind.DECIMAL, min(rest.precision + 10, MAX_PRECISION), scale)
+    return *_limbs(quotient), _sum_of(remainder, sums)
 
 
 def _total(partials: Partials) -> Objects:
@@ -99,16 +94,14 @@ def _total(partials: Partials) -> Objects:
 
 
 def _carried(partials: Partials) -> tuple[Objects, Objects]:
-    """Return the limbs of 64-bit sums with the lower one in its 32 bits: the rest is the upper one's."""
+    """Return the limbs of 64-bit sums, with all but 32 bits of the lower one carried to the upper one."""
     high, low = (partial.fields[0] for partial in partials)
     return high + (low >> _LIMB), low & _LIMB_MASK
 
 
 def _lower_sum(partials: Partials, type: DataType) -> pa.Array:
     valid = partials[0].valid_mask()
-    if type.is_fractional:
-        return to_arrow(partials[0].fields[0], valid, type)
-    if type.kind is Kind.BIGINT and len(partials) == 1:
+    if type.is_fractional or (type.kind is Kind.BIGINT and len(partials) == 1):
         return to_arrow(partials[0].fields[0], valid, type)
     if type.kind is Kind.BIGINT:
         high, low = _carried(partials)
@@ -144,10 +137,7 @@ def _result_avg(argument: DataType) -> DataType | None:
 def _lower_avg(partials: Partials, type: DataType) -> pa.Array:
     *sums, counts = partials
     valid = sums[0].valid_mask()
-    count = counts.fields[0]
-    divisor = np.where(count == 0, 1, count)
-    if len(sums) == 1 and sums[0].fields[0].dtype.kind == "f":
-        return to_arrow(sums[0].fields[0] / divisor, valid, type)
+    divisor = np.where(counts.fields[0] == 0, 1, counts.fields[0])
     if type.kind is Kind.DECIMAL:
         return _decimal_average(sums, divisor, valid, type)
     if len(sums) == 1:
@@ -173,16 +163,19 @@ def _decimal_average(sums: Partials, divisor: Objects, valid: Objects, type: Dat
     return to_arrow(values, inside, type)
 
 
-def _lift_extreme(function: str, combine: Combine) -> Callable[[Expression | None], tuple[Primitive, ...]]:
-    def lift(argument: Expression | None) -> tuple[Primitive, ...]:
-        assert argument is not None
-        return (Primitive((function,), argument, combine, (argument.type,)),)
-
-    return lift
-
-
 def _lower_first(partials: Partials, type: DataType) -> pa.Array:
     return to_arrow(partials[0].fields[0], partials[0].valid_mask(), type)
+
+
+def _extreme(name: str, combine: Combine) -> Aggregate:
+    def lift(argument: Expression | None) -> tuple[Primitive, ...]:
+        assert argument is not None
+        return (Primitive((name,), argument, combine, (argument.type,)),)
+
+    return Aggregate(
+        name=name, result=lambda argument: argument if argument.is_orderable else None, lift=lift,
+        lower=_lower_first, takes="a number, string, boolean, date or time",
+    )  # fmt: skip
 
 
 def _lift_moments(argument: Expression | None) -> tuple[Primitive, ...]:
@@ -191,7 +184,7 @@ def _lift_moments(argument: Expression | None) -> tuple[Primitive, ...]:
     return (Primitive(lifts, _cast(argument, DOUBLE), Combine.MOMENTS, (BIGINT, DOUBLE, DOUBLE)),)
 
 
-def _lower_moments(*, sample: bool, root: bool) -> Callable[[Partials, DataType], pa.Array]:
+def _moments(name: str, *, sample: bool, root: bool) -> Aggregate:
     def lower(partials: Partials, type: DataType) -> pa.Array:
         count, _, variance = partials[0].fields
         divisor = count - 1 if sample else count
@@ -200,25 +193,9 @@ def _lower_moments(*, sample: bool, root: bool) -> Callable[[Partials, DataType]
             value = np.sqrt(value) if root else value
         return to_arrow(value, divisor > 0, type)
 
-    return lower
-
-
-def _numeric_as_double(argument: DataType) -> DataType | None:
-    return DOUBLE if argument.is_numeric else None
-
-
-def _moments(name: str, *, sample: bool, root: bool) -> Aggregate:
     return Aggregate(
-        name=name, result=_numeric_as_double, lift=_lift_moments,
-        lower=_lower_moments(sample=sample, root=root), takes="a number",
-    )  # fmt: skip
-
-
-def _extreme(name: str, combine: Combine) -> Aggregate:
-    return Aggregate(
-        name=name, result=lambda argument: argument if argument.is_orderable else None,
-        lift=_lift_extreme(name, combine), lower=_lower_first,
-        takes="a number, string, boolean, date or time",
+        name=name, result=lambda argument: DOUBLE if argument.is_numeric else None, lift=_lift_moments,
+        lower=lower, takes="a number",
     )  # fmt: skip
 
 
@@ -251,7 +228,7 @@ _BY_NAME = {aggregate.name: aggregate for aggregate in AGGREGATES}
 
 
 def aggregate(name: str) -> Aggregate | None:
-    """Return the aggregate of that name or synonym, in any case, or None.
+    """Return the aggregate with a name or synonym, in any case, or None.
 
     >>> aggregate("MEAN").name
     'avg'

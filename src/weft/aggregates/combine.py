@@ -3,11 +3,11 @@
 A range `[lo, hi)` selects the rows of one group that lie in one window; ranges may overlap and must not be
 empty. Each function here has a slow twin in the tests.
 
-Short ranges are reduced row by row. Where long ranges overlap much, rows are added up beforehand, outward
-from places between them, and a range is the sum of two totals: up to such a place, and from it. Which place
-depends on the range: the levels have places at all odd multiples of 1, 2, 4, … rows, and the highest level at
-which a range has one is taken. Nothing is ever subtracted, so large values cannot swallow small ones, and
-minimum and maximum work alike.
+Short ranges are reduced row by row. Where long ranges overlap much, rows are accumulated beforehand, outward
+from cuts between them, and a range is the sum of two totals: up to a cut inside it, and from that cut. Levels
+1, 2, 3, … have their cuts at the odd multiples of 1, 2, 4, … rows, and a range uses the highest level with a
+cut inside it. Nothing is ever subtracted, so large values cannot swallow small ones, and minimum and maximum
+work in the same way.
 
     rows       0 1 2 3 4 5 6 7
     level 1    0|1 2|3 4|5 6|7        [4, 6) is 4 and 5
@@ -26,9 +26,9 @@ from weft.aggregates.primitive import Combine, Primitive
 
 Rows = npt.NDArray[np.intp]
 _EXPANDED_ROWS = 4_000_000
-"""How many (window, row) pairs are spelled out at a time where no running form exists."""
+"""How many (window, row) pairs are expanded at a time where there is no running form."""
 _WORTH_PIECES = 4
-"""How many times the rows of all ranges must outnumber the pieces that they would be put together from."""
+"""How many times the rows of all ranges must outnumber the pieces that the ranges consist of."""
 _SHORT = 4
 """Up to this average length, ranges are reduced row by row."""
 
@@ -46,7 +46,7 @@ def combine(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Parti
 
 
 def _overlap_much(rows: int, lengths: Rows) -> bool:
-    """Say whether ranges have so many rows that pieces are fewer by far."""
+    """Say whether ranges have far more rows than pieces."""
     return int(lengths.sum()) > _WORTH_PIECES * (rows + 2 * len(lengths) * int(lengths.max()).bit_length())
 
 
@@ -55,7 +55,7 @@ def _by_pieces(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Pa
     ranges, pieces, which = np.arange(len(lo)), [], []
     lo, hi, level = lo.copy(), hi.copy(), partial
     while len(ranges):
-        # What begins a range at an odd place, or ends it after an even one, is in no larger piece of it.
+        # An odd first row, or an even last one, is in no larger piece of its range.
         left, right = (lo & 1) == 1, (hi & 1) == 1
         hi[right] -= 1
         taken = np.concatenate([lo[left], hi[right]])
@@ -89,7 +89,7 @@ def _any_valid(valid: Mask, lo: Rows, hi: Rows) -> Mask:
 
 
 def _follow(lo: Rows, hi: Rows, rows: int) -> bool:
-    """Say whether each range begins where the one before it ends, up to the last row."""
+    """Say whether each range begins where the previous one ends, up to the last row."""
     return len(lo) > 0 and int(hi[-1]) == rows and np.array_equal(lo[1:], hi[:-1])
 
 
@@ -104,8 +104,7 @@ def _running(values: npt.NDArray[np.int64] | Mask) -> npt.NDArray[np.int64]:
 def _reduce(ufunc: np.ufunc, values: Objects, lo: Rows, hi: Rows) -> Objects:
     """Apply a ufunc to each range."""
     if _follow(lo, hi, len(values)):
-        in_turn: Objects = ufunc.reduceat(values, lo)
-        return in_turn
+        return ufunc.reduceat(values, lo)
     lengths = hi - lo
     if int(lengths.sum()) > _SHORT * len(lo) and len(values) > 1:
         return _by_levels(ufunc, values, lo, hi - 1)
@@ -113,8 +112,7 @@ def _reduce(ufunc: np.ufunc, values: Objects, lo: Rows, hi: Rows) -> Objects:
     padded = np.append(values, values[-1:])
     bounds = np.empty(2 * len(lo), dtype=np.intp)
     bounds[0::2], bounds[1::2] = lo, hi
-    reduced: Objects = ufunc.reduceat(padded, bounds)[::2]
-    return reduced
+    return ufunc.reduceat(padded, bounds)[::2]
 
 
 def _by_levels(ufunc: np.ufunc, values: Objects, first: Rows, last: Rows) -> Objects:
@@ -122,9 +120,9 @@ def _by_levels(ufunc: np.ufunc, values: Objects, first: Rows, last: Rows) -> Obj
     highest = int((last - first).max()).bit_length() + 1
     level = np.minimum(np.frexp((first ^ last).astype(np.float64))[1], highest)
     reduced = values[first]
-    for each in np.unique(level[level > 0]).tolist():
-        half = 1 << (each - 1)
-        ranges = np.flatnonzero(level == each)
+    for used in np.unique(level[level > 0]).tolist():
+        half = 1 << (used - 1)
+        ranges = np.flatnonzero(level == used)
         halves = np.append(values, np.broadcast_to(values[-1:], -len(values) % half)).reshape(-1, half)
         before = ufunc.accumulate(halves[:, ::-1], axis=1)[:, ::-1].reshape(-1)
         after = ufunc.accumulate(halves, axis=1).reshape(-1)
@@ -135,7 +133,7 @@ def _by_levels(ufunc: np.ufunc, values: Objects, first: Rows, last: Rows) -> Obj
 def _add(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
     values = partial.fields[0]
     if values.dtype == np.int64 and not _follow(lo, hi, len(values)):
-        # Whatever wraps around in a running total of integers wraps back.
+        # What overflows in a running total of integers is undone by the subtraction.
         running = _running(values)
         return (running[hi] - running[lo],)
     with np.errstate(all="ignore"):
@@ -150,14 +148,14 @@ def _extreme(ufunc: np.ufunc, last: bool) -> Callable[[Partial, Rows, Rows], tup
             known, ranks = np.unique(values, return_inverse=True)
             best = _reduce(ufunc, np.where(valid, ranks, -1 if last else len(known)), lo, hi)
             return (known[np.clip(best, 0, len(known) - 1)],)
-        filler = _filler(values.dtype, last)
-        return (_reduce(ufunc, np.where(valid, values, filler), lo, hi),)
+        neutral = _neutral(values.dtype, last)
+        return (_reduce(ufunc, np.where(valid, values, neutral), lo, hi),)
 
     return extreme
 
 
-def _filler(dtype: npt.DTypeLike, last: bool) -> float | int:
-    """Return a value that never wins; NaN is what fmin passes over and the greatest of Spark's doubles."""
+def _neutral(dtype: npt.DTypeLike, last: bool) -> float | int:
+    """Return a value that is never the result: fmin ignores NaN, which is the greatest of Spark's doubles."""
     if dtype == np.float64:
         return -np.inf if last else np.nan
     return int(np.iinfo(np.int64).min if last else np.iinfo(np.int64).max)
@@ -171,24 +169,23 @@ def _moments(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
     means, squares = np.empty(len(lo)), np.empty(len(lo))
     pivots = mean[_first_counted(count, lo)]
     with np.errstate(all="ignore"):
-        for some in _chunks(hi - lo):
-            rows, starts = _spelled_out(lo[some], hi[some])
-            counted = counts[some] / 1.0, pivots[some]
-            means[some], squares[some] = _deviations(
-                count[rows], mean[rows], variance[rows], starts, *counted
+        for part in _chunks(hi - lo):
+            rows, starts = _expanded(lo[part], hi[part])
+            means[part], squares[part] = _deviations(
+                count[rows], mean[rows], variance[rows], starts, counts[part] / 1.0, pivots[part]
             )
         return counts, means, squares / np.where(counts == 0, 1, counts)
 
 
 def _first_counted(count: Objects, lo: Rows) -> Rows:
-    """Return, for each range, its first row that counts anything (any row, where none does)."""
-    places = np.where(count > 0, np.arange(len(count)), len(count) - 1)
-    first: Rows = np.minimum.accumulate(places[::-1])[::-1][lo]
+    """Return the first row of each range that has a count (any row, where none has)."""
+    counted = np.where(count > 0, np.arange(len(count)), len(count) - 1)
+    first: Rows = np.minimum.accumulate(counted[::-1])[::-1][lo]
     return first
 
 
-def _spelled_out(lo: Rows, hi: Rows) -> tuple[Rows, Rows]:
-    """Return the rows of all ranges one after the other, and where each range begins among them."""
+def _expanded(lo: Rows, hi: Rows) -> tuple[Rows, Rows]:
+    """Return the rows of all ranges in turn, and where each range begins among them."""
     lengths = hi - lo
     starts = np.cumsum(lengths) - lengths
     return np.arange(lengths.sum()) + np.repeat(lo - starts, lengths), starts
@@ -199,8 +196,8 @@ def _deviations(
 ) -> tuple[Objects, Objects]:
     """Return the mean of each range and the sum of squared deviations from it.
 
-    Means are added up as distances from one of them, so that a constant has no variance at all; what error
-    the mean still has is taken out of the squares.
+    Means are added up as distances from one of them, so that a constant has no variance at all; the error
+    that remains in the mean is removed from the squares.
     """
     lengths = np.diff(np.append(starts, len(count)))
     total = np.where(total == 0, 1, total)
@@ -212,8 +209,7 @@ def _deviations(
 
 
 def _weighed(values: Objects, count: Objects, starts: Rows) -> Objects:
-    added: Objects = np.add.reduceat(np.where(count > 0, count * values, 0.0), starts)
-    return added
+    return np.add.reduceat(np.where(count > 0, count * values, 0.0), starts)
 
 
 def _chunks(lengths: Rows) -> list[slice]:

@@ -44,7 +44,7 @@ class Partial:
 
 
 def concatenate(parts: Sequence[Partial]) -> Partial:
-    """Return the rows of all parts, one after the other."""
+    """Return the rows of all parts, in order."""
     fields = tuple(np.concatenate(columns) for columns in zip(*(part.fields for part in parts), strict=True))
     if all(part.valid is None for part in parts):
         return Partial(fields, None, parts[0].types)
@@ -59,7 +59,7 @@ def empty(primitive: Primitive, rows: int) -> Partial:
 
 
 def from_arrow(primitive: Primitive, columns: Sequence[pa.ChunkedArray]) -> Partial:
-    """Take a primitive's columns as Spark returns them."""
+    """Return a primitive's columns, as Spark computes them, as a partial."""
     fields = tuple(decode(column, type) for column, type in zip(columns, primitive.types, strict=True))
     # count is never NULL; the other fields of a primitive are NULL together.
     last = columns[-1]
@@ -68,15 +68,13 @@ def from_arrow(primitive: Primitive, columns: Sequence[pa.ChunkedArray]) -> Part
 
 
 def decode(column: pa.ChunkedArray, type: DataType) -> Objects:
-    """Return an Arrow column as an array of the kind this module works with; NULL becomes a filler."""
+    """Return an Arrow column as an array whose values can be combined; NULL becomes a filler."""
     if type.kind is Kind.DECIMAL:
         return _objects([_unscaled(value, type.scale) for value in column.to_pylist()])
-    if type.kind in (Kind.STRING, Kind.BINARY):
+    if type.is_text:
         # A string's bytes need not be UTF-8, and compare as in Spark.
-        filler = _filler(type)
-        return _objects(
-            [filler if value is None else value for value in column.cast(pa.binary()).to_pylist()]
-        )
+        texts = column.cast(pa.binary()).to_pylist()
+        return _objects([_filler(type) if value is None else value for value in texts])
     if type.is_time:
         column = column.cast(pa.int32() if type.kind is Kind.DATE else pa.int64())
     if type.kind is Kind.BOOLEAN:
@@ -91,14 +89,12 @@ def to_arrow(values: Objects, valid: Mask, type: DataType) -> pa.Array:
     """Return values as an Arrow array of the given type, NULL where not valid."""
     hidden = ~np.asarray(valid, dtype=bool)
     if type.kind is Kind.DECIMAL:
-        exact = [
-            None if skip else _scaled(value, type.scale) for value, skip in zip(values, hidden, strict=True)
-        ]
+        pairs = zip(values, hidden, strict=True)
+        exact = [None if skip else _scaled(value, type.scale) for value, skip in pairs]
         return pa.array(exact, pa.decimal128(type.precision, type.scale))
     if values.dtype == object and type.is_integer:
-        values = np.array(
-            [0 if skip else value for value, skip in zip(values, hidden, strict=True)], dtype=np.int64
-        )
+        pairs = zip(values, hidden, strict=True)
+        values = np.array([0 if skip else value for value, skip in pairs], dtype=np.int64)
     if type.kind is Kind.DATE:
         return pa.array(values.astype(np.int32), pa.int32(), mask=hidden).cast(pa.date32())
     if type.is_time:
@@ -132,12 +128,12 @@ def arrow_type(type: DataType) -> pa.DataType:
 def _dtype(type: DataType) -> npt.DTypeLike:
     if type.is_fractional:
         return np.float64
-    return object if type.kind in (Kind.DECIMAL, Kind.STRING, Kind.BINARY) else np.int64
+    return object if type.is_text or type.kind is Kind.DECIMAL else np.int64
 
 
 def _filler(type: DataType) -> int | bytes:
-    """Return what stands for NULL: a value that compares with the type's others."""
-    return b"" if type.kind in (Kind.STRING, Kind.BINARY) else 0
+    """Return the value in place of NULL; it compares with other values of the type."""
+    return b"" if type.is_text else 0
 
 
 def _objects(values: list[Any]) -> Objects:

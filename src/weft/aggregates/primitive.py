@@ -22,18 +22,18 @@ class Combine(StrEnum):
 
     @property
     def invertible(self) -> bool:
-        """Whether a partial can be taken out of a total again."""
+        """Whether a partial can be subtracted from a total."""
         return self is Combine.ADD
 
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """One partial aggregate, kept once per group whoever asks for it."""
+    """One partial aggregate, kept once per group for all queries that use it."""
 
     lifts: tuple[str, ...]
     """Spark's native aggregate functions that compute the partial's fields from rows."""
     argument: Expression | None
-    """What they are computed over; None stands for the row itself."""
+    """The expression they are computed over; None stands for the row itself."""
     combine: Combine
     types: tuple[DataType, ...]
     """The type of each field."""
