@@ -1,4 +1,4 @@
-"""Partials as columns: what Spark returns, in the form in which Weft combines it.
+"""Partials as columns: the results of Spark, in the form in which Weft combines them.
 
 Whole numbers, times and booleans are int64, floating point is float64, decimals are Python integers in
 units of their scale, strings are their bytes: every field can be combined exactly.

@@ -1,4 +1,4 @@
-"""Casts from every type to every type that has one; what has no value in the target is NULL."""
+"""Casts among all types; what has no value in the target type becomes NULL."""
 
 from decimal import Decimal
 

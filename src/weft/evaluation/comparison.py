@@ -78,7 +78,7 @@ def compared_type(left: Expression, right: Expression) -> DataType:
 def as_written(argument: Expression) -> DataType:
     """Return the type in which an argument is compared with a decimal: a whole constant keeps its digits."""
     if isinstance(argument, Literal) and isinstance(argument.value, int):
-        # One of another type than its digits ask for stands inside a cast in Spark.
+        # Spark casts a constant whose type is not the one that its digits have.
         fits = -(2**31) <= argument.value < 2**31
         if argument.type.kind is (Kind.INT if fits else Kind.BIGINT):
             return DataType(Kind.DECIMAL, len(str(abs(argument.value))), 0)

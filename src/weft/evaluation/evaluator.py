@@ -178,7 +178,7 @@ class Evaluator:
 
 
 def _either(left: Mask | None, right: Mask | None) -> Mask | None:
-    """Return where either holds; None stands for nowhere."""
+    """Return where either holds; None means nowhere."""
     if left is None or right is None:
         return right if left is None else left
     return left | right

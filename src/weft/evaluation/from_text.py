@@ -116,6 +116,6 @@ def _decimal(word: bytes, target: DataType) -> int | None:
     assert isinstance(exponent, int)
     if len(figures) + exponent > 38:
         return None
-    # The text of an exponent is short, what it stands for may not be.
+    # Only a few characters make an exponent for which 10**exponent would fill the memory.
     units = decimals.in_units(number, target.scale) if abs(exponent) <= 400 else 0
     return units if abs(units) < 10**target.precision else None

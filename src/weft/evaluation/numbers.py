@@ -133,7 +133,7 @@ def _rounded_double(values: Array, places: int) -> Array:
 
 
 def rounded_units(values: Array, places: int) -> tuple[Array, Mask]:
-    """Return magnitudes in units of so many places, rounded half up, and where that is certain.
+    """Return magnitudes in units of the last place, rounded half up, and where that is certain.
 
     It is certain where the product is exact enough to tell on which side of a tie the decimal lies.
     """

@@ -15,7 +15,7 @@ from weft.expression import Call, Literal
 _WILD = re.compile(r"\\(.)|([%_])|([^\\%_]+)", re.DOTALL)
 _TERMINATORS = "\n\r\u0085\u2028\u2029"
 _END = r"(?:(?=\r\n\Z|[\r\u0085\u2028\u2029]?\Z)|(?<!\r)(?=\n\Z))"
-"""Java's $: the end, or before the line terminator there."""
+"""Java's $: the end, or before a line terminator at the end."""
 _TOKEN = re.compile(
     r"(?P<escape>\\[dDwWsStnrf]|\\[^a-zA-Z0-9\s])|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<dot>\.)|(?P<end>\$)"
     r"|(?P<flag>\(\?i\))|(?P<group>\((?:\?(?::|=|!|<=|<!|>)|(?!\?)))|(?P<plain>[^\\\[\].$(])",

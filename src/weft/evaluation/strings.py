@@ -84,7 +84,7 @@ def _counts(array: pa.Array) -> Array:
 
 
 def _trimmed(kernel: Any) -> Callable[[Call, Vector], Vector]:
-    """Cut off spaces, and nothing else that is blank."""
+    """Remove spaces, but no other blanks."""
     return lambda call, value: text(kernel(value.values.view(pa.string()), characters=" ").view(pa.binary()))
 
 

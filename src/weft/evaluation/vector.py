@@ -133,7 +133,7 @@ def _unscaled(data: pa.Buffer, offset: int, length: int, valid: Mask | None) -> 
 
 
 def to_arrow(vector: Vector, type: DataType, rows: int) -> pa.Array:
-    """Return a vector as an Arrow column of so many rows."""
+    """Return a vector as an Arrow column with a number of rows."""
     values, valid = vector
     if type.is_text:
         array = values if len(values) == rows else values.take(np.zeros(rows, dtype=np.int32))

@@ -1,4 +1,4 @@
-"""The functions and operators of the language: all that can stand in a `Call`, with its typing rule.
+"""The functions and operators of the language: all that a `Call` can have, with its typing rule.
 
 To add one, add its line to the tables below, its translation to Spark and its implementation in the driver.
 
@@ -19,6 +19,7 @@ Every other call is of a function registered from Python, by its registered name
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from weft.expression import Expression, Literal
@@ -46,7 +47,7 @@ class Function:
     spellings: tuple[str, ...] = ()
     """The names by which text can call it."""
     compares: bool = False
-    """Whether strings beside times are read as times."""
+    """Whether string constants compared with times are read as times."""
 
 
 _NUMERIC = frozenset(kind for kind in Kind if DataType(kind).is_numeric)
@@ -118,29 +119,26 @@ def _trunc(args: Arguments) -> DataType | None:
     return TIMESTAMP if unit and args[1].type.is_time else None
 
 
-def _to_date(args: Arguments) -> DataType | None:
-    return DATE if args[0].type.is_time or _is(_STRING, args[0]) else None
-
-
 TRUNC_UNITS = frozenset("year quarter month week day hour minute second millisecond microsecond".split())
-"""What `date_trunc` cuts to."""
+"""The units of `date_trunc`."""
 
 
-def _operator(
-    name: str, takes: str, least: int, most: int, result: Rule, *, compares: bool = False,
-    spellings: tuple[str, ...] = (),
+def _function(
+    name: str, takes: str, least: int, most: int, result: Rule, *others: str, operator: bool = False,
+    compares: bool = False,
 ) -> Function:  # fmt: skip
-    return Function(name=name, takes=takes, least=least, most=most, result=result, compares=compares,
-                    spellings=spellings)  # fmt: skip
+    spellings = others if operator else (name, *others)
+    return Function(
+        name=name, takes=takes, least=least, most=most, result=result, spellings=spellings, compares=compares
+    )
 
 
-def _function(name: str, takes: str, least: int, most: int, result: Rule, *others: str) -> Function:
-    return _operator(name, takes, least, most, result, spellings=(name, *others))
+_operator = partial(_function, operator=True)
 
 
 def _arithmetic(name: str, *spellings: str) -> Function:
     takes = "two whole numbers or decimals" if name == "div" else "two numbers"
-    return _operator(name, takes, 2, 2, lambda args: arithmetic(name, *args), spellings=spellings)
+    return _operator(name, takes, 2, 2, lambda args: arithmetic(name, *args), *spellings)
 
 
 _OPERATORS = (
@@ -200,7 +198,7 @@ _TIMES = (
       for name in ("year", "month", "hour", "minute", "second", "dayofweek")),
     _function("day", "a date or timestamp", 1, 1, _all(_TIME, INT), "dayofmonth"),
     _function("date_trunc", f"one of {', '.join(sorted(TRUNC_UNITS))} and a timestamp", 2, 2, _trunc),
-    _function("to_date", "a timestamp or string", 1, 1, _to_date, "date"),
+    _function("to_date", "a timestamp or string", 1, 1, _all(_TIME | _STRING, DATE), "date"),
     *(_function(name, "a timestamp", 1, 1, _all(_INSTANT, BIGINT))
       for name in ("unix_seconds", "unix_millis", "unix_micros")),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A position among the tokens of a statement, and the small questions that a grammar asks there."""
+"""A position among the tokens of a statement, and what a grammar needs to read on from it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ def located(error: QueryError, text: str) -> QueryError:
 
 @contextmanager
 def error_span(span: Span | None) -> Iterator[None]:
-    """Give the errors of a check that does not know the text the span of what is checked."""
+    """Give this span to the errors of a check that does not know the text."""
     try:
         yield
     except QueryError as error:
@@ -176,6 +176,6 @@ class Cursor:
             raise self.refusal("subqueries are not in the language; join a static table instead")
 
     def finish(self) -> None:
-        """Check that nothing is left."""
+        """Check that the statement ends here."""
         if self.token.kind is not TokenKind.END:
             raise self.mistake("expected the end of the statement")

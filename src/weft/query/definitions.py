@@ -118,7 +118,7 @@ def _columns(cursor: Cursor) -> tuple[ColumnDef, ...]:
 
 
 def _column_name(cursor: Cursor) -> str:
-    # No expression can stand here, so reserved words do as names.
+    # No expression is possible here, so reserved words may be names.
     if cursor.token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
         raise cursor.mistake("expected a column")
     return cursor.advance().text

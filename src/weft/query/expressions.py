@@ -125,22 +125,18 @@ def _hint(function: Function, args: tuple[Expression, ...]) -> str:
     strings = [arg for arg in args if arg.type.kind is Kind.STRING]
     numbers = [arg for arg in args if arg.type.is_numeric]
     if numbers and strings:
-        return _quotes_hint(strings, numbers)
+        constant = next((str(arg.value) for arg in strings if isinstance(arg, Literal)), "")
+        if re.fullmatch(r"-?\d+(\.\d+)?", constant):
+            return f"; write {constant} without quotes"
+        number = next((arg for arg in numbers if isinstance(arg, Literal)), None)
+        if number is not None:
+            return f"; write '{number}' in quotes, or CAST the string AS DOUBLE"
+        return "; convert one, as in CAST(x AS DOUBLE) or CAST(x AS STRING)"
     if Kind.BOOLEAN in kinds and len(kinds) > 1:
         return "; a condition is not a number: IF(condition, 1, 0) makes it one"
     if any(arg.type.is_time for arg in args) and "number" in function.takes:
         return "; unix_seconds(t) makes a timestamp a number"
     return ""
-
-
-def _quotes_hint(strings: list[Expression], numbers: list[Expression]) -> str:
-    constant = next((str(arg.value) for arg in strings if isinstance(arg, Literal)), "")
-    if re.fullmatch(r"-?\d+(\.\d+)?", constant):
-        return f"; write {constant} without quotes"
-    number = next((arg for arg in numbers if isinstance(arg, Literal)), None)
-    if number is not None:
-        return f"; write '{number}' in quotes, or CAST the string AS DOUBLE"
-    return "; convert one, as in CAST(x AS DOUBLE) or CAST(x AS STRING)"
 
 
 def _times_read(args: tuple[Expression, ...]) -> tuple[Expression, ...]:

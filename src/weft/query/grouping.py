@@ -20,6 +20,8 @@ from weft.query.windows import (
 )
 
 _EXAMPLE = "[RANGE '12 min' SLIDE '5 min'] after the stream, or GROUP BY window(time, '12 min', '5 min')"
+RESERVED_OUTPUTS = {"window_start": START, "window_end": END}
+"""Columns that all results have."""
 _BOUNDS = {
     ("window_start",): START, ("window_end",): END, ("window", "start"): START, ("window", "end"): END,
 }  # fmt: skip
@@ -75,19 +77,14 @@ def _keys(
         if isinstance(node, Name) and window_bound(node) is not None and not origin.scope.has(node):
             continue
         expression = typed(node, context)
-        _check_key_name(item)
+        if output_name(item).casefold() in RESERVED_OUTPUTS:
+            problem = f'the results have a column "{output_name(item)}" of their own'
+            raise NotAllowed(f"{problem}; add an alias, as in {item.written} AS k", span=node.span)
         taken = {key.name.casefold() for key in keys.values()}
         keys.setdefault(expression, NamedExpression(name=_unique_name(item, taken), expression=expression))
         if item.alias:
             aliases[item.alias.casefold()] = expression
     return tuple(keys.values())
-
-
-def _check_key_name(key: ItemSyntax) -> None:
-    name = output_name(key)
-    if name.casefold() in ("window_start", "window_end"):
-        problem = f'the results have a column "{name}" of their own; add an alias, as in {key.written} AS k'
-        raise NotAllowed(problem, span=key.node.span)
 
 
 def _unique_name(key: ItemSyntax, taken: set[str]) -> str:

@@ -1,4 +1,4 @@
-"""FROM: which stream and tables a query reads, and by what equalities they are joined."""
+"""FROM: the stream and tables that a query reads, and the equalities that join them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -95,14 +95,14 @@ def _input(source: SourceSyntax, definition: StreamDef | TableDef, what: str, pr
 def bind_joins(
     origin: From, where: tuple[Expression, ...], context: Context
 ) -> tuple[tuple[Join, ...], tuple[Expression, ...]]:
-    """Return the joins and what remains of the conditions."""
+    """Return the joins, and the conditions that are not part of one."""
     conditions = [*where]
     for source, _ in origin.tables:
         if not source.left and source.on is not None:
             conditions.extend(conjuncts(condition(source.on, context, "ON")))
     waiting, joined, joins = list(origin.tables), {""}, list[Join]()
     while waiting:
-        # A table may be linked only through one that stands after it.
+        # A table may be linked to the stream only through a later one.
         for source, input in waiting:
             join, conditions = _join(source, input, origin, conditions, joined, context)
             if join is not None:

@@ -153,24 +153,15 @@ def _tokens(text: str, raw: RawToken, before: list[Token]) -> Iterator[Token]:
         yield Token(TokenKind.QUOTED, raw.text, "", start, end)
     elif raw.token_type == TokenType.NUMBER:
         yield Token(TokenKind.NUMBER, written, "", start, end)
-    elif _is_word(written):
-        yield from _words(written, start)
+    elif "'" not in written and (written[:1].isalnum() or written[:1] == "_" or written[:1] > "\x7f"):
+        # x'AB' begins like a word, too, and `GROUP BY` comes as one token.
+        for word in _WORD.finditer(written):
+            part = word.group()
+            yield Token(TokenKind.WORD, part, part.upper(), start + word.start(), start + word.end())
     else:
         # A hint is one token, text and all.
         key = "/*+" if raw.token_type == TokenType.HINT else written
         yield Token(TokenKind.SYMBOL, written, key, start, end)
-
-
-def _is_word(written: str) -> bool:
-    # x'AB' begins like a word, too.
-    return (written[:1].isalnum() or written[:1] == "_" or written[:1] > "\x7f") and "'" not in written
-
-
-def _words(written: str, start: int) -> Iterator[Token]:
-    """Cut `GROUP BY`, which comes as one token."""
-    for word in _WORD.finditer(written):
-        text = word.group()
-        yield Token(TokenKind.WORD, text, text.upper(), start + word.start(), start + word.end())
 
 
 def _string(value: str, text: str, start: int, end: int, before: list[Token]) -> Token:

@@ -7,7 +7,7 @@ from weft.aggregates.aggregate_functions import AGGREGATES, SYNONYMS, Aggregate,
 from weft.errors import GroupingMistake, NotAllowed, TypeMismatch
 from weft.expression import Call, Column, Expression, Literal, Slot, SlotKind
 from weft.query.expressions import Context, condition, outside_group_by, typed
-from weft.query.grouping import Grouping, output_name, window_bound
+from weft.query.grouping import RESERVED_OUTPUTS, Grouping, output_name, window_bound
 from weft.query.joins import From
 from weft.query.logical import AggregateCall, NamedExpression
 from weft.query.syntax import Invocation, ItemSyntax, Name, Node, Star
@@ -16,7 +16,6 @@ from weft.types import INT, Kind
 
 KNOWN = (*(known.name for known in AGGREGATES), *SYNONYMS)
 """The names of aggregates, for suggestions."""
-_RESERVED_OUTPUTS = {"window_start": START, "window_end": END}
 
 
 def row_guard(clause: str) -> Callable[[Node], Expression | None]:
@@ -65,7 +64,7 @@ class Outputs:
             if name.casefold() in outputs:
                 problem = f'two columns are named "{name}"; give one another alias'
                 raise NotAllowed(problem, span=item.node.span)
-            if expression != _RESERVED_OUTPUTS.get(name.casefold()):
+            if expression != RESERVED_OUTPUTS.get(name.casefold()):
                 outputs[name.casefold()] = NamedExpression(name=name, expression=expression)
             if item.alias is not None:
                 self.names[item.alias.casefold()] = expression
@@ -80,7 +79,7 @@ class Outputs:
         if item.alias is None and isinstance(item.node, Name) and expression in (START, END):
             return "window_start" if expression == START else "window_end"
         name = output_name(item)
-        reserved = _RESERVED_OUTPUTS.get(name.casefold())
+        reserved = RESERVED_OUTPUTS.get(name.casefold())
         if reserved is not None and expression != reserved:
             problem = f'the results have a column "{name}" of their own; choose another alias'
             raise NotAllowed(problem, span=item.node.span)
@@ -131,7 +130,7 @@ class Outputs:
         return Slot(SlotKind.AGGREGATE, index, type, node.span)
 
     def _grouped(self, expression: Expression) -> Expression:
-        """Replace the keys by their slots; whatever column remains is a mistake."""
+        """Replace the keys by their slots; a column that remains is a mistake."""
         for index, key in enumerate(self.grouping.keys):
             if expression == key.expression:
                 return Slot(SlotKind.KEY, index, expression.type, expression.span)
@@ -139,7 +138,10 @@ class Outputs:
             args = tuple([self._grouped(arg) for arg in expression.args])
             return Call(expression.function, args, expression.type, expression.span)
         if isinstance(expression, Column):
-            raise _ungrouped(self.origin.scope.shown(expression), expression)
+            shown = self.origin.scope.shown(expression)
+            problem = f'column "{shown}" is neither in GROUP BY nor inside an aggregate'
+            hint = f"add it to GROUP BY or write e.g. max({shown})"
+            raise GroupingMistake(f"{problem}; {hint}", span=expression.span)
         return expression
 
 
@@ -156,8 +158,3 @@ def _argument(node: Invocation, function: Aggregate, context: Context) -> Expres
     # count(1) counts rows, and shares with count(*).
     constant = isinstance(argument, Literal) and argument.value is not None
     return None if constant and function.name == "count" else argument
-
-
-def _ungrouped(shown: str, column: Column) -> GroupingMistake:
-    problem = f'column "{shown}" is neither in GROUP BY nor inside an aggregate'
-    return GroupingMistake(f"{problem}; add it to GROUP BY or write e.g. max({shown})", span=column.span)

@@ -1,4 +1,4 @@
-"""What names mean in a query: columns of the stream and of the tables joined to it."""
+"""The names in a query: columns of the stream and of the tables joined to it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,19 +85,15 @@ class Scope:
         if "_".join(name.parts).casefold() in ("window_start", "window_end"):
             problem = f"{'.'.join(name.parts)} is known only after aggregation; use it in SELECT or HAVING"
             return NotAllowed(problem, span=name.span)
-        if len(qualifier) > 1 or (qualifier and self._is_column(qualifier[0])):
+        called = [input for input in self.inputs if not qualifier or input.called(qualifier[0])]
+        nested = not called and any(qualifier[0].casefold() in input.columns for input in self.inputs)
+        if len(qualifier) > 1 or nested:
             problem = "fields of nested columns are not in the language; use a plain column"
             return NotAllowed(problem, span=name.span)
-        inputs = [input for input in self.inputs if not qualifier or input.called(qualifier[0])]
-        if not inputs:
+        if not called:
             hint = suggestion(qualifier[0], [input.label for input in self.inputs])
             problem = f'"{qualifier[0]}" is neither the stream nor a table of this query{hint}'
             return UnknownName(problem, span=name.span)
-        known = [definition.name for input in inputs for definition in input.columns.values()]
-        where = " or ".join(input.what for input in inputs)
+        known = [definition.name for input in called for definition in input.columns.values()]
+        where = " or ".join(input.what for input in called)
         return UnknownName(f'unknown column "{column}" in {where}{suggestion(column, known)}', span=name.span)
-
-    def _is_column(self, name: str) -> bool:
-        return any(name.casefold() in input.columns for input in self.inputs) and not any(
-            input.called(name) for input in self.inputs
-        )

@@ -14,7 +14,7 @@ def check(query: LogicalQuery, limits: Limits, *, others: int) -> None:
 
 
 def check_window(bound: BoundWindow, limits: Limits) -> None:
-    """Refuse a window if a row would lie in too many of its kind."""
+    """Refuse a window that would put each row into too many windows."""
     window = bound.window
     limits.enforce("windows_per_row", -(-window.range_ms // window.slide_ms), span=bound.span)
 

@@ -19,7 +19,7 @@ _BRACKET_WORDS = frozenset({"RANGE", "WINDOW"})
 
 
 def sources(cursor: Cursor) -> tuple[SourceSyntax, ...]:
-    """Read what stands after FROM."""
+    """Read what follows FROM."""
     inputs = [_source(cursor, left=False)]
     while True:
         if cursor.accept(","):

@@ -75,7 +75,7 @@ Sugar = Callable[[str, tuple[Node, ...], Span], Node]
 
 
 def _sugar(count: int, express: Callable[[tuple[Node, ...], Span], Node]) -> Sugar:
-    """Return a function of so many arguments that other operations express."""
+    """Return a function of a number of arguments that other operations express."""
 
     def apply(name: str, args: tuple[Node, ...], span: Span) -> Node:
         if len(args) != count:

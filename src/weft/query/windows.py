@@ -49,7 +49,7 @@ class BoundWindow:
     divisor: int | None = None
     """300 if the window was written `time/300`."""
     index: Expression | None = None
-    """What `time/300` stands for then."""
+    """The value of `time/300`, then."""
 
 
 def bind_call(node: Invocation, stream: StreamDef, scope: Scope) -> BoundWindow:
