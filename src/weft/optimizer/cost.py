@@ -79,9 +79,9 @@ def edge_rate(windows: Sequence[Window], slicing: Slicing = Slicing.PAIRED) -> f
     if not classes:
         return 0.0
     # Over a whole common period the rate is exact; most are too long to be walked.
-    period = lcm(*(one.modulus for one in classes))
-    span = min(period, int(_SAMPLED_EDGES / sum(1 / one.modulus for one in classes)))
-    edges = np.concatenate([np.arange(one.residue, span, one.modulus) for one in classes])
+    period = lcm(*(edge.modulus for edge in classes))
+    span = min(period, int(_SAMPLED_EDGES / sum(1 / edge.modulus for edge in classes)))
+    edges = np.concatenate([np.arange(edge.residue, span, edge.modulus) for edge in classes])
     # Hardly any two are alike, and for such numbers sorting is several times as fast as np.unique.
     edges.sort()
     return (min(1, len(edges)) + int(np.count_nonzero(edges[1:] != edges[:-1]))) / span
@@ -97,7 +97,9 @@ def break_even_rate(
     if len(windows) < 2:
         return 0.0
     shared_final = edges_per_ms * overlap(windows)
-    unshared_final = sum(len(SLICINGS[slicing](one)) * one.range_ms / one.slide_ms**2 for one in windows)
+    unshared_final = sum(
+        len(SLICINGS[slicing](window)) * window.range_ms / window.slide_ms**2 for window in windows
+    )
     return max(0.0, (shared_final - unshared_final) / (len(windows) - 1))
 
 

@@ -121,7 +121,7 @@ def _merge_in_turn(roots: Sequence[Root], *, in_grids: bool) -> list[Root]:
     """Add roots, the largest first, to the one that gains most by it: for when there are too many pairs."""
     chosen: list[Root] = []
     for root in sorted(roots, key=lambda root: -len(root.relation.predicates)):
-        gains = [_gain(one, root, in_grids=in_grids) for one in chosen]
+        gains = [_gain(other, root, in_grids=in_grids) for other in chosen]
         best = int(np.argmax(gains)) if gains else -1
         if best >= 0 and gains[best] >= 0:
             chosen[best] = merged((chosen[best], root))
@@ -130,9 +130,9 @@ def _merge_in_turn(roots: Sequence[Root], *, in_grids: bool) -> list[Root]:
     return chosen
 
 
-def _gain(one: Root, other: Root, *, in_grids: bool) -> float:
+def _gain(root: Root, other: Root, *, in_grids: bool) -> float:
     """Return what a batch saves if two roots are one, in microseconds; negative if they cannot be."""
-    if in_grids and not fits_grid(merged_cuts((one.cuts, other.cuts))):
+    if in_grids and not fits_grid(merged_cuts((root.cuts, other.cuts))):
         return -1.0
-    apart = one.expected.microseconds + other.expected.microseconds
-    return apart - merged((one, other)).expected.microseconds
+    apart = root.expected.microseconds + other.expected.microseconds
+    return apart - merged((root, other)).expected.microseconds

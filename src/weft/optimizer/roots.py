@@ -230,10 +230,10 @@ def merged(roots: Sequence[Root]) -> Root:
     )
 
 
-def merged_cuts(several: Iterable[Mapping[Expression, Set[Cut]]]) -> dict[Expression, set[Cut]]:
+def merged_cuts(roots: Iterable[Mapping[Expression, Set[Cut]]]) -> dict[Expression, set[Cut]]:
     """Return where any of several roots cuts the values of each expression."""
     merged: dict[Expression, set[Cut]] = {}
-    for cuts in several:
+    for cuts in roots:
         for expression, own in cuts.items():
             merged.setdefault(expression, set()).update(own)
     return merged

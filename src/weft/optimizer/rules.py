@@ -5,14 +5,12 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 
-from weft.expression import columns
+from weft.optimizer.by_value import evaluate_by_value, evaluate_most_by_value
 from weft.optimizer.cost import Weights
 from weft.optimizer.merging import Coding, share_fragments
 from weft.optimizer.plan import Relation, RelationId, SharedPlan, answer, leaf, plan_of, union
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Statistics, assumed
-from weft.optimizer.values import evaluable, evaluate_by_value
-from weft.predicates import tests
 from weft.query.logical import LogicalQuery
 
 Rule = Callable[[SharedPlan, Statistics], SharedPlan]
@@ -30,7 +28,7 @@ def share_slices(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
 
 def copy_rows(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
     """Have rows aggregated once for each predicate that they satisfy, whatever it costs."""
-    relations = tuple(replace(one, shared=len(one.predicates) == 1) for one in plan.relations)
+    relations = tuple(replace(relation, shared=len(relation.predicates) == 1) for relation in plan.relations)
     return plan if relations == plan.relations else replace(plan, relations=relations)
 
 
@@ -45,22 +43,6 @@ class Sharing(StrEnum):
     """A root for each predicate."""
     UNSHARED = "unshared"
     """Rows are aggregated once for each predicate that they satisfy."""
-
-
-def evaluate_most_by_value(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
-    """Have predicates evaluated by value where half the relations gain.
-
-    If there are registered functions among them, Spark groups the rows of all relations then.
-    """
-    by_value = evaluate_by_value(plan, statistics)
-    gaining = sum(_reads_only(relation, by_value.by_value) for relation in plan.relations)
-    return by_value if 2 * gaining >= len(plan.relations) else plan
-
-
-def _reads_only(relation: Relation, names: Sequence[str]) -> bool:
-    """Say whether a relation tests an expression that is evaluated by value of the named columns."""
-    tested = (test.expression for predicate in relation.predicates for test in tests(predicate))
-    return any(evaluable(expression) and columns(expression) <= {*names} for expression in tested)
 
 
 _JOINTLY = partial(share_fragments, weights=Weights(row=1e9, root=1e18), coding=Coding.ANY)

@@ -12,7 +12,7 @@ _Edge = tuple[int, int, bool]
 
 
 class SliceManager:
-    """Tell the edges of a changing set of windows, one after the other.
+    """Yield the edges of a changing set of windows, one after the other.
 
     >>> manager = SliceManager([Window(range_ms=18, slide_ms=15), Window(range_ms=12, slide_ms=9)])
     >>> [manager.advance() for _ in range(5)]
@@ -33,7 +33,7 @@ class SliceManager:
             self.add(window)
 
     def add(self, window: Window) -> None:
-        """Let a window join at the current time; one that is there already costs nothing."""
+        """Add a window at the current time; adding one again costs nothing."""
         self._queries[window] += 1
         if self._queries[window] == 1:
             self._numbers[window] = self._next_number
@@ -42,7 +42,7 @@ class SliceManager:
             self._seat(window)
 
     def remove(self, window: Window) -> None:
-        """Let a window leave: its edges go when the last query that has it goes."""
+        """Remove a window: its edges go with the last query that has it."""
         if self._queries[window] == 0:
             raise KeyError(window)
         self._queries[window] -= 1
@@ -54,7 +54,7 @@ class SliceManager:
             heapify(self._queue)
 
     def seek(self, at_ms: int) -> None:
-        """Go to any time, past or future, without telling the edges between."""
+        """Go to any time, past or future, skipping the edges between."""
         self._now = at_ms
         self._queue = []
         for window in self._numbers:

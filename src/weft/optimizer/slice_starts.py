@@ -11,10 +11,8 @@ from weft.optimizer.slices import EdgeClass
 Times = npt.NDArray[np.int64]
 MICROSECONDS = 1000
 """Microseconds in the millisecond that windows are measured in."""
-
-
 _FEW_EDGES = 100_000
-"""So many edges are spelled out rather than worked out for each time."""
+"""Up to this many edges are listed; with more, each time's is computed."""
 
 
 def slice_starts(times_us: Times, classes: Collection[EdgeClass]) -> Times:
@@ -25,8 +23,8 @@ def slice_starts(times_us: Times, classes: Collection[EdgeClass]) -> Times:
     """
     if not len(times_us):
         return times_us
-    moduli = np.array([one.modulus for one in classes], dtype=np.int64) * MICROSECONDS
-    residues = np.array([one.residue for one in classes], dtype=np.int64) * MICROSECONDS
+    moduli = np.array([edge.modulus for edge in classes], dtype=np.int64) * MICROSECONDS
+    residues = np.array([edge.residue for edge in classes], dtype=np.int64) * MICROSECONDS
     first, last = int(times_us.min()), int(times_us.max())
     if (float(last - first) / moduli + 1).sum() > max(_FEW_EDGES, 4 * len(times_us)):
         classed = zip(moduli, residues, strict=True)
@@ -36,7 +34,7 @@ def slice_starts(times_us: Times, classes: Collection[EdgeClass]) -> Times:
 
 
 def _edges(moduli: Times, residues: Times, first: int, last: int) -> Times:
-    """Return all edges up to a time, from the last edge of each class before another."""
+    """Return all edges up to the last time, from the last edge of each class at or before the first."""
     begin = first - (first - residues) % moduli
     counts = (last - begin) // moduli + 1
     which = np.repeat(np.arange(len(moduli)), counts)

@@ -90,9 +90,9 @@ def compose(windows: Iterable[SlicedWindow]) -> SlicedWindow:
     >>> compose([SlicedWindow((2, 1)), SlicedWindow((2,))]).slices
     (2, 1, 1, 1, 1)
     """
-    several = tuple(windows)
-    period = lcm(*(window.period for window in several))
-    edges = sorted({edge for window in several for edge in stretch(window, period).edges})
+    sliced = tuple(windows)
+    period = lcm(*(window.period for window in sliced))
+    edges = sorted({edge for window in sliced for edge in stretch(window, period).edges})
     return SlicedWindow(tuple(after - before for before, after in pairwise([0, *edges])))
 
 
@@ -126,8 +126,8 @@ def common_grid(classes: Iterable[EdgeClass]) -> EdgeClass:
     >>> common_grid([EdgeClass(15, 0), EdgeClass(15, 12)])
     EdgeClass(modulus=3, residue=0)
     """
-    several = sorted(classes)
-    first = several[0].residue
-    steps = [step for edge in several for step in (edge.modulus, abs(edge.residue - first))]
+    ordered = sorted(classes)
+    first = ordered[0].residue
+    steps = [step for edge in ordered for step in (edge.modulus, abs(edge.residue - first))]
     modulus = reduce(gcd, steps)
     return EdgeClass(modulus, first % modulus)

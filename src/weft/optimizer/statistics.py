@@ -17,7 +17,7 @@ Measured = tuple[object, frozenset[Formula], bool]
 Numbers = npt.NDArray[np.int64]
 _ASSUMED_ROWS = 1_024
 _DENSE = 16
-"""Values that span at most so many times their number are numbered without sorting."""
+"""Values whose range is at most this many times their number are numbered without sorting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Sample:
     )
 
     def numbered_keys(self, joins: Joins, keys: tuple[Expression, ...]) -> Numbers | None:
-        """Return a small number for each row's keys; None where they were not looked at."""
+        """Return a small number for each row's keys; None where they were not sampled."""
         key = joins, keys
         if key not in self._numbered:
             if key not in self.keys:
@@ -68,7 +68,7 @@ class Statistics:
 
 
 def numbered(values: Numbers) -> Numbers:
-    """Return each value's place among the different ones, in order.
+    """Return each value's rank among the distinct ones.
 
     >>> numbered(np.array([70, 5, 70])).tolist()
     [1, 0, 1]
@@ -90,10 +90,10 @@ class Frequencies:
         begins = np.flatnonzero(np.diff(ordered, prepend=nothing))
         self._sampled = len(groups)
         self._groups = np.bincount(np.diff(begins, append=len(ordered)), minlength=3)
-        """How many groups occur so many times."""
+        """By a number of times, how many groups occur that often."""
 
     def distinct(self, rows: float) -> float:
-        """Return how many different groups so many rows are expected to show.
+        """Return how many distinct groups a number of rows is expected to show.
 
         Groups seen have the frequency they have in the sample. Those not seen are as many as Chao's estimate
         has them; they show up as rows outnumber the sample.
@@ -117,11 +117,13 @@ def assumed(formulas: Iterable[tuple[Joins, Formula]]) -> Statistics:
     by_joins: dict[Joins, list[Formula]] = {}
     for joins, formula in formulas:
         by_joins.setdefault(joins, []).append(formula)
-    found = {
+    tested = {
         (joins, expression): attribute
-        for joins, some in by_joins.items()
-        for expression, attribute in attributes(some).items()
+        for joins, own in by_joins.items()
+        for expression, attribute in attributes(own).items()
     }
     chance = np.random.default_rng(1)
-    positions = {key: assumed_positions(attribute, _ASSUMED_ROWS, chance) for key, attribute in found.items()}
-    return Statistics(sample=Sample(rows=_ASSUMED_ROWS, attributes=found, positions=positions))
+    positions = {
+        key: assumed_positions(attribute, _ASSUMED_ROWS, chance) for key, attribute in tested.items()
+    }
+    return Statistics(sample=Sample(rows=_ASSUMED_ROWS, attributes=tested, positions=positions))

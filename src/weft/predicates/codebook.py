@@ -78,8 +78,8 @@ class Attribute:
     def among_all(self, sets: Sequence[Values]) -> Packed:
         """Return, for each position, in which of the sets its values are: one bit a set, lowest first.
 
-        A set is changed where it begins and ends, and told everywhere by one sum over all positions: told on
-        its own, each of 10,000 would be spelled out for 20,000 positions.
+        A bit is flipped where its set begins or ends, and one cumulative XOR over all positions fills in the
+        rest: set by set, each of 10,000 would be written out for 20,000 positions.
         """
         begins = [self.begins(values) for values in sets]
         packed: Packed = np.zeros((self.positions, -(-len(sets) // 8)), dtype=np.uint8)

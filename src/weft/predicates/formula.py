@@ -165,10 +165,9 @@ def _text(expression: Expression, values: Values) -> str:
     if values.cuts_out_points:
         points = [point_text(expression.type, cut.value) for cut in values.cuts[::2]]
         equal, among = ("<>", "not in") if values.lowest else ("=", "in")
-        several = len(points) > 1
-        return (
-            f"{expression} {among} ({', '.join(points)})" if several else f"{expression} {equal} {points[0]}"
-        )
+        if len(points) == 1:
+            return f"{expression} {equal} {points[0]}"
+        return f"{expression} {among} ({', '.join(points)})"
     return " or ".join(_stretch_text(expression, *bounds) for bounds in values.stretches())
 
 

@@ -229,10 +229,10 @@ def word_book(
 
     If it is to be `bitwise`, every predicate has a bit, in their order, and words have whole bytes.
     """
-    found = _Atoms(axis_of, whole, 1 if bitwise else _MOST_TERMS)
-    uses = tuple(map(found.use, predicates))
-    axes = {key: found.axes[key] for key in sorted(found.axes, key=str)}
-    atoms = tuple(found.numbers)
+    gathered = _Atoms(axis_of, whole, 1 if bitwise else _MOST_TERMS)
+    uses = tuple(map(gathered.use, predicates))
+    axes = {key: gathered.axes[key] for key in sorted(gathered.axes, key=str)}
+    atoms = tuple(gathered.numbers)
     flipped = frozenset(atom for own, opposite in uses if opposite for atom in own)
     if bitwise:
         bits: Sequence[int | None] = [own[0] if own else None for own, _ in uses]

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 
 from weft.evaluation import can_evaluate
 from weft.expression import Call, Expression, columns
+from weft.optimizer.by_value import evaluable
 from weft.optimizer.plan import SharedPlan
-from weft.optimizer.values import evaluable
 from weft.predicates import tests
 from weft.predicates.words import stands_whole
 from weft.query.fallible import sites

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame
 from weft.expression import Call, Expression, walk
 from weft.expression import Column as ColumnName
 from weft.expression import columns as columns_of
+from weft.optimizer.by_value import evaluable
 from weft.optimizer.plan import SharedPlan
 from weft.optimizer.statistics import Joins as JoinedTables
 from weft.optimizer.statistics import Sample, assumed_positions, numbered
-from weft.optimizer.values import evaluable
 from weft.predicates import Attribute
 from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, named

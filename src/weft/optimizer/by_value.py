@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from weft.expression import Call, Column, Expression, columns, walk
 from weft.optimizer.cost import WEIGHTS, Weights
-from weft.optimizer.plan import SharedPlan
+from weft.optimizer.plan import Relation, SharedPlan
 from weft.optimizer.statistics import Frequencies, Statistics
 from weft.predicates import tests
 from weft.query.allowed_functions import FUNCTIONS
@@ -22,38 +22,51 @@ def evaluable(expression: Expression) -> bool:
         isinstance(expression, Call)
         and expression.type.kind is Kind.BOOLEAN
         and len(read) == 1
-        and all("." not in one.name and one.type.kind in _LOOKED_UP for one in read)
+        and all("." not in column.name and column.type.kind in _LOOKED_UP for column in read)
     )
 
 
 def evaluate_by_value(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -> SharedPlan:
     """Choose columns with so few values that it is cheaper to look a row's up than to evaluate predicates."""
-    opaque = {
-        one.expression
-        for relation in plan.relations
-        for predicate in relation.predicates
-        for one in tests(predicate)
-        if evaluable(one.expression)
-    }
     costs: Counter[str] = Counter()
-    for expression in opaque:
+    for expression in frozenset().union(*map(_evaluable, plan.relations)):
         (name,) = columns(expression)
         costs[name] += evaluation(expression, weights)  # type: ignore[assignment]
-    chosen = tuple(sorted(name for name, each in costs.items() if _pays(name, each, statistics, weights)))
+    chosen = tuple(sorted(name for name, cost in costs.items() if _pays(name, cost, statistics, weights)))
     return plan if chosen == plan.by_value else replace(plan, by_value=chosen)
+
+
+def evaluate_most_by_value(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
+    """Have predicates evaluated by value where half the relations gain.
+
+    If there are registered functions among them, Spark groups the rows of all relations then.
+    """
+    by_value = evaluate_by_value(plan, statistics)
+    names = set(by_value.by_value)
+    gaining = sum(
+        any(columns(expression) <= names for expression in _evaluable(relation))
+        for relation in plan.relations
+    )
+    return by_value if 2 * gaining >= len(plan.relations) else plan
+
+
+def _evaluable(relation: Relation) -> set[Expression]:
+    """Return what a relation tests that can be evaluated by value."""
+    tested = {test.expression for predicate in relation.predicates for test in tests(predicate)}
+    return set(filter(evaluable, tested))
 
 
 def evaluation(expression: Expression, weights: Weights = WEIGHTS) -> float:
     """Return what evaluating an expression costs for a row, in microseconds."""
     calls = [node.function for node in walk(expression) if isinstance(node, Call)]
     known = {"like": weights.pattern, "ilike": weights.pattern, "rlike": 4 * weights.pattern}
-    return sum(known.get(one, weights.operator if one in FUNCTIONS else weights.function) for one in calls)
+    return sum(known.get(call, weights.operator if call in FUNCTIONS else weights.function) for call in calls)
 
 
-def _pays(name: str, each: float, statistics: Statistics, weights: Weights) -> bool:
+def _pays(name: str, cost: float, statistics: Statistics, weights: Weights) -> bool:
     """Say whether rows are looked up, even if every batch showed new values only."""
     values, rows = statistics.sample.values.get(name), statistics.rows
     if values is None:
         return False
     fresh = Frequencies(values, 0).distinct(rows)
-    return weights.looked_up * rows + fresh * (each + 2 * weights.group) < each * rows
+    return weights.looked_up * rows + fresh * (cost + 2 * weights.group) < cost * rows
