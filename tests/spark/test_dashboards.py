@@ -2,16 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from typer.testing import CliRunner
 
 from weft.bench import dashboards
+from weft.bench.contenders import ordinary, run_stream
 from weft.bench.dashboards_queries import read_dashboards, sample
-from weft.bench.dashboards_runs import Setting, hold_tables, ordinary, run_stream
 from weft.bench.duck import Duck, duck_sql
 from weft.bench.flights import make_flights, make_tables
+from weft.bench.runs import Input
 from weft.bench.same_rows import difference, read_rows
 from weft.cli import bench
 from weft.query.logical import LogicalQuery
@@ -20,18 +21,18 @@ pytestmark = pytest.mark.spark
 ROWS = 2_000
 
 
+class Setting(NamedTuple):
+    given: Input
+    duck: Duck
+
+
 @pytest.fixture
 def setting(spark: Any, tmp_path: Path) -> Setting:
     dataset = make_flights(tmp_path / "data", rows=ROWS, files=2)
     tables = make_tables(tmp_path / "data")
-    return Setting(
-        spark=spark,
-        dataset=dataset,
-        files_per_trigger=1,
-        tables=tables,
-        held=hold_tables(spark, tables),
-        duck=Duck(dataset, tables, threads=1),
-    )
+    held = {table.name: table.read(spark) for table in tables}
+    given = Input(spark=spark, dataset=dataset, files_per_trigger=1, tables=tables, held=held)
+    return Setting(given, Duck(dataset, tables, threads=1))
 
 
 def expected(setting: Setting, query: LogicalQuery, folder: Path) -> Any:
@@ -41,15 +42,15 @@ def expected(setting: Setting, query: LogicalQuery, folder: Path) -> Any:
 
 
 def test_ordinary_spark_answers_as_duckdb_does(setting: Setting, tmp_path: Path) -> None:
-    rows = setting.dataset.read(setting.spark)
+    rows = setting.given.dataset.read(setting.given.spark)
     for query in sample(read_dashboards().queries, 20):
-        found = ordinary(rows, query, setting.held).toArrow()
+        found = ordinary(rows, query, setting.given.held).toArrow()
         assert difference(query.name, found, expected(setting, query, tmp_path)) is None
 
 
 def test_an_ordinary_stream_writes_the_windows_that_are_closed(setting: Setting, tmp_path: Path) -> None:
     [query] = [one for one in read_dashboards().queries if one.name == "departures_by_origin"]
-    run = run_stream(setting, query, tmp_path / "stream")
+    run = run_stream(setting.given, query, tmp_path / "stream")
     found = read_rows(tmp_path / "stream" / "out")
     whole = expected(setting, query, tmp_path)
     # The newest flight keeps its own windows open, at each airport.

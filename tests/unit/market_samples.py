@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from weft.bench.dataset import NOON_MS
 from weft.bench.predicates import Market
-from weft.bench.trades import HOUR_MS, NOON_MS
+from weft.bench.trades import HOUR_MS
 
 
 def small_market(rows: int, *, seed: int = 1) -> Market:

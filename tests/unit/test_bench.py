@@ -4,8 +4,8 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,32 +16,28 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from weft.bench import plot, plot_churn, plot_fragments, plot_ways
-from weft.bench.against_spark import spread_over
+from weft.bench.bench import Bench, needs_matplotlib, save, save_figure
+from weft.bench.benches import BENCHES
 from weft.bench.changes import changes, spread_evenly
-from weft.bench.churn import ChurnResult, Rounds, pooled_churn, run_churn
 from weft.bench.churn_memory import trend
 from weft.bench.equality import Check, Comparison, Span, difference
-from weft.bench.figures import Figures, pooled_figures
+from weft.bench.figures import Figures, headlines
 from weft.bench.fixed_cost import Ends, FixedCost
-from weft.bench.fragments import FragmentsResult, run_fragments
-from weft.bench.measure import Seconds, alternate
+from weft.bench.measure import alternate
 from weft.bench.memory import MemoryResult, MemoryRuns
 from weft.bench.memory_run import Observed
 from weft.bench.operations import Counted, Run, count_all
 from weft.bench.options import PAPER_ROWS, Options, row_count
 from weft.bench.plan_change import PlanChange
-from weft.bench.report import needs_matplotlib, save, show_slices, show_windows
-from weft.bench.report_churn import show_churn
-from weft.bench.report_fragments import show_fragments
-from weft.bench.report_memory import show_memory
-from weft.bench.report_ways import show_ways
-from weft.bench.sets import headlines, measure_sets
+from weft.bench.records import Seconds
+from weft.bench.report_churn import ChurnResult, Rounds
+from weft.bench.report_fragments import FragmentsResult
+from weft.bench.report_ways import FIGURES, Taken, WaysResult
 from weft.bench.signatures import PAPER_COUNTS, PAPER_SPEEDUPS, Sharing, Signatures
-from weft.bench.slices import SlicesResult, run_slices
-from weft.bench.ways import FIGURES, Taken, Way, WaysResult, run_ways, ways_of, worth_running
-from weft.bench.windows import Size, WindowsResult, run_windows
-from weft.bench.workloads import Predicates, paper_queries, scotty_queries
+from weft.bench.slices import SlicesResult
+from weft.bench.ways import Way, ways_of, worth_running
+from weft.bench.windows import Size, WindowsResult
+from weft.bench.workloads import Predicates, paper_queries, scotty_queries, spread_over
 from weft.errors import UserError
 from weft.optimizer.slices import Slicing
 from weft.query import parse_select
@@ -213,7 +209,7 @@ def test_several_seeds_are_told_together(figures: Figures) -> None:
         weft=Seconds((4.0, 5.0, 6.0)),
         compared=Comparison(queries=256, differences=("no",)),
     )
-    both = pooled_figures([figures, other])
+    both = Figures.pooled([figures, other])
     assert both.seeds == (1, 2)
     assert both.weft.runs == (1.0, 2.0, 9.0, 4.0, 5.0, 6.0)
     assert both.weft_s == 4.5
@@ -226,15 +222,22 @@ def test_every_set_of_queries_is_measured(slices: SlicesResult) -> None:
     asked: list[tuple[int, int, int]] = []
     shown: list[SlicesResult] = []
 
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Shown(SlicesResult):
+        def show(self, console: Console) -> None:
+            shown.append(self)
+
     def measure(rows: int, size: int, seed: int) -> SlicesResult:
         asked.append((rows, size, seed))
-        return replace(slices, figures=replace(slices.figures, rows=rows, queries=size, seeds=(seed,)))
+        figures = replace(slices.figures, rows=rows, queries=size, seeds=(seed,))
+        return Shown(figures=figures, operations=slices.operations)
 
-    def pool(several: Sequence[SlicesResult]) -> SlicesResult:
-        return replace(several[-1], figures=pooled_figures([one.figures for one in several]))
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Sets(Bench[SlicesResult]):
+        def measure(self) -> Iterator[SlicesResult]:
+            return self.over_sets(measure)
 
-    options = Options(console=console(), queries=(4, 16), rows=(7, 8), seeds=(1, 3))
-    results = measure_sets(options, measure, pool, shown.append)
+    results = Sets(console=console(), queries=(4, 16), rows=(7, 8), seeds=(1, 3)).run()
     assert asked == [(rows, size, seed) for rows in (7, 8) for size in (4, 16) for seed in (1, 3)]
     assert list(results) == shown
     assert [one.figures.seeds for one in results] == 4 * [(1,), (3,), (1, 3)]
@@ -294,7 +297,7 @@ def fragments(figures: Figures, request: pytest.FixtureRequest) -> FragmentsResu
 
 
 def test_slices_as_json(slices: SlicesResult, tmp_path: Path) -> None:
-    save([slices.as_json()], tmp_path / "deep" / "slices.json", console())
+    save(slices.as_json(), tmp_path / "deep" / "slices.json")
     told = json.loads((tmp_path / "deep" / "slices.json").read_text())
     assert set(FIELDS) <= set(told)
     assert (told["ratio_to_one_query"], told["speedup_vs_unshared"]) == (0.8, 320)
@@ -307,7 +310,7 @@ def test_slices_as_json(slices: SlicesResult, tmp_path: Path) -> None:
 
 def test_slices_as_tables(slices: SlicesResult) -> None:
     shown = console()
-    show_slices(slices, shown)
+    slices.show(shown)
     text = printed(shown)
     assert cells(text, "Weft, 256 queries") == ["2.00", "1.00–9.00", "0.80"]
     assert cells(text, "Weft without a checkpoint") == ["1.75", "1.50–1.80", "0.70"]
@@ -349,7 +352,7 @@ def test_the_manual_names_figures_as_the_json_does(fragments: FragmentsResult) -
 
 def test_fragments_as_tables(fragments: FragmentsResult) -> None:
     shown = console()
-    show_fragments(fragments, shown)
+    fragments.show(shown)
     text = printed(shown)
     for sharing in Sharing:
         paper = PAPER_COUNTS[fragments.workload][sharing]
@@ -367,7 +370,7 @@ def test_fragments_as_tables(fragments: FragmentsResult) -> None:
 
 def test_several_seeds_as_tables_tell_no_operations_of_one(fragments: FragmentsResult) -> None:
     shown = console()
-    show_fragments(replace(fragments, figures=replace(fragments.figures, seeds=(1, 2))), shown)
+    replace(fragments, figures=replace(fragments.figures, seeds=(1, 2))).show(shown)
     assert "seeds 1, 2" in printed(shown)
     assert "the paper" not in printed(shown)
 
@@ -384,8 +387,8 @@ def test_no_number_is_cut_in_80_columns(fragments: FragmentsResult, slices: Slic
     )  # fmt: skip
     figures = replace(fragments.figures, partial_ops=huge + 2, final_ops=huge + 3, relations=12)
     shown = Console(file=io.StringIO(), width=80)
-    show_fragments(replace(fragments, figures=figures, counted=counted), shown)
-    show_slices(replace(slices, figures=figures), shown)
+    replace(fragments, figures=figures, counted=counted).show(shown)
+    replace(slices, figures=figures).show(shown)
     text = printed(shown)
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 80
@@ -441,12 +444,9 @@ def test_a_missing_matplotlib_is_told_before_anything_runs(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     needs_matplotlib(None)
-    benches: tuple[Callable[[Options], object], ...] = (
-        run_slices, run_fragments, run_windows, run_ways, run_churn
-    )  # fmt: skip
-    for bench in benches:
+    for name in ("slices", "fragments", "windows", "figures", "churn"):
         with pytest.raises(UserError, match="extra bench, or leave the picture out with --no-plot"):
-            bench(Options(console=console(), plot=tmp_path / "it.png"))
+            BENCHES[name](console=console(), plot=tmp_path / "it.png").run()
 
 
 @pytest.fixture
@@ -465,7 +465,7 @@ def windows() -> WindowsResult:
 
 def test_windows_as_table_and_json(windows: WindowsResult) -> None:
     shown = console()
-    show_windows(windows, shown)
+    windows.show(shown)
     assert cells(printed(shown).replace("│   ", "│ "), "1,000")[:4] == ["80", "0.80", "1.25", "0.50–9.00"]
     told = json.loads(json.dumps(windows.as_json()))
     assert told["ratio"] == 0.8
@@ -481,7 +481,7 @@ def test_memory_as_table_and_json() -> None:
     without = MemoryRuns(large=one, short=one, long=one)
     result = MemoryResult(queries=256, seed=1, heap="2g", durable=durable, without_checkpoint=without)
     shown = console()
-    show_memory(result, shown)
+    result.show(shown)
     assert "event time: retained partials × 1.50" in printed(shown)
     assert "without a checkpoint: retained partials × 1.00" in printed(shown)
     assert (result.as_json()["rss_ratio"], result.as_json()["retained_ratio"]) == (1.0, 1.5)
@@ -501,7 +501,7 @@ def churn() -> ChurnResult:
 
 def test_churn_as_table_and_json(churn: ChurnResult) -> None:
     shown = console()
-    show_churn(churn, shown)
+    churn.show(shown)
     text = printed(shown)
     assert cells(text, "with changes") == ["8.00", "5.00–10.00", "12"]
     assert "throughput_with_changes 0.62; by rounds 0.60 (0.50–1.00); without a checkpoint 1.00" in text
@@ -514,7 +514,7 @@ def test_churn_as_table_and_json(churn: ChurnResult) -> None:
 
 def test_churn_of_several_seeds_is_told_together(churn: ChurnResult) -> None:
     other = replace(churn, seeds=(5,), compared=Comparison(queries=2, differences=("no",)))
-    both = pooled_churn([churn, other])
+    both = ChurnResult.pooled([churn, other])
     assert (both.seeds, both.warm, both.passed, both.compared.queries) == ((1, 5), 4, False, 9)
     assert both.durable.quiet.runs == 2 * churn.durable.quiet.runs
     assert both.without_checkpoint.calls.runs == 2 * churn.durable.calls.runs
@@ -595,7 +595,7 @@ def test_a_way_that_would_take_too_long_is_not_run() -> None:
 
 def test_every_way_of_the_papers_figures_is_told(ways: WaysResult) -> None:
     shown = console()
-    show_ways(ways, shown)
+    ways.show(shown)
     text = printed(shown)
     names = {one.way for one in ways.taken}
     assert all(f"│ {name} " in text for name in names)
@@ -610,15 +610,6 @@ def test_every_way_of_the_papers_figures_is_told(ways: WaysResult) -> None:
     assert {one["seconds"] for one in told["taken"]} == ({2.0} if ways.figure == 13 else {2.0, None})
 
 
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """Return a list that pictures are put in, instead of files."""
-    figures: list[Figure] = []
-    for module in (plot, plot_churn, plot_fragments, plot_ways):
-        monkeypatch.setattr(module, "save_figure", lambda figure, path: figures.append(figure))
-    return figures
-
-
 def check_legends(figure: Figure) -> None:
     figure.savefig(io.BytesIO())
     legends = [(axes, axes.get_legend()) for axes in figure.axes if axes.get_legend() is not None]
@@ -628,33 +619,30 @@ def check_legends(figure: Figure) -> None:
         assert not legend.get_window_extent().overlaps(axes.get_window_extent())
 
 
-def test_legends_cover_no_point(slices: SlicesResult, windows: WindowsResult, drawn: list[Figure]) -> None:
-    plot.plot_slices([slices], Path())
-    plot.plot_windows(windows, Path())
-    for figure in drawn:
+def test_legends_cover_no_point(slices: SlicesResult, windows: WindowsResult) -> None:
+    for figure in (SlicesResult.draw([slices]), WindowsResult.draw([windows])):
         check_legends(figure)
 
 
-def test_legends_of_fragments_cover_no_point(fragments: FragmentsResult, drawn: list[Figure]) -> None:
-    plot_fragments.plot_fragments([fragments], Path())
-    check_legends(drawn[0])
+def test_legends_of_fragments_cover_no_point(fragments: FragmentsResult) -> None:
+    check_legends(FragmentsResult.draw([fragments]))
 
 
-def test_legends_of_ways_cover_no_point(ways: WaysResult, drawn: list[Figure]) -> None:
-    plot_ways.plot_ways([ways, ways], Path())
-    check_legends(drawn[0])
+def test_legends_of_ways_cover_no_point(ways: WaysResult) -> None:
+    check_legends(WaysResult.draw([ways, ways]))
 
 
 def test_pictures(slices: SlicesResult, windows: WindowsResult, churn: ChurnResult, tmp_path: Path) -> None:
     smaller = replace(slices, figures=replace(slices.figures, rows=3))
-    plot.plot_slices([slices, smaller], tmp_path / "slices.png")
-    plot.plot_windows(windows, tmp_path / "windows.png")
-    plot_churn.plot_churn(churn, tmp_path / "churn.png")
+    save_figure(SlicesResult.draw([slices, smaller]), tmp_path / "slices.png")
+    save_figure(WindowsResult.draw([windows]), tmp_path / "windows.png")
+    save_figure(ChurnResult.draw([churn]), tmp_path / "churn.png")
     assert {path.name for path in tmp_path.iterdir()} == {"slices.png", "windows.png", "churn.png"}
 
 
 def test_a_picture_of_fragments(fragments: FragmentsResult, tmp_path: Path) -> None:
     smaller = replace(fragments, figures=replace(fragments.figures, queries=16))
     at_papers_size = replace(fragments, figures=replace(fragments.figures, rows=3))
-    plot_fragments.plot_fragments([fragments, smaller, at_papers_size], tmp_path / "fragments.png")
+    figure = FragmentsResult.draw([fragments, smaller, at_papers_size])
+    save_figure(figure, tmp_path / "fragments.png")
     assert (tmp_path / "fragments.png").stat().st_size > 0

@@ -1,13 +1,16 @@
 """`weft bench` without running anything: what each command asks of its bench."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from weft.bench.bench import Bench
 from weft.bench.equality import Check
+from weft.bench.fragments import Shards
 from weft.bench.options import Options
 from weft.bench.workloads import Predicates
 from weft.cli import bench
@@ -16,26 +19,26 @@ from weft.optimizer.slices import Slicing
 
 @dataclass
 class Asked:
-    """A bench that only takes note of what it is asked."""
+    """What a bench was asked that only takes note of it."""
 
     options: Options | None = None
     own: dict[str, object] = field(default_factory=dict)
     rows_equal: bool | None = True
 
-    def __call__(self, options: Options, *given: object, **own: object) -> list[SimpleNamespace]:
-        self.options, self.own = options, {**own, **({"workload": given[0]} if given else {})}
-        figures = SimpleNamespace(rows_equal=self.rows_equal)
-        return [SimpleNamespace(figures=figures, passed=self.rows_equal is not False)]
-
-
-BENCHES = ("slices", "fragments", "windows", "churn", "ways", "memory")
+    def run(self, bench: Bench[Any]) -> list[SimpleNamespace]:
+        """Note the options that all benches have, and those of its own by what they mean."""
+        common = {known.name: getattr(bench, known.name) for known in fields(Options)}
+        names = ["workload"] if isinstance(bench, Shards) else {known.name for known in fields(bench)}
+        own = {name: getattr(bench, name) for name in names if name not in common}
+        self.options = Options(**common)
+        self.own = {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
+        return [SimpleNamespace(passed=self.rows_equal is not False)]
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     found = Asked()
-    for name in BENCHES:
-        monkeypatch.setattr(bench, f"run_{name}", found)
+    monkeypatch.setattr(Bench, "run", lambda self: found.run(self))
     return found
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.bench.dataset import NOON_MS
 from weft.bench.operations import PAPER, Counted, Run, Strategy, count, count_all
-from weft.bench.trades import HOUR_MS, NOON_MS
+from weft.bench.trades import HOUR_MS
 from weft.bench.workloads import paper_queries
 from weft.optimizer.slices import Slicing
 from weft.window import Window

@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from weft.bench.queries import QueriesResult, Taken, table
+from weft.bench.queries import QueriesSize, Taken, queries_table
 from weft.bench.queries_workload import many_queries
 from weft.query import bind, parse_select
 from weft.query.logical import Catalog, ColumnDef, StreamDef
@@ -39,14 +39,14 @@ def test_a_seed_gives_the_same_queries_and_another_gives_others() -> None:
 def test_each_number_of_queries_is_a_column() -> None:
     taken = Taken(wall_s=2.0, driver_s=0.25)
     results = [
-        QueriesResult(
+        QueriesSize(
             queries=count, seed=1, read=taken, explain=taken, first_plan_s=3.0, first_batch_s=9.0,
             later_plan_s=0.007, later_batch_s=1.0, add=taken, add_plan_s=0.4, remove=taken, remove_plan_s=0.0,
         )
         for count in (100, 10_000)
     ]  # fmt: skip
     shown = StringIO()
-    Console(width=200, file=shown).print(table(results))
+    Console(width=200, file=shown).print(queries_table(results))
     told = shown.getvalue()
     assert "10,000 queries" in told
     assert told.count("2.00 (0.25)") == 8

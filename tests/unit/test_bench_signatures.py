@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from tests.unit.market_samples import small_market
 
+from weft.bench.dataset import NOON_MS
 from weft.bench.operations import Run, Strategy, count
 from weft.bench.predicates import Market
 from weft.bench.signatures import Signatures, count_signatures
-from weft.bench.trades import HOUR_MS, NOON_MS
+from weft.bench.trades import HOUR_MS
 from weft.bench.workloads import BenchQuery, Predicates, predicate_queries
 from weft.optimizer.slices import Slicing
 

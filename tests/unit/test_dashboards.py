@@ -13,25 +13,24 @@ import pyarrow.parquet
 import pytest
 from rich.console import Console
 
-from weft.bench.dashboards_figures import Contender, Figures, Mode
+from weft.bench.contenders import stream_columns
+from weft.bench.dashboards_figures import Contender, Mode
 from weft.bench.dashboards_queries import (
     Dashboards,
     computes,
     keeping_text,
-    plain,
     plain_text,
     read_dashboards,
     sample,
 )
-from weft.bench.dashboards_runs import stream_columns
 from weft.bench.duck import duck_sql
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables, read_flights
 from weft.bench.flights import main as write_example
-from weft.bench.report_dashboards import show_dashboards
+from weft.bench.report_dashboards import DashboardsResult
 from weft.errors import SourceError
 from weft.expression import Call, Slot, SlotKind
 from weft.query import CreateStream, CreateTable, bind, parse, parse_select
-from weft.query.logical import LogicalQuery
+from weft.query.logical import LogicalQuery, NamedExpression
 from weft.window import Window
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
@@ -44,6 +43,19 @@ def dashboards() -> Dashboards:
 
 def names(queries: Sequence[LogicalQuery]) -> list[str]:
     return [query.name for query in queries]
+
+
+def plain(query: LogicalQuery) -> LogicalQuery:
+    """Return the query without HAVING, its outputs just its keys and aggregates."""
+    keys = [
+        NamedExpression(name=key.name, expression=Slot(SlotKind.KEY, index, key.expression.type))
+        for index, key in enumerate(query.keys)
+    ]
+    calls = [
+        NamedExpression(name=f"aggregate{index}", expression=Slot(SlotKind.AGGREGATE, index, call.type))
+        for index, call in enumerate(query.aggregates)
+    ]
+    return replace(query, outputs=(*keys, *calls), having=None)
 
 
 # The workload
@@ -203,8 +215,8 @@ def test_the_example_s_files_are_where_its_workload_looks(tmp_path: Path, dashbo
 # The figures
 
 
-def figures(mode: Mode = Mode.REPLAY, queries: int = 60, **runs: tuple[float, ...]) -> Figures:
-    return Figures(
+def figures(mode: Mode = Mode.REPLAY, queries: int = 60, **runs: tuple[float, ...]) -> DashboardsResult:
+    return DashboardsResult(
         mode=mode,
         queries=queries,
         computing=queries // 2,
@@ -257,7 +269,7 @@ def test_the_bar_of_a_live_run() -> None:
 
 def test_the_first_run_is_shown_beside_those_that_count() -> None:
     console = Console(record=True, width=160, file=StringIO())
-    show_dashboards(figures(WEFT=(1.0, 4.0, 2.0), DUCKDB=(1.0, 1.0, 4.0)), console)
+    figures(WEFT=(1.0, 4.0, 2.0), DUCKDB=(1.0, 1.0, 4.0)).show(console)
     shown = console.export_text()
     assert "after 1 that warm up" in shown
     assert re.search(r"Weft +│ +2\.00 │ +±75 % │ +7\.50 │", shown), shown

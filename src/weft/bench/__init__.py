@@ -1,14 +1,13 @@
 """Benchmarks: ratios taken within one run, never seconds alone; the rules are in docs/benchmarks.md.
 
-options                   what every bench is asked
-trades, market, events    data, made by Spark and kept for the next run
-predicates, workloads     the queries of the paper and of Scotty, drawn from seeds
-operations, signatures    the paper's operation counts
-runs, measure             one run of anything, durable, and many runs by turns
-against_spark, figures    Weft, ordinary queries and a scan by turns, and what all rounds found
-sets                      each number of rows and queries, and each seed
-equality                  Weft's rows against plain Spark's
-fixed_cost, plan_change   what a batch costs, and a query that joins
-slices, fragments, ways, windows, memory, churn    the benches
-report, plot              their results as tables and pictures
+benches, bench, options    all benches; what each is and what runs it; what each is asked
+measure, records, report   runs by turns; their figures; what tables and pictures have in common
+trades, market, events,
+departures, flights        data, made once and kept for the next run
+workloads, predicates      the queries of the paper and of Scotty, drawn from seeds
+operations, signatures     the paper's operation counts
+runs, contenders           one run of Weft, ordinary Spark or DuckDB, durable
+equality, same_rows        Weft's rows against those of others
+against_spark, figures     Weft, ordinary queries and a scan by turns, and what all rounds found
+fixed_cost, plan_change    what a batch costs, and a query that joins
 """

@@ -8,9 +8,11 @@ query throws its results away, and leaves the last windows open, at no cost to i
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pyspark
 from pyspark.sql import SparkSession
 
@@ -18,31 +20,59 @@ from weft.bench.dataset import TableFiles
 from weft.bench.equality import Comparison, compare, written
 from weft.bench.figures import Figures
 from weft.bench.fixed_cost import FixedCost, fixed_cost
-from weft.bench.measure import Seconds, Timed, alternate, pooled
+from weft.bench.measure import Timed
 from weft.bench.options import Options
+from weft.bench.records import Seconds
 from weft.bench.runs import How, Input, WeftRun, run_query, run_scan, run_weft
 from weft.bench.trades import make_trades
-from weft.bench.workloads import BenchQuery
+from weft.bench.workloads import BenchQuery, spread_over
 from weft.storage.names import file_name
 
 _WEFT, _WITHOUT, _SCAN = "Weft", "Weft without a checkpoint", "bare scan"
 
 
 def trades_input(
-    spark: SparkSession,
-    data: Path,
-    *,
-    rows: int,
-    batches: int,
-    seed: int = 1,
-    tables: tuple[TableFiles, ...] = (),
+    spark: SparkSession, options: Options, rows: int, *, tables: tuple[TableFiles, ...] = ()
 ) -> Input:
     """Return the trades: a file for each core and batch, since a file of this size is one task's work."""
     cores = spark.sparkContext.defaultParallelism
     # Shuffle partitions are the cores, for everyone.
     spark.conf.set("spark.sql.shuffle.partitions", cores)
-    dataset = make_trades(spark, data, rows=rows, files=batches * cores, seed=seed)
+    dataset = make_trades(spark, options.data, rows=rows, files=options.batches * cores)
     return Input(spark=spark, dataset=dataset, files_per_trigger=cores, tables=tables)
+
+
+@dataclass(slots=True)
+class WeftTurns:
+    """Weft's turns: each run writes its results to a folder of its own."""
+
+    given: Input
+    queries: Sequence[BenchQuery]
+    options: Options
+    scratch: Path
+    runs: int = 0
+    last: WeftRun = field(default_factory=WeftRun)
+    """The last run with a checkpoint."""
+    out: Path = Path()
+    """Where its results are."""
+
+    def run(self, *, durable: bool = True) -> float:
+        """Take a turn; return its seconds."""
+        self.runs += 1
+        out = self.scratch / f"out-{self.runs}"
+        how = How(durable=durable, slicing=self.options.slicing)
+        run = run_weft(self.given, self.queries, how=how, out=out)
+        if durable:
+            self.last, self.out = run, out
+        return run.seconds
+
+    def compare(self) -> Comparison:
+        """Compare the rows of the last run with plain Spark's, for the queries that the options choose."""
+        chosen = self.options.check.choose(self.queries)
+        return compare(self.given, chosen, self._rows_of, self.options.console)
+
+    def _rows_of(self, name: str) -> pa.Table:
+        return written(self.out / file_name(name))
 
 
 def against_spark(
@@ -57,96 +87,31 @@ def against_spark(
 
     That is `fixed`, if it was measured already: it does not depend on how many rows there are.
     """
+    chosen = spread_over(queries, options.measured)
+    columns = ("time", "price", "vol", *(("symbol",) if given.tables else ()))
     with given.persisted(), given.folder() as scratch:
-        bench = _Bench(given, queries, scratch, options)
-        bench.measure()
-        chosen = options.check.choose(queries)
-        compared = compare(given, chosen, lambda name: written(bench.out / file_name(name)), options.console)
-        fixed = fixed or fixed_cost(given, queries, options)
-    return bench.figures(compared, fixed, seed)
-
-
-def spread_over(queries: Sequence[BenchQuery], count: int) -> list[BenchQuery]:
-    """Return so many of the queries, from the first on, evenly apart."""
-    count = min(count, len(queries))
-    return [queries[number * len(queries) // count] for number in range(count)]
-
-
-class _Bench:
-    """One set of queries."""
-
-    def __init__(self, given: Input, queries: Sequence[BenchQuery], scratch: Path, options: Options) -> None:
-        self._given, self._queries, self._options = given, queries, options
-        self._scratch = scratch
-        self._chosen = spread_over(queries, options.measured)
-        self._runs = 0
-        self._last: WeftRun | None = None
-        """The last run with a checkpoint."""
-        self._taken: dict[str, Seconds] = {}
-        self.out = scratch
-        """Where its results are."""
-
-    def measure(self) -> None:
-        """Run Weft, some of the queries as ordinary Spark, and a scan, once each in every round."""
-        columns = ("time", "price", "vol", *(("symbol",) if self._given.tables else ()))
+        weft = WeftTurns(given, queries, options, scratch)
         turns: list[tuple[str, Timed]] = [
-            (_SCAN, partial(run_scan, self._given, columns)),
-            (_WEFT, partial(self._weft, durable=True)),
-            *((_ordinary(one), partial(run_query, self._given, one)) for one in self._chosen),
-            (_WITHOUT, partial(self._weft, durable=False)),
+            (_SCAN, partial(run_scan, given, columns)),
+            (_WEFT, weft.run),
+            *((f"ordinary {query.name}", partial(run_query, given, query)) for query in chosen),
+            (_WITHOUT, partial(weft.run, durable=False)),
         ]
-        self._taken = alternate(
-            turns,
-            repeats=self._options.repeats,
-            warmups=self._options.warmups,
-            console=self._options.console,
-        )
-
-    def _weft(self, *, durable: bool) -> float:
-        how = How(durable=durable, slicing=self._options.slicing)
-        self._runs += 1
-        out = self._scratch / f"out-{self._runs}"
-        run = run_weft(self._given, self._queries, how=how, out=out)
-        if durable:
-            self._last, self.out = run, out
-        return run.seconds
-
-    def figures(self, compared: Comparison, fixed: FixedCost, seed: int) -> Figures:
-        """Return what all counted rounds found."""
-        last, ordinary = self._last, [self._taken[_ordinary(one)] for one in self._chosen]
-        assert last is not None
-        weft = self._taken[_WEFT]
-        pairs = [
+        taken = options.alternate(turns)
+        compared = weft.compare()
+        fixed = fixed or fixed_cost(given, queries, options)
+    last, ordinary = weft.last, [taken[f"ordinary {query.name}"] for query in chosen]
+    return Figures(
+        queries=len(queries), rows=last.rows, seeds=(seed,), slicing=options.slicing,
+        weft=taken[_WEFT], without_checkpoint=taken[_WITHOUT], ordinary=Seconds.pooled(ordinary),
+        scan=taken[_SCAN],
+        pairs=tuple(
             mine / theirs
-            for one in ordinary
-            for mine, theirs in zip(weft.runs, one.runs, strict=True)
-        ]  # fmt: skip
-        return Figures(
-            queries=len(self._queries),
-            rows=last.rows,
-            seeds=(seed,),
-            slicing=self._options.slicing,
-            weft=weft,
-            without_checkpoint=self._taken[_WITHOUT],
-            ordinary=pooled(ordinary),
-            scan=self._taken[_SCAN],
-            pairs=tuple(pairs),
-            partial_ops=last.partial_ops,
-            final_ops=last.final_ops,
-            relations=last.relations,
-            measured_queries=len(self._chosen),
-            repeats=self._options.repeats,
-            warmups=self._options.warmups,
-            batches=last.batches,
-            windows=last.windows,
-            cores=self._given.spark.sparkContext.defaultParallelism,
-            pyspark=pyspark.__version__,
-            register_s=last.register_s,
-            stages_s=dict(last.stages),
-            compared=compared,
-            fixed=fixed,
-        )
-
-
-def _ordinary(query: BenchQuery) -> str:
-    return f"ordinary {query.name}"
+            for query in ordinary
+            for mine, theirs in zip(taken[_WEFT].runs, query.runs, strict=True)
+        ),
+        partial_ops=last.partial_ops, final_ops=last.final_ops, relations=last.relations,
+        measured_queries=len(chosen), repeats=options.repeats, warmups=options.warmups, batches=last.batches,
+        windows=last.windows, cores=given.cores, pyspark=pyspark.__version__, register_s=last.register_s,
+        stages_s=last.stages, compared=compared, fixed=fixed,
+    )  # fmt: skip

@@ -1,36 +1,35 @@
 """The bench of alerts that differ in one constant of HAVING: their finals against those of one such alert."""
 
-import json as json_module
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 from statistics import median
+from typing import Annotated
 
-from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.table import Table
+from typer import Option
 
-from weft.bench.dataset import Dataset
-from weft.bench.same_rows import difference
+from weft.bench import report
+from weft.bench.bench import Bench
+from weft.bench.options import Counts, OneSeed, Repeats
+from weft.bench.records import Record
+from weft.bench.runs import Input, WeftRun, engine_for, run_engine
+from weft.bench.same_rows import differences_from_plain
 from weft.bench.trades import make_trades
-from weft.engine import Engine
-from weft.spark.session.local import local_session
-from weft.state.report import BatchReport
+from weft.bench.workloads import SqlQuery
+from weft.spark.session.local import DEFAULT_MEMORY
 
 SHAPES = ("count(*) > {}", "count(*) >= 10 AND sum(price) > 100 * {}", "count(*) > 1000 * {}")
 """What alerts ask for, with their threshold; alone, and beside a condition that all have in common.
 
-Those of the last never fire: it tells what alerts cost, their results aside.
+Those of the last never fire: it shows what alerts cost, their results aside.
 """
-SIZES = (1, 30, 300)
-"""How many alerts there are unless told."""
 _WARM = 2
 """Batches of a run that do not count: the first is planned and compiled."""
 _CHECKED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlertsSize:
+class AlertsSize(Record):
     """What finals of some alerts took."""
 
     having: str
@@ -40,13 +39,13 @@ class AlertsSize:
     least_ms: float
     most_ms: float
     ratio: float
-    """To the first number of alerts of the same HAVING, which is one unless told."""
+    """To the first number of alerts of the same HAVING, which is one by default."""
     results: int
     """In one run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlertsResult:
+class AlertsResult(report.Result):
     """Finals by number of alerts, and whether rows are plain Spark's."""
 
     rows_per_batch: int
@@ -55,6 +54,26 @@ class AlertsResult:
     seed: int
     sizes: tuple[AlertsSize, ...]
     differences: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether all rows that were compared are plain Spark's."""
+        return not self.differences
+
+    def show(self, console: Console) -> None:
+        """Print finals by number of alerts."""
+        rows = [
+            (
+                size.having, f"{size.alerts:,}", f"{size.finals_ms:.2f}", f"{size.least_ms:.2f}",
+                f"{size.most_ms:.2f}", f"{size.ratio:.2f}", f"{size.results:,}",
+            )
+            for size in self.sizes
+        ]  # fmt: skip
+        columns = "<HAVING|alerts|finals a batch, ms|least|most|ratio to one|results"
+        console.print(report.make_table(f"batches of {self.rows_per_batch:,} rows", columns, rows))
+        console.print(f"medians over {self.repeats} rounds of {self.batches - _WARM} batches each")
+        differences = "\n".join(["[red]rows differ[/red]", *self.differences[:5]])
+        console.print(differences if self.differences else "rows equal plain Spark's")
 
 
 def alert(having: str, number: int, alerts: int) -> str:
@@ -66,81 +85,71 @@ def alert(having: str, number: int, alerts: int) -> str:
     )
 
 
-def run_alerts(
-    *,
-    console: Console,
-    alerts: Sequence[int] = SIZES,
-    rows_per_batch: int = 10_000,
-    batches: int = 20,
-    repeats: int = 3,
-    seed: int = 1,
-    json: Path | None = None,
-    data: Path,
-    cores: int | None = None,
-) -> AlertsResult:
-    """Run each number of alerts by turns, and print what finals took."""
-    spark = local_session(cores=cores)
-    dataset = make_trades(spark, data, rows=rows_per_batch * batches, files=batches, seed=seed)
-    cases = [(having, size) for having in SHAPES for size in alerts]
-    finals: dict[tuple[str, int], list[float]] = {case: [] for case in cases}
-    results: dict[tuple[str, int], int] = {}
-    differences: list[str] = []
-    with console.status("") as status:
-        for turn in range(repeats):
-            for having, size in cases:
-                status.update(f"round {turn + 1} of {repeats}: {size:,} alerts, {having.format('t')}")
-                engine, reports = _run(spark, dataset, having, size)
-                measured = [report.seconds["finals"] for report in reports if "finals" in report.seconds]
-                finals[having, size] += measured[_WARM:]
-                results[having, size] = sum(report.windows for report in reports)
-                if turn == 0:
-                    differences += _differences(engine, size)
-    sizes = tuple(
-        AlertsSize(
-            having=having.format("t"), alerts=size, finals_ms=1000 * median(seconds),
-            least_ms=1000 * min(seconds), most_ms=1000 * max(seconds),
-            ratio=median(seconds) / median(finals[having, alerts[0]]), results=results[having, size],
-        )
-        for (having, size), seconds in finals.items()
-    )  # fmt: skip
-    result = AlertsResult(
-        rows_per_batch=rows_per_batch, batches=batches, repeats=repeats, seed=seed, sizes=sizes,
-        differences=tuple(differences),
-    )  # fmt: skip
-    show_alerts(result, console)
-    if json is not None:
-        json.parent.mkdir(parents=True, exist_ok=True)
-        json.write_text(json_module.dumps(asdict(result), indent=2) + "\n")
-    return result
+class _Alerts:
+    """Alerts of one shape, and what their finals took."""
+
+    def __init__(self, given: Input, having: str, count: int) -> None:
+        self._given = given
+        self._queries = [
+            SqlQuery(name=f"alert{number}", sql=alert(having, number, count)) for number in range(count)
+        ]
+        self.finals_s: list[float] = []
+        self.results = 0
+        self.differences: tuple[str, ...] | None = None
+
+    def run(self) -> float:
+        """Run all batches; the first time, compare some rows with plain Spark's."""
+        engine, run = engine_for(self._given, self._queries), WeftRun()
+        seconds = run_engine(self._given, engine, run.note, durable=False, keep=True)
+        self.finals_s += [stages["finals"] for stages in run.seconds_of if "finals" in stages][_WARM:]
+        self.results = run.windows
+        if self.differences is None:
+            chosen = self._queries[:: max(1, len(self._queries) // _CHECKED)]
+            self.differences = differences_from_plain(engine, (query.name for query in chosen))
+        return seconds
 
 
-def _run(spark: SparkSession, dataset: Dataset, having: str, size: int) -> tuple[Engine, list[BatchReport]]:
-    engine, reports = Engine(spark), list[BatchReport]()
-    engine.load(dataset.statement(1))
-    for number in range(size):
-        engine.add(alert(having, number, size), name=f"alert{number}")
-    engine.run(on_batch=lambda _, report: reports.append(report))
-    return engine, reports
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alerts(Bench[AlertsResult]):
+    """Alerts that differ in one constant of HAVING: their finals against those of one such alert.
 
+    The constant stands alone, or beside a condition that all alerts have in common.
 
-def _differences(engine: Engine, size: int) -> list[str]:
-    names = [f"alert{number}" for number in range(0, size, max(1, size // _CHECKED))]
-    compared = (difference(name, engine.results(name), engine.run_plain(name)) for name in names)
-    return [one for one in compared if one is not None]
+    Example: weft bench alerts -n 1 -n 300
+    """
 
+    offers = "alerts rows_per_batch batches repeats seed json data cores"
+    alerts: Annotated[
+        Counts, Option("--alerts", "-n", help="How many alerts; may be repeated, 1 first.", min=1)
+    ] = (1, 30, 300)  # fmt: skip
+    rows_per_batch: Annotated[int, Option("--rows", help="Rows of a batch.", min=100)] = 10_000
+    batches: Annotated[int, Option(help="Micro-batches in a run.", min=3)] = 20
+    repeats: Repeats = 3
+    warmups: int = 0
+    seed: OneSeed = 1
+    memory: str = DEFAULT_MEMORY
 
-def show_alerts(result: AlertsResult, console: Console) -> None:
-    """Print finals by number of alerts."""
-    table = Table(title=f"batches of {result.rows_per_batch:,} rows", title_justify="left")
-    table.add_column("HAVING")
-    for name in ("alerts", "finals a batch, ms", "least", "most", "ratio to one", "results"):
-        table.add_column(name, justify="right")
-    for size in result.sizes:
-        table.add_row(
-            size.having, f"{size.alerts:,}", f"{size.finals_ms:.2f}", f"{size.least_ms:.2f}",
-            f"{size.most_ms:.2f}", f"{size.ratio:.2f}", f"{size.results:,}",
+    def measure(self) -> Iterator[AlertsResult]:
+        """Run each number of alerts of each shape by turns."""
+        spark, rows = self.session(), self.rows_per_batch * self.batches
+        dataset = make_trades(spark, self.data, rows=rows, files=self.batches, seed=self.seed)
+        given = Input(spark=spark, dataset=dataset, files_per_trigger=1)
+        cases = {(shape, count): _Alerts(given, shape, count) for shape in SHAPES for count in self.alerts}
+        turns = [
+            (f"{count:,} alerts, {shape.format('t')}", alerts.run) for (shape, count), alerts in cases.items()
+        ]
+        self.alternate(turns)
+        sizes = tuple(
+            AlertsSize(
+                having=shape.format("t"), alerts=count, finals_ms=1000 * median(alerts.finals_s),
+                least_ms=1000 * min(alerts.finals_s), most_ms=1000 * max(alerts.finals_s),
+                ratio=median(alerts.finals_s) / median(cases[shape, self.alerts[0]].finals_s),
+                results=alerts.results,
+            )
+            for (shape, count), alerts in cases.items()
         )  # fmt: skip
-    console.print(table)
-    console.print(f"medians over {result.repeats} rounds of {result.batches - _WARM} batches each")
-    told = "\n".join(["[red]rows differ[/red]", *result.differences[:5]])
-    console.print(told if result.differences else "rows equal plain Spark's")
+        yield AlertsResult(
+            rows_per_batch=self.rows_per_batch, batches=self.batches, repeats=self.repeats,
+            seed=self.seed, sizes=sizes,
+            differences=tuple(text for alerts in cases.values() for text in alerts.differences or ()),
+        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How long Spark's micro-batches took, whoever handles them: Weft or an ordinary query."""
+"""How long Spark's micro-batches took, handled by Weft or by an ordinary query."""
 
 from threading import Event
 from types import TracebackType
@@ -13,9 +13,9 @@ from pyspark.sql.streaming.listener import (
 )
 
 _STARTING = 2
-"""So many batches of a run are not counted: they start it."""
+"""Batches that start a run, and are not counted."""
 _PATIENCE_S = 10.0
-"""How long Spark may take to tell that a stream has ended."""
+"""How long to wait for Spark to report that a stream has ended."""
 
 
 class BatchTimes(StreamingQueryListener):
@@ -37,7 +37,7 @@ class BatchTimes(StreamingQueryListener):
 
     def settled(self) -> tuple[float, ...]:
         """Return the seconds of each batch that had rows, the first ones aside, once the stream has ended."""
-        # Spark tells of batches in a thread of its own.
+        # Spark reports batches in a thread of its own.
         self._ended.wait(_PATIENCE_S)
         return tuple(self._seconds[_STARTING:] or self._seconds)
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from weft.bench.dataset import DELAY
 from weft.bench.equality import Span
-from weft.bench.runs import Input
+from weft.bench.runs import Input, is_micro_batch
 from weft.bench.workloads import BenchQuery
 from weft.engine import Engine
 from weft.handle import Query
@@ -26,7 +26,7 @@ from weft.query import parse_duration
 from weft.stream.pipeline import BatchReport
 
 Pair = tuple[str, BenchQuery]
-"""Who leaves, and who joins in its place."""
+"""The name of a query that leaves, and the query that joins in its place."""
 
 
 def newest_rows(given: Input) -> list[int]:
@@ -39,7 +39,7 @@ def newest_rows(given: Input) -> list[int]:
 
 
 def spread_evenly(count: int, boundaries: int) -> list[int]:
-    """Return how many of so many changes are made after each batch: as evenly as it goes.
+    """Return how many changes are made after each batch, spread as evenly as possible.
 
     >>> spread_evenly(5, 3)
     [1, 2, 2]
@@ -62,7 +62,7 @@ class Changes:
     """The windows that queries have to answer, of those that came or went."""
     handles: dict[str, Query] = field(default_factory=dict)
     warm: int = 0
-    """How many queries were told an earlier first window than they could rely on."""
+    """How many queries reported an earlier first window than they could rely on."""
     operations: int = 0
     plans: int = 0
     batches: int = 0
@@ -74,8 +74,7 @@ class Changes:
 
     def note(self, stream: str, report: BatchReport) -> None:
         """Change queries after a batch."""
-        # The windows closed at the end of input come as a report that read nothing.
-        if "spark" not in report.seconds:
+        if not is_micro_batch(report):
             return
         self.batches += 1
         self.plans += report.replanned
@@ -91,11 +90,11 @@ class Changes:
         if self.newest is not None:
             self.handles[query.name] = handle
             since = self.newest[self.batches - 1] + 1
-            told = handle.info.first_window
+            promised = handle.info.first_window
             # A promise of earlier windows binds; one of later windows excuses nothing.
-            if told is not None and told[0] < since:
+            if promised is not None and promised[0] < since:
                 self.warm += 1
-                since = told[0]
+                since = promised[0]
             self.spans[query.name] = Span(since=since)
 
     def _leave(self, name: str) -> None:
@@ -115,6 +114,5 @@ class Changes:
 def changes(
     engine: Engine, pairs: Sequence[Pair], *, boundaries: int, newest: Sequence[int] | None = None
 ) -> Changes:
-    """Return changes that are spread evenly over so many batches."""
-
+    """Return changes that are spread evenly over the batches of a run."""
     return Changes(engine, iter(pairs), spread_evenly(len(pairs), boundaries), newest)

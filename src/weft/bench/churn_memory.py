@@ -1,17 +1,19 @@
 """Memory over many small batches while queries come and go: is anything left behind?"""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
 from weft.bench.changes import Pair, changes
+from weft.bench.fixed_cost import tiny_trades
 from weft.bench.measure import progress
 from weft.bench.memory_run import heap_in_use, resident
+from weft.bench.records import Record
 from weft.bench.runs import How, Input, engine_for, run_engine
-from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
 from weft.stream.pipeline import BatchReport
 
@@ -26,9 +28,10 @@ _PIECE_MB = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trend:
+class Trend(Record):
     """A line through the samples of the settled part of a run."""
 
+    computed: ClassVar[str] = "flat"
     mean: float
     per_100_batches: float
     growth: float
@@ -58,7 +61,7 @@ def trend(batches: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64], *, g
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(Record):
     """What is in use after some batches."""
 
     batch: int
@@ -71,9 +74,10 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryOverTime:
+class MemoryOverTime(Record):
     """Samples of a run, and their trends."""
 
+    computed: ClassVar[str] = "jvm_mb python_mb partials"
     batches: int
     operations: int
     samples: tuple[Sample, ...]
@@ -84,12 +88,12 @@ class MemoryOverTime:
         return tuple(one for one in self.samples if one.batch > _SETTLED * self.batches)
 
     @property
-    def jvm(self) -> Trend:
+    def jvm_mb(self) -> Trend:
         """Spark's live heap, in megabytes."""
         return self._trend([one.jvm_mb for one in self.settled], grain=_PIECE_MB)
 
     @property
-    def python(self) -> Trend:
+    def python_mb(self) -> Trend:
         """Python's resident set, in megabytes."""
         return self._trend([one.python_mb for one in self.settled], grain=_PIECE_MB)
 
@@ -102,11 +106,6 @@ class MemoryOverTime:
         batches = np.array([one.batch for one in self.settled], dtype=float)
         return trend(batches, np.array(sizes, dtype=float), grain=grain)
 
-    def as_json(self) -> dict[str, object]:
-        """Return all fields by name."""
-        trends = {"jvm_mb": self.jvm, "python_mb": self.python, "partials": self.partials}
-        return {**asdict(self), **{name: {**asdict(one), "flat": one.flat} for name, one in trends.items()}}
-
 
 def memory_over_time(
     given: Input,
@@ -118,9 +117,7 @@ def memory_over_time(
     console: Console,
 ) -> MemoryOverTime:
     """Run an hour of trades as many small batches with a checkpoint, and look at memory now and then."""
-    data = given.dataset.folder.parent
-    small = make_trades(given.spark, data, rows=batches * _ROWS_IN_BATCH, files=batches)
-    given = replace(given, dataset=small, files_per_trigger=1)
+    given = tiny_trades(given, batches=batches, rows_in_batch=_ROWS_IN_BATCH)
     engine = engine_for(given, queries, how)
     made = changes(engine, pairs, boundaries=batches)
     samples: list[Sample] = []
@@ -132,15 +129,11 @@ def memory_over_time(
             made.note(stream, report)
             bar.update(task, completed=made.batches)
             if made.batches % every == 0 and len(samples) < made.batches // every:
-                samples.append(
-                    Sample(
-                        batch=made.batches,
-                        queries=len(engine.queries),
-                        partials=engine.state_rows(),
-                        jvm_mb=heap_in_use(given.spark),
-                        python_mb=resident(),
-                    )
-                )
+                sample = Sample(
+                    batch=made.batches, queries=len(engine.queries), partials=engine.state_rows(),
+                    jvm_mb=heap_in_use(given.spark), python_mb=resident(),
+                )  # fmt: skip
+                samples.append(sample)
 
         run_engine(given, engine, note)
     return MemoryOverTime(batches=made.batches, operations=made.operations, samples=tuple(samples))

@@ -1,21 +1,34 @@
 """The bench of everyday queries: a team's dashboards and alerts over a year of flights.
 
 Everyone reads the same files and writes Parquet, in one process, by turns, after rounds that are not counted.
-Starting Spark is nobody's time; static tables are in memory for all but Weft, which fetches them in its own.
+Starting Spark is not timed; static tables are in memory for all but Weft, which reads them in its own time.
 Replay takes the whole year in few batches; live takes small batches one after another. Weft's rows are
 compared with DuckDB's, query by query.
 """
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from statistics import median
-from tempfile import TemporaryDirectory
+from statistics import mean, median
+from typing import Annotated
 
-from rich.console import Console
+from typer import Option
 
-from weft.bench.dashboards_figures import Contender, Figures, Mode
+from weft.bench.batch_times import BatchTimes
+from weft.bench.bench import Bench
+from weft.bench.contenders import (
+    StreamRun,
+    duck_file,
+    run_batch,
+    run_duck,
+    run_stream,
+    stream_columns,
+)
+from weft.bench.dashboards_figures import Contender, Mode
 from weft.bench.dashboards_queries import (
     DEFAULT_WORKLOAD,
     computes,
@@ -24,32 +37,28 @@ from weft.bench.dashboards_queries import (
     read_dashboards,
     sample,
 )
-from weft.bench.dashboards_runs import (
-    Setting,
-    WeftRun,
-    as_written,
-    duck_file,
-    hold_tables,
-    run_batch,
-    run_duck,
-    run_scan,
-    run_stream,
-    run_weft,
-    weft_folder,
-)
-from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.duck import Duck
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables
-from weft.bench.measure import Timed, alternate, progress
-from weft.bench.report import needs_matplotlib, publish
-from weft.bench.report_dashboards import show_dashboards
+from weft.bench.measure import Timed, progress
+from weft.bench.options import Queries, Repeats, Warmups
+from weft.bench.report_dashboards import DashboardsResult
+from weft.bench.runs import How, Input, WeftRun, run_scan, run_weft
 from weft.bench.same_rows import difference, read_rows
+from weft.bench.workloads import SqlQuery
 from weft.query.logical import LogicalQuery
-from weft.spark.session.local import local_session
+from weft.spark.session.local import DEFAULT_MEMORY
+from weft.storage.names import file_name
 
 _VARIANTS = (Contender.NO_CHECKPOINT, Contender.PLAIN, Contender.KEEPING)
+
+
+def as_written(query: LogicalQuery) -> str:
+    """Return a query's own text."""
+    return query.text
+
+
 _TEXTS = {Contender.PLAIN: plain_text, Contender.KEEPING: keeping_text}
-"""What Weft is asked where it is not the query as written."""
+"""The text that Weft is given where it is not the query's own."""
 
 
 class Modes(StrEnum):
@@ -60,210 +69,182 @@ class Modes(StrEnum):
     BOTH = "both"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How the year is cut, how often each contender runs, and which run at all."""
-
-    rows: int = YEAR_ROWS
-    batches: int = 4
-    """Of a replay."""
-    live_rows: int = 1000
-    """Of one batch."""
-    live_batches: int = 40
-    repeats: int = 3
-    warmups: int = 3
-    """Java compiles what it runs often: Weft's third round of 60 queries took 4.6 s, its second 5.2 s."""
-    batch_queries: int = 60
-    """How many queries run as ordinary Spark batch queries, at most; 0: none."""
-    streaming_queries: int = 3
-    """How many run as ordinary streaming queries."""
-    variants: bool = True
-    """Whether Weft also runs without a checkpoint, without HAVING and arithmetic, and with all rows kept."""
-
-
-def run_dashboards(
-    *,
-    console: Console,
-    queries: Sequence[int] = (60,),
-    modes: Modes = Modes.BOTH,
-    plan: Plan = Plan(),  # noqa: B008
-    workload: Path = DEFAULT_WORKLOAD,
-    json: Path | None = None,
-    plot: Path | None = None,
-    data: Path = DEFAULT_DATA,
-    cores: int | None = None,
-) -> list[Figures]:
-    """Measure the first so many queries of the workload, for each number given."""
-    needs_matplotlib(plot)
-    known = read_dashboards(workload).queries
-    with console.status("starting Spark, writing flights"):
-        make = _Settings(data, plan, cores)
-    found: list[Figures] = []
-    for mode in (Mode.REPLAY, Mode.LIVE):
-        if modes in (Modes.BOTH, Modes(mode)):
-            setting = make.setting(mode)
-            for count in sorted(set(queries)):
-                found.append(_measure(setting, mode, known[:count], plan, console))
-                show_dashboards(found[-1], console)
-            setting.duck.close()
-    if plot is not None:
-        from weft.bench.plot_dashboards import plot_dashboards
-
-        publish(found, json=json, plot=plot, draw=plot_dashboards, console=console)
-    else:
-        publish(found, json=json, plot=None, draw=lambda results, path: None, console=console)
-    return found
-
-
-class _Settings:
-    """The session, the static tables, and the stream as each mode takes it."""
-
-    def __init__(self, data: Path, plan: Plan, cores: int | None) -> None:
-        self._data, self._plan = data, plan
-        self._spark = local_session(cores=cores)
-        self._cores = self._spark.sparkContext.defaultParallelism
-        self._tables = make_tables(data)
-        self._held = hold_tables(self._spark, self._tables)
-
-    def setting(self, mode: Mode) -> Setting:
-        """Return what contenders read in a mode."""
-        plan = self._plan
-        if mode is Mode.REPLAY:
-            # A file for each core and batch: a file of this size is one task's work.
-            dataset = make_flights(self._data, rows=plan.rows, files=plan.batches * self._cores)
-            files = self._cores
-        else:
-            batches = min(plan.live_batches, -(-plan.rows // plan.live_rows))
-            dataset = make_live_flights(self._data, batch_rows=plan.live_rows, batches=batches)
-            files = 1
-        return Setting(
-            spark=self._spark,
-            dataset=dataset,
-            files_per_trigger=files,
-            tables=self._tables,
-            held=self._held,
-            duck=Duck(dataset, self._tables, threads=self._cores),
-        )
-
-
-def _measure(
-    setting: Setting, mode: Mode, queries: Sequence[LogicalQuery], plan: Plan, console: Console
-) -> Figures:
-    # Beside the data: where folders for temporary files are memory, a checkpoint costs nothing.
-    with TemporaryDirectory(prefix=".weft-bench-", dir=setting.dataset.folder.parent) as scratch:
-        bench = _Bench(setting, queries, plan, Path(scratch))
-        turns = bench.replay_turns() if mode is Mode.REPLAY else bench.live_turns()
-        named = [(str(name), run) for name, run in turns.items()]
-        console.print(f"{mode}, {len(queries)} queries over {setting.dataset.rows:,} flights", style="bold")
-        taken = alternate(named, repeats=plan.repeats, warmups=plan.warmups, console=console)
-        differences = bench.compare(console)
-        return Figures(
-            mode=mode,
-            queries=len(queries),
-            computing=sum(map(computes, queries)),
-            rows=setting.dataset.rows,
-            batches=setting.batches,
-            cores=setting.spark.sparkContext.defaultParallelism,
-            runs_s={Contender(name): seconds.runs for name, seconds in taken.items()},
-            warmup_s={Contender(name): seconds.warmups for name, seconds in taken.items()},
-            results={name: runs[-1].results for name, runs in bench.weft_runs.items()},
-            stages_s={name: _median_stages(runs[-plan.repeats :]) for name, runs in bench.weft_runs.items()},
-            batch_sample=min(plan.batch_queries, len(queries)),
-            streaming_sample=min(plan.streaming_queries, len(queries)),
-            differences=tuple(differences),
-        )
-
-
 def _median_stages(runs: Sequence[WeftRun]) -> dict[str, float]:
-    return {stage: median(run.stages.get(stage, 0.0) for run in runs) for stage in runs[-1].stages}
+    """Return where the time went, within batches and outside them."""
+    stages = [
+        {"register": run.register_s, **run.stages, "the rest": run.stream_s - sum(run.stages.values())}
+        for run in runs
+    ]
+    return {name: median(seconds.get(name, 0.0) for seconds in stages) for name in stages[-1]}
 
 
 @dataclass(slots=True)
-class _Bench:
+class _Contest:
     """One number of queries in one mode."""
 
-    setting: Setting
+    options: "Dashboards"
+    given: Input
+    duck: Duck
     queries: Sequence[LogicalQuery]
-    plan: Plan
     scratch: Path
     weft_runs: dict[Contender, list[WeftRun]] = field(default_factory=dict)
 
     def replay_turns(self) -> dict[Contender, Timed]:
-        """Return who takes part: each turn tells the seconds of the whole year."""
-        turns: dict[Contender, Timed] = {
-            Contender.SCAN: lambda: run_scan(self.setting, self.queries, self.scratch / "scan"),
-            Contender.DUCKDB: self._duck,
-            Contender.WEFT: self._weft(Contender.WEFT, lambda run: run.seconds),
-        }
-        if self.plan.variants:
-            for variant in _VARIANTS:
-                turns[variant] = self._weft(variant, lambda run: run.seconds)
-        if self.plan.batch_queries:
+        """Return the contenders, each with its seconds for the whole year."""
+        scan = partial(run_scan, self.given, stream_columns(self.queries))
+        turns: dict[Contender, Timed] = {Contender.SCAN: scan, Contender.DUCKDB: self._run_duck}
+        turns |= self._weft_turns(lambda run: run.seconds)
+        if self.options.measured:
             turns[Contender.SPARK_BATCH] = self._spark_batch
-        if self.plan.streaming_queries:
+        if self.options.streaming:
             turns[Contender.SPARK_STREAM] = self._spark_stream
         return turns
 
     def live_turns(self) -> dict[Contender, Timed]:
-        """Return who takes part: each turn tells the median seconds of a batch."""
-        turns: dict[Contender, Timed] = {
-            Contender.WEFT: self._weft(Contender.WEFT, lambda run: median(run.batch_s)),
-        }
-        if self.plan.variants:
-            for variant in _VARIANTS:
-                turns[variant] = self._weft(variant, lambda run: median(run.batch_s))
-        if self.plan.streaming_queries:
+        """Return the contenders, each with its median seconds of a batch."""
+        turns = self._weft_turns(lambda run: median(run.batch_s))
+        if self.options.streaming:
             turns[Contender.ONE_STREAM] = self._one_stream
         return turns
 
-    def compare(self, console: Console) -> list[str]:
+    def compare(self) -> list[str]:
         """Return how the rows of Weft's last run differ from DuckDB's."""
         if not self._duck_folder.is_dir():
-            self._duck()
-        found = []
-        with progress(console) as bar:
+            self._run_duck()
+        differences = []
+        with progress(self.options.console) as bar:
             task = bar.add_task("comparing rows with DuckDB's", total=len(self.queries))
             for query in self.queries:
-                weft = read_rows(weft_folder(self.scratch / Contender.WEFT.name, query))
+                weft = read_rows(self._out(Contender.WEFT) / file_name(query.name))
                 problem = difference(query.name, weft, read_rows(duck_file(self._duck_folder, query)))
-                found += [] if problem is None else [problem]
+                differences += [] if problem is None else [problem]
                 bar.advance(task)
-        return found
+        return differences
 
     @property
     def _duck_folder(self) -> Path:
         return self.scratch / "duckdb"
 
-    def _duck(self) -> float:
-        return run_duck(self.setting, self.queries, self._duck_folder)
+    def _run_duck(self) -> float:
+        return run_duck(self.duck, self.queries, self._duck_folder)
 
-    def _weft(self, contender: Contender, told: Callable[[WeftRun], float]) -> Timed:
-        def run() -> float:
-            taken = run_weft(
-                self.setting,
-                self.queries,
-                self.scratch / contender.name,
-                durable=contender is not Contender.NO_CHECKPOINT,
-                text=_TEXTS.get(contender, as_written),
-            )
-            self.weft_runs.setdefault(contender, []).append(taken)
-            return told(taken)
+    def _out(self, contender: Contender) -> Path:
+        return self.scratch / contender.name
 
-        return run
+    def _weft_turns(self, seconds: Callable[[WeftRun], float]) -> dict[Contender, Timed]:
+        contenders = (Contender.WEFT, *(() if self.options.no_variants else _VARIANTS))
+        return {contender: partial(self._weft, contender, seconds) for contender in contenders}
+
+    def _weft(self, contender: Contender, seconds: Callable[[WeftRun], float]) -> float:
+        shutil.rmtree(self._out(contender), ignore_errors=True)
+        text = _TEXTS.get(contender, as_written)
+        queries = [SqlQuery(name=query.name, sql=text(query)) for query in self.queries]
+        how = How(durable=contender is not Contender.NO_CHECKPOINT)
+        with BatchTimes(self.given.spark) as times:
+            run = run_weft(self.given, queries, how=how, out=self._out(contender), keep=False)
+            run.batch_s = times.settled()
+        self.weft_runs.setdefault(contender, []).append(run)
+        return seconds(run)
 
     def _spark_batch(self) -> float:
         """Run a sample one by one; what all would take is scaled by the mean."""
-        chosen = sample(self.queries, self.plan.batch_queries)
-        seconds = [run_batch(self.setting, query, self.scratch / "batch") for query in chosen]
-        return sum(seconds) / len(seconds) * len(self.queries)
+        chosen = sample(self.queries, self.options.measured)
+        folder = self.scratch / "batch"
+        return mean(run_batch(self.given, query, folder) for query in chosen) * len(self.queries)
+
+    def _streams(self) -> list[StreamRun]:
+        chosen = sample(self.queries, self.options.streaming)
+        return [run_stream(self.given, query, self.scratch / "stream") for query in chosen]
 
     def _spark_stream(self) -> float:
-        chosen = sample(self.queries, self.plan.streaming_queries)
-        seconds = [run_stream(self.setting, query, self.scratch / "stream").seconds for query in chosen]
-        return sum(seconds) / len(seconds) * len(self.queries)
+        return mean(run.seconds for run in self._streams()) * len(self.queries)
 
     def _one_stream(self) -> float:
         """Return the median batch of one ordinary query: the median over a sample of them."""
-        chosen = sample(self.queries, self.plan.streaming_queries)
-        runs = [run_stream(self.setting, query, self.scratch / "stream") for query in chosen]
-        return median(median(run.batch_s) for run in runs)
+        return median(median(run.batch_s) for run in self._streams())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dashboards(Bench[DashboardsResult]):
+    """Dashboards and alerts over a year of flights, against DuckDB and ordinary Spark.
+
+    Example: weft bench dashboards --mode replay -n 1 -n 4 -n 16 -n 60
+    """
+
+    offers = (
+        "queries mode flights batches live_rows live_batches measured streaming no_variants repeats warmups "
+        "workload json data cores"
+    )
+    pictures = ("dashboards",)
+    queries: Queries = (60,)
+    """How many of the workload, from the first on."""
+    mode: Annotated[Modes, Option(help="The year in few batches, small batches, or both.")] = Modes.BOTH
+    flights: Annotated[int, Option("--rows", help="The first flights of the year.", min=1000)] = YEAR_ROWS
+    batches: Annotated[int, Option(help="Micro-batches of a replay.", min=1)] = 4
+    live_rows: Annotated[int, Option(help="Flights in a live batch.", min=1)] = 1000
+    live_batches: Annotated[int, Option(help="Live batches.", min=1)] = 40
+    measured: Annotated[
+        int, Option(help="Ordinary Spark batch queries that are measured; 0: none.", min=0)
+    ] = 60  # fmt: skip
+    streaming: Annotated[
+        int, Option(help="Ordinary streaming queries that are measured; 0: none.", min=0)
+    ] = 3  # fmt: skip
+    no_variants: Annotated[
+        bool, Option("--no-variants", help="Leave out Weft without a checkpoint, and without HAVING.")
+    ] = False
+    repeats: Repeats = 3
+    warmups: Warmups = 3
+    """Java compiles what it runs often: Weft's third round of 60 queries took 4.6 s, its second 5.2 s."""
+    workload: Annotated[
+        Path, Option(help="The queries.", show_default="examples/flights/workload.sql")
+    ] = DEFAULT_WORKLOAD  # fmt: skip
+    memory: str = DEFAULT_MEMORY
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The ways of taking the stream that are measured."""
+        return tuple(Mode) if self.mode is Modes.BOTH else (Mode(self.mode),)
+
+    def measure(self) -> Iterator[DashboardsResult]:
+        """Measure the first queries of the workload, each number of them in each mode."""
+        known = read_dashboards(self.workload).queries
+        with self.console.status("starting Spark, writing flights"):
+            given = {mode: self._given(mode) for mode in self.modes}
+        for mode, stream in given.items():
+            duck = Duck(stream.dataset, stream.tables, threads=stream.cores)
+            with stream.persisted() as held, closing(duck):
+                for count in sorted(set(self.queries)):
+                    yield self._measure(held, duck, mode, known[:count])
+
+    def _given(self, mode: Mode) -> Input:
+        """Return the stream as a mode takes it, and the static tables."""
+        spark, tables = self.session(), make_tables(self.data)
+        cores = spark.sparkContext.defaultParallelism
+        if mode is Mode.REPLAY:
+            # A file for each core and batch: a file of this size is one task's work.
+            dataset = make_flights(self.data, rows=self.flights, files=self.batches * cores)
+            return Input(spark=spark, dataset=dataset, files_per_trigger=cores, tables=tables)
+        batches = min(self.live_batches, -(-self.flights // self.live_rows))
+        dataset = make_live_flights(self.data, batch_rows=self.live_rows, batches=batches)
+        return Input(spark=spark, dataset=dataset, files_per_trigger=1, tables=tables)
+
+    def _measure(
+        self, given: Input, duck: Duck, mode: Mode, queries: Sequence[LogicalQuery]
+    ) -> DashboardsResult:
+        rows, repeats = given.dataset.rows, self.repeats
+        with given.folder() as scratch:
+            contest = _Contest(self, given, duck, queries, scratch)
+            turns = contest.replay_turns() if mode is Mode.REPLAY else contest.live_turns()
+            self.console.print(f"{mode}, {len(queries)} queries over {rows:,} flights", style="bold")
+            taken = self.alternate([(str(name), run) for name, run in turns.items()])
+            differences = contest.compare()
+        return DashboardsResult(
+            mode=mode, queries=len(queries), computing=sum(map(computes, queries)), rows=rows,
+            batches=given.batches, cores=given.cores,
+            runs_s={Contender(name): seconds.runs for name, seconds in taken.items()},
+            warmup_s={Contender(name): seconds.warmups for name, seconds in taken.items()},
+            results={name: runs[-1].windows for name, runs in contest.weft_runs.items()},
+            stages_s={name: _median_stages(runs[-repeats:]) for name, runs in contest.weft_runs.items()},
+            batch_sample=min(self.measured, len(queries)),
+            streaming_sample=min(self.streaming, len(queries)), differences=tuple(differences),
+        )  # fmt: skip

@@ -1,10 +1,14 @@
 """What `weft bench dashboards` found, and the bars that it is held against."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import version
 from statistics import median
+from typing import ClassVar
+
+from weft.bench import report
+from weft.bench.records import Record, plain
 
 
 class Mode(StrEnum):
@@ -29,9 +33,10 @@ class Contender(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class Bar(Record):
     """A figure and what it may be at most, or must be at least."""
 
+    computed: ClassVar[str] = "met"
     name: str
     value: float
     limit: float
@@ -44,7 +49,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(report.Result):
     """What was measured for one number of queries in one mode."""
 
     mode: Mode
@@ -67,6 +72,11 @@ class Figures:
     """How many ordinary queries ran; what all of them take is scaled by the mean."""
     differences: tuple[str, ...]
     """How Weft's rows differ from DuckDB's, query by query."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether Weft's rows are DuckDB's."""
+        return not self.differences
 
     def seconds(self, contender: Contender) -> float:
         """Return the median of all counted runs."""
@@ -125,7 +135,7 @@ class Figures:
         """Return all fields by name, with medians, spreads and ratios."""
         others = [name for name in self.runs_s if name is not Contender.WEFT]
         return {
-            **asdict(self),
+            **Record.as_json(self),
             "seconds": {name: self.seconds(name) for name in self.runs_s},
             "spread": {name: self.spread(name) for name in self.runs_s},
             "ratio_of_weft_to": {name: self._to(name) for name in others},
@@ -133,7 +143,7 @@ class Figures:
             "results_per_s": {
                 name: self.results_per_s(name) for name in self.results if self.mode is Mode.REPLAY
             },
-            "bars": [{**asdict(bar), "met": bar.met} for bar in self.bars],
+            "bars": plain(self.bars),
             "rows_equal": not self.differences,
             "versions": {name: version(name) for name in ("pyspark", "duckdb", "pyarrow")},
         }

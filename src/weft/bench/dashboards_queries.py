@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+from weft.bench.workloads import spread_over
 from weft.errors import SourceError, Span
 from weft.expression import Slot, SlotKind, walk
 from weft.query import bind, parse
@@ -22,7 +23,6 @@ class Dashboards:
     """A workload's queries, in the order of the file."""
 
     catalog: Catalog
-    written: tuple[CreateQuery, ...]
     queries: tuple[LogicalQuery, ...]
 
 
@@ -35,8 +35,8 @@ def read_dashboards(path: Path = DEFAULT_WORKLOAD) -> Dashboards:
         streams=tuple(one.definition for one in statements if isinstance(one, CreateStream)),
         tables=tuple(one.definition for one in statements if isinstance(one, CreateTable)),
     )
-    written = tuple(one for one in statements if isinstance(one, CreateQuery))
-    return Dashboards(catalog=catalog, written=written, queries=tuple(bind(one, catalog) for one in written))
+    queries = tuple(bind(one, catalog) for one in statements if isinstance(one, CreateQuery))
+    return Dashboards(catalog=catalog, queries=queries)
 
 
 def computes(query: LogicalQuery) -> bool:
@@ -46,31 +46,19 @@ def computes(query: LogicalQuery) -> bool:
     )
 
 
-def plain(query: LogicalQuery) -> LogicalQuery:
-    """Return the query without HAVING, its outputs just its keys and aggregates."""
-    keys = [
-        NamedExpression(name=key.name, expression=Slot(SlotKind.KEY, index, key.expression.type))
-        for index, key in enumerate(query.keys)
-    ]
-    calls = [
-        NamedExpression(name=f"aggregate{index}", expression=Slot(SlotKind.AGGREGATE, index, call.type))
-        for index, call in enumerate(query.aggregates)
-    ]
-    return replace(query, outputs=(*keys, *calls), having=None)
-
-
 def sample(queries: Sequence[LogicalQuery], size: int) -> list[LogicalQuery]:
-    """Return so many of the queries that ordinary Spark can run, evenly spread.
+    """Return some of the queries that ordinary Spark can run, evenly spread.
 
     Spark has no windows with gaps between them.
     """
     possible = [query for query in queries if query.window.slide_ms <= query.window.range_ms]
-    size = min(size, len(possible))
-    return [possible[index * len(possible) // size] for index in range(size)]
+    return spread_over(possible, size)
 
 
 def plain_text(query: LogicalQuery) -> str:
-    """Return the text of `plain(query)`: cut from the query's own, so that both read the same.
+    """Return the text of the query without HAVING, its outputs just its keys and aggregates.
+
+    It is cut from the query's own text, so that both read the same.
 
     Keys must be in SELECT as they are.
     """

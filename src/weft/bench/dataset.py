@@ -11,9 +11,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 DEFAULT_DATA = Path("data") / "bench"
-"""Where data sets are kept unless told otherwise."""
+"""Where data sets are kept by default."""
 DELAY = "10 seconds"
-"""How far behind the newest row the watermark is, for everyone."""
+"""How far behind the newest row the watermark is, on all sides."""
+NOON_MS = 1_101_902_400_000
+"""2004-12-01 12:00:00 UTC, the paper's first moment."""
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 
@@ -27,10 +29,10 @@ class Dataset:
     """The schema, as DDL."""
     rows: int
     files: int
-    begin_ms: int
-    """Event time of the first row."""
     span_ms: int
     """Event time from the first row to the end."""
+    begin_ms: int = NOON_MS
+    """Event time of the first row."""
 
     def __post_init__(self) -> None:
         if not 0 < self.files <= self.rows:
@@ -127,10 +129,8 @@ def uniform(seed: int, salt: int) -> Column:
     return bits / F.lit(float(1 << 53))
 
 
-def moment(dataset: Dataset, within: Column, behind_ms: Column | None = None) -> Column:
-    """Return evenly spread event times, in order but for how far behind each row may be."""
+def moment(dataset: Dataset, within: Column) -> Column:
+    """Return evenly spread event times, in order."""
     step = dataset.span_ms * 1000 / dataset.rows
     micros = F.floor((F.col("id") + within) * F.lit(step)) + F.lit(dataset.begin_ms * 1000)
-    if behind_ms is not None:
-        micros = F.greatest(micros - F.floor(behind_ms * 1000), F.lit(dataset.begin_ms * 1000))
     return F.timestamp_micros(micros.cast("bigint"))

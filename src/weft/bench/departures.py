@@ -1,6 +1,5 @@
 """Departures of a few months, and what dashboards ask of them: many GROUP BYs, few rows a slice."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -8,7 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from weft.bench.dataset import Dataset, make, moment, uniform
-from weft.bench.trades import NOON_MS
+from weft.bench.workloads import SqlQuery
 
 COLUMNS = (
     "time TIMESTAMP, origin STRING, dest STRING, carrier STRING, plane INT, delay DOUBLE, air_time DOUBLE, "
@@ -21,7 +20,7 @@ GROUPINGS = (
     "hour(time)", "origin, hour(time)", "carrier, hour(time)", "upper(origin)", "origin, dest, carrier",
     "plane % 10", "distance > 1000", "dayofweek(time)",
 )  # fmt: skip
-"""What queries group by; the first few make so many relations."""
+"""What queries group by: each is a relation."""
 _VALUES = (
     "count(*)", "avg(delay)", "sum(distance)", "max(delay)", "min(air_time)", "avg(air_time)",
     "sum(distance * 2)", "stddev(delay)",
@@ -39,24 +38,11 @@ _WINDOWS = (
 _ORIGINS = ("EWR", "JFK", "LGA")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DepartureQuery:
-    """A query as a dashboard has it."""
-
-    name: str
-    sql: str
-
-
 def make_departures(spark: SparkSession, data: Path, *, rows: int, files: int = 1, seed: int = 1) -> Dataset:
     """Write departures in the order of time, or return those that an earlier run wrote."""
+    folder, span_ms = data / f"departures-{rows}-{files}-seed{seed}", rows * _MS_PER_ROW
     dataset = Dataset(
-        stream="departures",
-        folder=data / f"departures-{rows}-{files}-seed{seed}",
-        columns=COLUMNS,
-        rows=rows,
-        files=files,
-        begin_ms=NOON_MS,
-        span_ms=rows * _MS_PER_ROW,
+        stream="departures", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=span_ms
     )
     return make(spark, dataset, lambda numbered: departures(numbered, dataset, seed))
 
@@ -81,11 +67,11 @@ def departures(numbered: DataFrame, dataset: Dataset, seed: int) -> DataFrame:
     )
 
 
-def departure_queries(relations: int, *, queries: int, seed: int = 1) -> list[DepartureQuery]:
-    """Return queries that group in so many ways, each with a predicate."""
+def departure_queries(relations: int, *, queries: int, seed: int = 1) -> list[SqlQuery]:
+    """Return queries that group in a number of ways, each with a predicate."""
     chance = Random(seed)
     return [
-        DepartureQuery(name=f"q{number}", sql=_query(GROUPINGS[number % relations], chance))
+        SqlQuery(name=f"q{number}", sql=_query(GROUPINGS[number % relations], chance))
         for number in range(queries)
     ]
 

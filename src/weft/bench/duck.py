@@ -6,7 +6,7 @@ Grouping by slide before rows are repeated takes longer in all; choosing the bet
 save 9 % (CPU time of the first 60 queries of examples/flights).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,6 @@ class Duck:
     def write(self, sql: str, path: Path) -> None:
         """Run a query and write its rows."""
         self._connection.execute(f"COPY ({sql}) TO {text(str(path))} (FORMAT parquet)")
-
-    def scan(self, stream: str, columns: Iterable[str]) -> None:
-        """Read columns of the stream and do next to nothing with them."""
-        counted = ", ".join(f"count({quoted(name)})" for name in columns)
-        self._connection.execute(f"SELECT {counted} FROM {quoted(stream)}").fetchall()
 
     def close(self) -> None:
         """Let go of memory and files."""

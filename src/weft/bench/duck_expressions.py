@@ -14,7 +14,7 @@ from weft.expression import Call, Column, Expression, Literal, Slot
 from weft.types import DataType, Kind
 
 _DIGITS = 12
-"""Decimals of so many digits after the point, or more, are as good as doubles to 1e-9."""
+"""From this many digits after the point on, decimals are as good as doubles to 1e-9."""
 Render = Callable[[Call, list[str]], str]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPES = MappingProxyType(
@@ -132,9 +132,18 @@ def _like(name: str) -> Render:
     return lambda call, args: rf"({args[0]} {name} {args[1]} ESCAPE '\')"
 
 
+_SAME = (
+    "abs sqrt exp ln log10 pow isnan upper lower length trim ltrim rtrim substring replace left right "
+    "contains concat"
+)
+"""Functions that have the same name and type in DuckDB."""
+_CAST = "coalesce greatest least floor ceil sign year month day hour minute second date_trunc"
+"""Functions that have the same name there, and another type."""
 _RENDER: Mapping[str, Render] = MappingProxyType(
     {
-        **{name: _operator(name) for name in ("+", "-", "*", "=", "<>", "<", "<=", ">", ">=")},
+        **{name: _operator(name) for name in "+ - * = <> < <= > >=".split()},
+        **{name: _call(name) for name in _SAME.split()},
+        **{name: _cast_call(name) for name in _CAST.split()},
         "<=>": _operator("IS NOT DISTINCT FROM"),
         "/": _divide,
         "%": lambda call, args: f"({args[0]} % nullif({args[1]}, 0))",
@@ -151,19 +160,8 @@ _RENDER: Mapping[str, Render] = MappingProxyType(
         "case": _case,
         "cast": lambda call, args: f"TRY_CAST({args[0]} AS {duck_type(call.type)})",
         "round": _round,
-        **{name: _cast_call(name) for name in ("coalesce", "greatest", "least", "floor", "ceil", "sign")},
-        **{name: _call(name) for name in ("abs", "sqrt", "exp", "ln", "log10", "pow", "isnan")},
-        **{
-            name: _call(name)
-            for name in ("upper", "lower", "length", "trim", "ltrim", "rtrim", "substring", "replace")
-        },
-        **{name: _call(name) for name in ("left", "right", "contains", "concat")},
         "startswith": _call("starts_with"),
         "endswith": _call("ends_with"),
-        **{
-            name: _cast_call(name)
-            for name in ("year", "month", "day", "hour", "minute", "second", "date_trunc")
-        },
         "dayofweek": lambda call, args: f"CAST(dayofweek({args[0]}) + 1 AS INTEGER)",
         "to_date": lambda call, args: f"TRY_CAST({args[0]} AS DATE)",
         "unix_seconds": lambda call, args: f"CAST(floor(epoch_us({args[0]}) / 1e6) AS BIGINT)",

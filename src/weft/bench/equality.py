@@ -10,14 +10,15 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from rich.console import Console
 
 from weft.bench.measure import progress
+from weft.bench.records import Record, concatenated, pooled_by
 from weft.bench.runs import Input, filtered, spark_window
+from weft.bench.same_rows import read_rows
 from weft.bench.workloads import BenchQuery
 
 _Query = TypeVar("_Query")
@@ -43,12 +44,12 @@ class Check(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Record):
     """What was compared and how it came out."""
 
-    queries: int = 0
-    rows: int = 0
-    differences: tuple[str, ...] = ()
+    queries: int = pooled_by(sum, default=0)
+    rows: int = pooled_by(sum, default=0)
+    differences: tuple[str, ...] = pooled_by(concatenated, default=())
 
     @property
     def equal(self) -> bool | None:
@@ -56,18 +57,9 @@ class Comparison:
         return not self.differences if self.queries else None
 
 
-def together(several: Sequence[Comparison]) -> Comparison:
-    """Return several comparisons as one."""
-    return Comparison(
-        queries=sum(one.queries for one in several),
-        rows=sum(one.rows for one in several),
-        differences=tuple(text for one in several for text in one.differences),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """The windows that a query is to answer, in microseconds: all, if nothing is said."""
+    """The windows that a query is to answer, in microseconds; without bounds, all."""
 
     since: int | None = None
     """The first begins then or later."""
@@ -91,41 +83,37 @@ ALWAYS = Span()
 def compare(
     given: Input,
     queries: Sequence[BenchQuery],
-    found: Callable[[str], pa.Table],
+    rows_of: Callable[[str], pa.Table],
     console: Console,
     spans: Mapping[str, Span] | None = None,
 ) -> Comparison:
-    """Compare what Weft found for queries, by name, with plain Spark's batch results."""
+    """Compare Weft's rows of some queries with plain Spark's batch results for the same windows."""
     if not queries:
         return Comparison()
     rows, differences = 0, []
-    joined = given.joined(given.dataset.read(given.spark))
-    source = joined.select("time", F.expr(queries[0].value).alias("value"), *_read_by(given))
+    read = given.joined(given.dataset.read(given.spark)).withColumn("value", F.expr(queries[0].value))
+    source = read if any(query.condition for query in queries) else read.select("time", "value")
     # Plain Spark reads the files once: only the windows and sums are asked of it again and again.
     kept = source.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         with progress(console) as bar:
             task = bar.add_task("comparing rows with plain Spark's", total=len(queries))
             for begin in range(0, len(queries), _TOGETHER):
-                some = queries[begin : begin + _TOGETHER]
-                expected = _plain(kept, some)
-                for query in some:
-                    table = expected.filter(pc.equal(expected["query"], query.name))
-                    table = (spans or {}).get(query.name, ALWAYS).of(table)
-                    rows += table.num_rows
-                    differences += difference(query.name, found(query.name), table)
-                bar.advance(task, len(some))
+                batch = queries[begin : begin + _TOGETHER]
+                plain = _plain(kept, batch)
+                for query in batch:
+                    expected = plain.filter(pc.equal(plain["query"], query.name))
+                    expected = (spans or {}).get(query.name, ALWAYS).of(expected)
+                    rows += expected.num_rows
+                    differences += difference(query.name, rows_of(query.name), expected)
+                bar.advance(task, len(batch))
     finally:
         kept.unpersist()
     return Comparison(queries=len(queries), rows=rows, differences=tuple(differences))
 
 
-def _read_by(given: Input) -> list[str]:
-    """Return the columns that predicates read: none without the tables."""
-    return ["vol", "price", "cp", "r3000", "r2000", "r1000"] if given.tables else []
-
-
 def _plain(rows: DataFrame, queries: Sequence[BenchQuery]) -> pa.Table:
+    """Return what Spark answers, with the name of each query beside its windows."""
     answers = (
         filtered(rows, query)
         .groupBy(spark_window(query.window))
@@ -143,13 +131,12 @@ def _plain(rows: DataFrame, queries: Sequence[BenchQuery]) -> pa.Table:
 
 def written(folder: Path) -> pa.Table:
     """Return what is in a query's folder of results."""
-    parts = [pq.read_table(path) for path in sorted(folder.glob("*.parquet"))]
-    empty = pa.schema([(name, pa.int64()) for name in _COLUMNS]).empty_table()
-    return pa.concat_tables(parts) if parts else empty
+    rows = read_rows(folder)
+    return pa.schema([(name, pa.int64()) for name in _COLUMNS]).empty_table() if rows is None else rows
 
 
 def difference(name: str, found: pa.Table, expected: pa.Table) -> list[str]:
-    """Say how two tables of windows and values differ: nothing if they do not."""
+    """Return how two tables of windows and values differ: nothing if they do not."""
     if found.num_rows != expected.num_rows:
         return [f"{name}: {found.num_rows} rows where plain Spark has {expected.num_rows}"]
     left, right = (table.select(_COLUMNS).sort_by("window_start") for table in (found, expected))

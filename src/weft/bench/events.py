@@ -6,7 +6,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from weft.bench.dataset import Dataset, make, moment, uniform
-from weft.bench.trades import NOON_MS
 
 COLUMNS = "time TIMESTAMP, key INT, value BIGINT"
 _KEYS = 1_000
@@ -18,14 +17,10 @@ def make_events(
     """Write `rate` rows per second of event time, or return those that an earlier run wrote."""
     if rows * 1000 < rate:
         raise ValueError(f"{rows} rows at {rate} rows/s last less than a millisecond")
+    folder = data / f"events-{rows}-{files}-{rate}hz-seed{seed}"
+    span_ms = rows * 1000 // rate
     dataset = Dataset(
-        stream="events",
-        folder=data / f"events-{rows}-{files}-{rate}hz-seed{seed}",
-        columns=COLUMNS,
-        rows=rows,
-        files=files,
-        begin_ms=NOON_MS,
-        span_ms=rows * 1000 // rate,
+        stream="events", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=span_ms
     )
     return make(spark, dataset, lambda numbered: events(numbered, dataset, seed))
 

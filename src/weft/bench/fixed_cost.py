@@ -2,22 +2,24 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from statistics import mean
 from time import perf_counter
 
-from weft.bench.measure import Seconds, alternate, pooled
 from weft.bench.options import Options
-from weft.bench.runs import How, Input, drain, engine_for, run_engine
+from weft.bench.records import Record, Seconds, pooled_by
+from weft.bench.runs import How, Input, drain, engine_for, is_micro_batch, run_engine
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
 from weft.stream.pipeline import BatchReport
 
 _ROWS_IN_BATCH = 50
 _STARTING = 2
-"""So many batches of a run are not counted: they start it."""
+"""Batches that start a run, and are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixedCost:
+class FixedCost(Record):
     """Seconds per micro-batch of a run under way, results and window ends included, new plans aside."""
 
     batches: int
@@ -25,7 +27,7 @@ class FixedCost:
     without_checkpoint: Seconds
     empty: Seconds
     """The same source with a loop that does nothing but has its checkpoint."""
-    planning_ms: float
+    planning_ms: float = pooled_by(mean)
     """What making new plans took besides, per batch."""
 
     @property
@@ -44,17 +46,6 @@ class FixedCost:
         return 1000 * self.without_checkpoint.median - self.empty_ms
 
 
-def pooled_cost(several: Sequence[FixedCost]) -> FixedCost:
-    """Return what several measurements found together."""
-    return FixedCost(
-        batches=several[0].batches,
-        weft=pooled(one.weft for one in several),
-        without_checkpoint=pooled(one.without_checkpoint for one in several),
-        empty=pooled(one.empty for one in several),
-        planning_ms=sum(one.planning_ms for one in several) / len(several),
-    )
-
-
 def fixed_cost(given: Input, queries: Sequence[BenchQuery], options: Options) -> FixedCost:
     """Run many tiny batches through Weft, with a checkpoint and without, and through an empty loop."""
     given = tiny_trades(given, batches=options.tiny_batches)
@@ -68,19 +59,15 @@ def fixed_cost(given: Input, queries: Sequence[BenchQuery], options: Options) ->
         return ends.between
 
     turns = [
-        ("tiny batches", lambda: weft(durable=True)),
-        ("tiny batches without a checkpoint", lambda: weft(durable=False)),
-        ("empty batches", lambda: _empty(given)),
+        ("tiny batches", partial(weft, durable=True)),
+        ("tiny batches without a checkpoint", partial(weft, durable=False)),
+        ("empty batches", partial(_empty, given)),
     ]
-    taken = alternate(turns, repeats=options.repeats, warmups=options.warmups, console=options.console)
-    durable, without, empty = (taken[name] for name, _ in turns)
+    durable, without, empty = options.alternate(turns).values()
     return FixedCost(
-        batches=options.tiny_batches,
-        weft=durable,
-        without_checkpoint=without,
-        empty=empty,
-        planning_ms=1000 * sum(planning) / len(planning),
-    )
+        batches=options.tiny_batches, weft=durable, without_checkpoint=without, empty=empty,
+        planning_ms=1000 * mean(planning),
+    )  # fmt: skip
 
 
 class Ends:
@@ -93,8 +80,7 @@ class Ends:
 
     def note(self, report: BatchReport | None = None) -> None:
         """Take note of a batch that has just ended; none of Weft's, if there is no report."""
-        # The windows closed at the end of input come as a report that read nothing.
-        if report is None or "spark" in report.seconds:
+        if report is None or is_micro_batch(report):
             self._ends.append(self._clock())
             self._planning.append(report.seconds["plan"] if report and report.replanned else 0.0)
 
@@ -108,8 +94,7 @@ class Ends:
     @property
     def planning(self) -> float:
         """The mean seconds of planning in these batches."""
-        settled = self._planning[_STARTING:]
-        return sum(settled) / len(settled)
+        return mean(self._planning[_STARTING:])
 
 
 def _empty(given: Input) -> float:
@@ -120,8 +105,8 @@ def _empty(given: Input) -> float:
     return ends.between
 
 
-def tiny_trades(given: Input, *, batches: int) -> Input:
-    """Return an hour of trades in so many batches of a few rows, with the same tables."""
+def tiny_trades(given: Input, *, batches: int, rows_in_batch: int = _ROWS_IN_BATCH) -> Input:
+    """Return an hour of trades in small batches, with the same tables."""
     data = given.dataset.folder.parent
-    tiny = make_trades(given.spark, data, rows=batches * _ROWS_IN_BATCH, files=batches)
+    tiny = make_trades(given.spark, data, rows=batches * rows_in_batch, files=batches)
     return replace(given, dataset=tiny, files_per_trigger=1)

@@ -44,13 +44,13 @@ _UTC = pa.timestamp("us", "UTC")
 
 
 def make_flights(data: Path, *, rows: int = YEAR_ROWS, files: int) -> Dataset:
-    """Write the first flights of the year in so many files of equal size, or use those of an earlier run."""
+    """Write the first flights of the year in files of equal size, or use those of an earlier run."""
     rows = min(rows, YEAR_ROWS)
     return _write_flights(data / f"flights-{rows}-{files}", _numbered(rows, files))
 
 
 def make_live_flights(data: Path, *, batch_rows: int, batches: int) -> Dataset:
-    """Write the first flights of the year, each file a batch of so many rows."""
+    """Write the first flights of the year, a file for each batch."""
     rows = min(batch_rows * batches, YEAR_ROWS)
     starts = np.arange(0, rows, batch_rows)
     return _write_flights(data / f"flights-live-{batch_rows}-{len(starts)}", np.append(starts, rows))

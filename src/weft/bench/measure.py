@@ -1,50 +1,16 @@
-"""Many runs by turns, so that whatever else the machine does falls on all of them."""
+"""Runs by turns, so that whatever else the machine does falls on all that is compared."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from statistics import median
 from time import perf_counter
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from weft.bench.records import Seconds
+
 Timed = Callable[[], float]
-"""Something that runs and tells its seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seconds:
-    """All counted runs of one thing."""
-
-    runs: tuple[float, ...]
-    warmups: tuple[float, ...] = ()
-    """The runs before them."""
-
-    @property
-    def median(self) -> float:
-        """The middle one."""
-        return median(self.runs)
-
-    @property
-    def least(self) -> float:
-        """The quickest."""
-        return min(self.runs)
-
-    @property
-    def most(self) -> float:
-        """The slowest."""
-        return max(self.runs)
-
-    @property
-    def spread(self) -> str:
-        """From the quickest to the slowest, in words."""
-        return f"{self.least:,.2f}–{self.most:,.2f}"
-
-
-def pooled(several: Iterable[Seconds]) -> Seconds:
-    """Return the runs of the same thing in several measurements."""
-    return Seconds(tuple(seconds for one in several for seconds in one.runs))
+"""Something that runs and returns its seconds."""
 
 
 def alternate(
@@ -58,12 +24,12 @@ def alternate(
 ) -> dict[str, Seconds]:
     """Take all turns, round after round; the first rounds warm up and are not counted.
 
-    Every second round goes backwards, so that nobody always comes after the same neighbour. A name may have
-    several turns in a round. Who takes longer than `patience_s` has no further turn.
+    Every second round goes backwards, so that nothing always runs after the same neighbour. A name may have
+    several turns in a round. A name that takes longer than `patience_s` has no further turn.
     """
     if repeats < 1 or warmups < 0:
         raise ValueError(f"repeats must be 1 or more and warm-ups 0 or more, got {repeats} and {warmups}")
-    taken: dict[str, list[float]] = {name: [] for name, _ in turns}
+    counted: dict[str, list[float]] = {name: [] for name, _ in turns}
     before: dict[str, list[float]] = {name: [] for name, _ in turns}
     too_slow: set[str] = set()
     with progress(console) as bar:
@@ -77,11 +43,11 @@ def alternate(
                     continue
                 began = clock()
                 seconds = run()
-                (taken if number > 0 else before)[name].append(seconds)
-                # Not by what it tells: that may be scaled.
+                (counted if number > 0 else before)[name].append(seconds)
+                # By the clock, not by the seconds returned: those may be scaled.
                 if patience_s is not None and clock() - began > patience_s:
                     too_slow.add(name)
-    return {name: Seconds(tuple(runs), tuple(before[name])) for name, runs in taken.items()}
+    return {name: Seconds(tuple(runs), tuple(before[name])) for name, runs in counted.items()}
 
 
 @contextmanager

@@ -4,17 +4,21 @@ Each run is a process of its own, so that its peak is its own. It has a checkpoi
 runs has none.
 """
 
-import json as jsonlib
+import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import ClassVar
 
+from rich.console import Console
+
+from weft.bench import report
+from weft.bench.bench import Bench
 from weft.bench.measure import progress
 from weft.bench.memory_run import Observed, Task
-from weft.bench.options import Options
-from weft.bench.report import save
-from weft.bench.report_memory import show_memory
+from weft.bench.options import Rows
+from weft.bench.records import Record
 
 _BATCHES_AN_HOUR = 8
 _LONGER = 10
@@ -23,9 +27,10 @@ HEAP = "2g"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryRuns:
+class MemoryRuns(Record):
     """The runs with a checkpoint, or those without."""
 
+    computed: ClassVar[str] = "retained_ratio rss_ratio"
     large: Observed
     """Many rows in an hour."""
     short: Observed
@@ -43,13 +48,9 @@ class MemoryRuns:
         """Python's peak in ten hours, in units of one hour's."""
         return self.long.python_rss_mb / self.short.python_rss_mb
 
-    def as_json(self) -> dict[str, object]:
-        """Return all fields by name."""
-        return {**asdict(self), "retained_ratio": self.retained_ratio, "rss_ratio": self.rss_ratio}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryResult:
+class MemoryResult(report.Result):
     """What `weft bench memory` found for one number of rows and one seed."""
 
     queries: int
@@ -59,73 +60,93 @@ class MemoryResult:
     without_checkpoint: MemoryRuns
 
     def as_json(self) -> dict[str, object]:
-        """Return all fields by name."""
-        return {
-            "queries": self.queries,
-            "seed": self.seed,
-            "heap": self.heap,
-            **self.durable.as_json(),
-            "without_checkpoint": self.without_checkpoint.as_json(),
+        """Return all figures by name."""
+        own = {"queries": self.queries, "seed": self.seed, "heap": self.heap}
+        return {**own, **self.durable.as_json(), "without_checkpoint": self.without_checkpoint.as_json()}
+
+    def show(self, console: Console) -> None:
+        """Print peaks and retained state."""
+        names = ("many rows", "short", "ten times as long")
+        rows = [
+            (
+                f"{name}{kind}", f"{one.rows:,}", f"{one.hours} h", f"{one.seconds:.1f}",
+                f"{one.most_retained:,}",
+                *(f"{size:,.0f} MB" for size in (one.jvm_live_mb, one.jvm_rss_mb, one.python_rss_mb)),
+            )
+            for runs, kind in ((self.durable, ""), (self.without_checkpoint, ", no checkpoint"))
+            for name, one in zip(names, (runs.large, runs.short, runs.long), strict=True)
+        ]  # fmt: skip
+        caption = (
+            "Each run is a process of its own, once. RSS: its peak. Live: the heap after a collection at the "
+            "end. Runs have a checkpoint on disk unless it says otherwise."
+        )
+        columns = "<run|rows|event time|seconds|retained partials|JVM live|JVM RSS|Python RSS"
+        title = f"{self.queries:,} queries in a {self.heap} heap"
+        console.print(report.make_table(title, columns, rows, caption=caption))
+        for name, runs in (("", self.durable), (", without a checkpoint", self.without_checkpoint)):
+            console.print(
+                f"ten times the event time{name}: retained partials × {runs.retained_ratio:.2f}, "
+                f"Python RSS × {runs.rss_ratio:.2f}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory(Bench[MemoryResult]):
+    """Ten million rows in 2 GB of heap, and state that does not grow with the input.
+
+    Example: weft bench memory --rows 10000000
+    """
+
+    offers = "queries rows seeds slicing json data cores"
+    rows: Rows = (10_000_000,)
+    hourly_rows: int = 400_000
+    """Of the runs whose state is watched."""
+
+    def measure(self) -> Iterator[MemoryResult]:
+        """Run an hour of many rows, and an hour and ten hours of fewer, with a checkpoint and without."""
+        for rows in self.rows:
+            for queries in self.queries:
+                for seed in self.seeds:
+                    yield self._measure(rows, queries, seed)
+
+    def _measure(self, rows: int, queries: int, seed: int) -> MemoryResult:
+        short = Task(
+            rows=self.hourly_rows, hours=1, batches=_BATCHES_AN_HOUR, queries=queries,
+            data=str(self.data.resolve()), cores=self.cores, heap=HEAP, seed=seed, durable=True,
+            slicing=self.slicing,
+        )  # fmt: skip
+        long = replace(short, rows=_LONGER * short.rows, hours=_LONGER, batches=_LONGER * short.batches)
+        tasks = {
+            "many rows": replace(short, rows=rows, batches=2 * short.batches),
+            "one hour": short,
+            "ten hours": long,
         }
+        durable = _observe(tasks, ("make", "run"), self.console)
+        tasks = {name: replace(task, durable=False) for name, task in tasks.items()}
+        without = _observe(tasks, ("run",), self.console)
+        return MemoryResult(
+            queries=queries, seed=seed, heap=HEAP, durable=durable, without_checkpoint=without
+        )
 
 
-def run_memory(options: Options, *, hourly_rows: int = 400_000) -> tuple[MemoryResult, ...]:
-    """Run an hour of many rows, and an hour and ten hours of fewer; print a table and write JSON if asked."""
-    results = []
-    for rows in options.rows:
-        for queries in options.queries:
-            for seed in options.seeds:
-                results.append(_measure(options, rows, queries, seed, hourly_rows))
-                show_memory(results[-1], options.console)
-    save([one.as_json() for one in results], options.json, options.console)
-    return tuple(results)
-
-
-def _measure(options: Options, rows: int, queries: int, seed: int, hourly_rows: int) -> MemoryResult:
-    short = Task(
-        rows=hourly_rows,
-        hours=1,
-        batches=_BATCHES_AN_HOUR,
-        queries=queries,
-        data=str(options.data.resolve()),
-        cores=options.cores,
-        heap=HEAP,
-        seed=seed,
-        durable=True,
-        slicing=options.slicing,
-    )
-    tasks = {
-        "many rows": replace(short, rows=rows, batches=2 * short.batches),
-        "one hour": short,
-        "ten hours": replace(
-            short, rows=_LONGER * short.rows, hours=_LONGER, batches=_LONGER * short.batches
-        ),
-    }
-    durable = _observe(tasks, options, make=True)
-    without = _observe(
-        {name: replace(one, durable=False) for name, one in tasks.items()}, options, make=False
-    )
-    return MemoryResult(queries=queries, seed=seed, heap=HEAP, durable=durable, without_checkpoint=without)
-
-
-def _observe(tasks: Mapping[str, Task], options: Options, *, make: bool) -> MemoryRuns:
+def _observe(tasks: Mapping[str, Task], actions: tuple[str, ...], console: Console) -> MemoryRuns:
     observed = []
-    actions = (("make", "making trades"), ("run", "running")) if make else (("run", "running"),)
-    with progress(options.console) as bar:
+    with progress(console) as bar:
         shown = bar.add_task("", total=len(actions) * len(tasks))
         for name, task in tasks.items():
-            for action, doing in actions:
+            for action in actions:
+                doing = "making trades" if action == "make" else "running"
                 bar.update(shown, description=f"{name}: {doing}")
-                told = _child(task, action)
+                printed = _child(task, action)
                 bar.advance(shown)
-            observed.append(Observed(**jsonlib.loads(told)))
+            observed.append(Observed(**json.loads(printed)))
     large, short, long = observed
     return MemoryRuns(large=large, short=short, long=long)
 
 
 def _child(task: Task, action: str) -> str:
     """Run a task in a process of its own and return the last line that it printed."""
-    command = [sys.executable, "-m", "weft.bench.memory_run", action, jsonlib.dumps(asdict(task))]
+    command = [sys.executable, "-m", "weft.bench.memory_run", action, json.dumps(asdict(task))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the run ended with {done.returncode}:\n{done.stderr.strip()[-2000:]}")

@@ -12,10 +12,10 @@ from time import perf_counter, sleep
 from pyspark.sql import SparkSession
 
 from weft.bench.dataset import Dataset
-from weft.bench.runs import How, Input, engine_for, run_engine
+from weft.bench.records import Record
+from weft.bench.runs import How, Input, WeftRun, engine_for, is_micro_batch, run_engine
 from weft.bench.trades import make_trades
 from weft.bench.workloads import paper_queries
-from weft.engine import Engine
 from weft.optimizer.slices import Slicing
 from weft.spark.session.local import local_session
 from weft.stream.pipeline import BatchReport
@@ -42,7 +42,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class Observed(Record):
     """What a run needed."""
 
     rows: int
@@ -59,45 +59,28 @@ class Observed:
     python_rss_mb: float
 
 
-class _Watch:
-    """Follow an engine from batch to batch."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.retained: list[int] = []
-        self.rows = self.windows = 0
-
-    def note(self, stream: str, report: BatchReport) -> None:
-        """Look at what is kept after a batch; the one that closes all windows at the end keeps nothing."""
-        self.rows += report.counts.good
-        self.windows += report.windows
-        if "spark" in report.seconds:
-            self.retained.append(self._engine.state_rows())
-
-
 def observe(spark: SparkSession, dataset: Dataset, task: Task) -> Observed:
-    """Run the task's queries and tell what that needed."""
+    """Run the task's queries and return what that needed."""
     given = Input(spark=spark, dataset=dataset, files_per_trigger=dataset.files // task.batches)
     began = perf_counter()
     queries = paper_queries(task.queries, seed=task.seed)
     engine = engine_for(given, queries, How(slicing=Slicing(task.slicing)))
     registered = perf_counter() - began
-    watch = _Watch(engine)
-    seconds = registered + run_engine(given, engine, watch.note, durable=task.durable)
+    run, retained = WeftRun(), list[int]()
+
+    def note(stream: str, report: BatchReport) -> None:
+        run.note(stream, report)
+        # After the report that closes all windows at the end, nothing is retained.
+        if is_micro_batch(report):
+            retained.append(engine.state_rows())
+
+    seconds = registered + run_engine(given, engine, note, durable=task.durable)
     limit, live, rss = _jvm(spark)
     return Observed(
-        rows=watch.rows,
-        hours=task.hours,
-        batches=len(watch.retained),
-        seconds=seconds,
-        windows=watch.windows,
-        most_retained=max(watch.retained),
-        last_retained=watch.retained[-1],
-        heap_limit_mb=limit,
-        jvm_live_mb=live,
-        jvm_rss_mb=rss,
-        python_rss_mb=_python_peak(),
-    )
+        rows=run.rows, hours=task.hours, batches=run.batches, seconds=seconds, windows=run.windows,
+        most_retained=max(retained), last_retained=retained[-1], heap_limit_mb=limit, jvm_live_mb=live,
+        jvm_rss_mb=rss, python_rss_mb=_python_peak(),
+    )  # fmt: skip
 
 
 def _jvm(spark: SparkSession) -> tuple[float, float, float]:
@@ -123,7 +106,7 @@ def heap_in_use(spark: SparkSession) -> float:
 
 
 def resident() -> float:
-    """Return this process's resident set, in megabytes; its peak where the system does not tell more."""
+    """Return this process's resident set, in megabytes; its peak where the system reports no more."""
     pages = Path("/proc/self/statm")
     if not pages.exists():
         return _python_peak()
@@ -131,13 +114,13 @@ def resident() -> float:
 
 
 def _peak_of(pid: int) -> float:
-    """Return another process's peak RSS where the system tells it, and else what it has now."""
+    """Return another process's peak RSS where the system reports it, and else its present one."""
     status = Path(f"/proc/{pid}/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) / 1024
-    told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
-    return int(told.stdout) / 1024
+    printed = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
+    return int(printed.stdout) / 1024
 
 
 def _python_peak() -> float:

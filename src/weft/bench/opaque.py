@@ -5,40 +5,33 @@ predicate, with Spark's own checkpoint, run by turns over the same files with th
 warmed up by as many rounds, and a figure is the median of all counted ones.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import partial, reduce
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from statistics import median
-from tempfile import TemporaryDirectory, mkdtemp
-from time import perf_counter
+from typing import Annotated, ClassVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyspark
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from rich.console import Console
-from rich.table import Table
+from typer import Option
 
-from weft.bench.dataset import DEFAULT_DATA, DELAY, Dataset
-from weft.bench.equality import Check, difference, written
-from weft.bench.measure import Timed, alternate
-from weft.bench.opaque_queries import SIZES, Case, OpaqueQuery, make_readings, opaque_queries
-from weft.bench.report import save
-from weft.bench.runs import drain, spark_window
-from weft.engine import Engine
-from weft.spark.session.local import local_session
-from weft.storage.names import file_name
-from weft.stream.pipeline import BatchReport
-
-_TOGETHER, _SAMPLED = 16, 16
+from weft.bench import report
+from weft.bench.against_spark import WeftTurns
+from weft.bench.bench import Bench
+from weft.bench.equality import Check
+from weft.bench.measure import Timed
+from weft.bench.opaque_queries import SIZES, Case, make_readings, opaque_queries
+from weft.bench.options import Checked, Counts, OneSeed, Repeats
+from weft.bench.records import Record
+from weft.bench.runs import Input, run_query
+from weft.spark.session.local import DEFAULT_MEMORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class Size(Record):
     """What was measured for one number of predicates."""
 
+    computed: ClassVar[str] = "ratio ratio_by_pairs"
     case: str
     predicates: int
     weft_s: tuple[float, ...]
@@ -63,7 +56,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpaqueResult:
+class OpaqueResult(report.Result):
     """All that was measured of a case."""
 
     case: str
@@ -78,201 +71,88 @@ class OpaqueResult:
         """Whether all rows that were compared are plain Spark's."""
         return not any(size.differences for size in self.sizes)
 
-    def as_json(self) -> dict[str, object]:
-        """Return all fields by name."""
-        sizes = [
-            {**asdict(size), "ratio": size.ratio, "ratio_by_pairs": size.ratio_by_pairs}
+    @property
+    def passed(self) -> bool:
+        """Whether all rows that were compared are plain Spark's."""
+        return self.equal
+
+    def show(self, console: Console) -> None:
+        """Print a case as a table."""
+        case = Case(self.case)
+        rows = [
+            (
+                f"{size.predicates:,}", _spread(size.weft_s), _spread(size.one_query_s), f"{size.ratio:.2f}",
+                f"{size.ratio_by_pairs:.2f}", f"{size.relations:,}", f"{size.groups:,}", _verdict(size),
+            )
             for size in self.sizes
-        ]
-        return {**asdict(self), "sizes": sizes}
+        ]  # fmt: skip
+        title = f"{case.described}, no two windows alike; {self.rows:,} rows, {self.cores} cores"
+        columns = "predicates|Weft|one ordinary query|ratio|by pairs|relations|groups|rows"
+        console.print(report.make_table(title, columns, rows))
+        count, most = case.bar
+        console.print(f"bar: {count} predicates at most {most} × one ordinary query")
 
 
-@dataclass(slots=True)
-class _Run:
-    """What the last run of Weft did."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpaquePredicates(Bench[OpaqueResult]):
+    """Predicates that are no thresholds (LIKE, comparisons of columns, many columns), against ordinary Spark.
 
-    number: int = 0
-    relations: int = 0
-    groups: int = 0
-    stages: dict[str, float] | None = None
+    Example: weft bench predicates --case like -n 16 -n 256
+    """
 
-    def note(self, stream: str, report: BatchReport) -> None:
-        """Take in what a batch did."""
-        if report.blocks:
-            self.relations = len(report.blocks)
-            self.groups = sum(map(len, report.blocks.values()))
-        stages = self.stages if self.stages is not None else {}
-        for stage, seconds in report.seconds.items():
-            stages[stage] = stages.get(stage, 0.0) + seconds
-        self.stages = stages
+    offers = "cases predicates stream_rows repeats check seed json data cores"
+    cases: Annotated[
+        tuple[Case, ...], Option("--case", help="Which predicates; may be repeated.")
+    ] = tuple(Case)  # fmt: skip
+    predicates: Annotated[
+        Counts, Option("--predicates", "-n", help="How many; may be repeated.", min=1)
+    ] = SIZES  # fmt: skip
+    stream_rows: Annotated[int, Option("--rows", help="Rows in the hour.", min=1000)] = 1_000_000
+    repeats: Repeats = 3
+    check: Checked = Check.SAMPLE
+    seed: OneSeed = 1
+    memory: str = DEFAULT_MEMORY
 
-
-def run_opaque(
-    *,
-    console: Console,
-    cases: Sequence[Case] = tuple(Case),
-    predicates: Sequence[int] = SIZES,
-    rows: int = 1_000_000,
-    batches: int = 8,
-    repeats: int = 3,
-    warmups: int = 1,
-    check: Check = Check.SAMPLE,
-    seed: int = 1,
-    data: Path = DEFAULT_DATA,
-    cores: int | None = None,
-    json: Path | None = None,
-) -> list[OpaqueResult]:
-    """Measure each number of predicates of each case, print tables, and write JSON if asked."""
-    spark = local_session(cores=cores)
-    cores = spark.sparkContext.defaultParallelism
-    spark.conf.set("spark.sql.shuffle.partitions", cores)
-    dataset = make_readings(spark, data, rows=rows, files=batches * cores, seed=seed)
-    results = []
-    for case in cases:
-        sizes = [
-            _measured(spark, dataset, case, count, repeats, warmups, check, seed, console)
-            for count in sorted(predicates)
-        ]
-        results.append(
-            OpaqueResult(
+    def measure(self) -> Iterator[OpaqueResult]:
+        """Measure each number of predicates of each case."""
+        spark = self.session()
+        cores = spark.sparkContext.defaultParallelism
+        spark.conf.set("spark.sql.shuffle.partitions", cores)
+        rows, files = self.stream_rows, self.batches * cores
+        dataset = make_readings(spark, self.data, rows=rows, files=files, seed=self.seed)
+        given = Input(spark=spark, dataset=dataset, files_per_trigger=cores)
+        for case in self.cases:
+            sizes = tuple(self._measure(given, case, count) for count in sorted(self.predicates))
+            yield OpaqueResult(
                 case=case,
                 rows=rows,
-                batches=batches,
+                batches=self.batches,
                 cores=cores,
                 pyspark=pyspark.__version__,
-                sizes=tuple(sizes),
+                sizes=sizes,
             )
-        )
-        show_opaque(results[-1], console)
-    save([one.as_json() for one in results], json, console)
-    return results
 
-
-def _measured(
-    spark: SparkSession,
-    dataset: Dataset,
-    case: Case,
-    count: int,
-    repeats: int,
-    warmups: int,
-    check: Check,
-    seed: int,
-    console: Console,
-) -> Size:
-    queries, run = opaque_queries(case, count, seed=seed), _Run()
-    # Beside the data: where folders for temporary files are memory, a checkpoint costs nothing.
-    with TemporaryDirectory(prefix=".weft-bench-", dir=dataset.folder.parent) as scratch:
-        turns: list[tuple[str, Timed]] = [
-            (f"{count:,} predicates", partial(_weft, spark, dataset, queries, Path(scratch), run)),
-            ("one ordinary query", partial(_ordinary, spark, dataset, queries[0], Path(scratch))),
-        ]
-        taken = alternate(turns, repeats=repeats, warmups=warmups, console=console)
-        out = Path(scratch) / f"out{run.number}"
-        chosen = _chosen(check, queries)
-        differences = _differences(spark, dataset, chosen, out)
-    weft, ordinary = taken.values()
-    return Size(
-        case=case,
-        predicates=count,
-        weft_s=weft.runs,
-        one_query_s=ordinary.runs,
-        relations=run.relations,
-        groups=run.groups,
-        stages_s=run.stages or {},
-        compared_queries=len(chosen),
-        differences=tuple(differences),
-    )
-
-
-def _weft(
-    spark: SparkSession, dataset: Dataset, queries: Sequence[OpaqueQuery], scratch: Path, run: _Run
-) -> float:
-    run.number, run.stages = run.number + 1, None
-    began = perf_counter()
-    engine = Engine(spark)
-    engine.load(dataset.statement(spark.sparkContext.defaultParallelism))
-    for query in queries:
-        engine.add(query.sql, name=query.name)
-    engine.run(
-        out=scratch / f"out{run.number}",
-        checkpoint=scratch / f"checkpoint{run.number}",
-        flush=True,
-        on_batch=run.note,
-    )
-    return perf_counter() - began
-
-
-def _ordinary(spark: SparkSession, dataset: Dataset, query: OpaqueQuery, scratch: Path) -> float:
-    checkpoint = Path(mkdtemp(prefix="ordinary", dir=scratch))
-    began = perf_counter()
-    rows = dataset.read_stream(spark, spark.sparkContext.defaultParallelism).withWatermark("time", DELAY)
-    windows = rows.where(query.where).groupBy(spark_window(query.window))
-    writer = windows.agg(F.sum("value").alias("value")).writeStream.format("noop").outputMode("append")
-    drain(writer, checkpoint)
-    return perf_counter() - began
-
-
-def _chosen(check: Check, queries: Sequence[OpaqueQuery]) -> Sequence[OpaqueQuery]:
-    if check is Check.NONE:
-        return ()
-    return queries if check is Check.ALL else queries[:: max(1, len(queries) // _SAMPLED)]
-
-
-def _differences(
-    spark: SparkSession, dataset: Dataset, queries: Sequence[OpaqueQuery], out: Path
-) -> list[str]:
-    """Compare what Weft wrote with plain Spark's batch results."""
-    found: list[str] = []
-    rows = dataset.read(spark)
-    for begin in range(0, len(queries), _TOGETHER):
-        some = queries[begin : begin + _TOGETHER]
-        expected = reduce(DataFrame.unionByName, (_plain(rows, query) for query in some)).toArrow()
-        for query in some:
-            mine = expected.filter(pc.equal(expected["query"], query.name))
-            found += difference(query.name, _whole(written(out / file_name(query.name))), _whole(mine))
-    return found
-
-
-def _whole(results: pa.Table) -> pa.Table:
-    place = results.column_names.index("value")
-    return results.set_column(place, "value", results["value"].cast(pa.float64()))
-
-
-def _plain(rows: DataFrame, query: OpaqueQuery) -> DataFrame:
-    windows = rows.where(query.where).groupBy(spark_window(query.window))
-    return windows.agg(F.sum("value").alias("value")).select(
-        F.lit(query.name).alias("query"),
-        F.col("window.start").alias("window_start"),
-        F.col("window.end").alias("window_end"),
-        "value",
-    )
-
-
-def show_opaque(result: OpaqueResult, console: Console) -> None:
-    """Print a case as a table."""
-    case = Case(result.case)
-    table = Table(title=f"{case.described}, no two windows alike; {result.rows:,} rows, {result.cores} cores")
-    for heading in (
-        "predicates",
-        "Weft",
-        "one ordinary query",
-        "ratio",
-        "by pairs",
-        "relations",
-        "groups",
-        "rows",
-    ):
-        table.add_column(heading, justify="right")
-    for size in result.sizes:
-        rows = "equal" if not size.differences else size.differences[0]
-        table.add_row(
-            f"{size.predicates:,}", _spread(size.weft_s), _spread(size.one_query_s), f"{size.ratio:.2f}",
-            f"{size.ratio_by_pairs:.2f}", f"{size.relations:,}", f"{size.groups:,}",
-            rows if size.compared_queries else "not compared",
+    def _measure(self, given: Input, case: Case, count: int) -> Size:
+        queries = opaque_queries(case, count, seed=self.seed)
+        with given.folder() as scratch:
+            weft = WeftTurns(given, queries, self, scratch)
+            turns: list[tuple[str, Timed]] = [
+                (f"{count:,} predicates", weft.run),
+                ("one ordinary query", partial(run_query, given, queries[0])),
+            ]
+            of_weft, ordinary = self.alternate(turns).values()
+            compared = weft.compare()
+        return Size(
+            case=case, predicates=count, weft_s=of_weft.runs, one_query_s=ordinary.runs,
+            relations=weft.last.relations, groups=weft.last.groups, stages_s=weft.last.stages,
+            compared_queries=compared.queries, differences=compared.differences,
         )  # fmt: skip
-    console.print(table)
-    count, most = case.bar
-    console.print(f"bar: {count} predicates at most {most} × one ordinary query")
+
+
+def _verdict(size: Size) -> str:
+    if not size.compared_queries:
+        return "not compared"
+    return size.differences[0] if size.differences else "equal"
 
 
 def _spread(runs: Sequence[float]) -> str:

@@ -1,21 +1,19 @@
 """Predicates that no threshold of a column stands for, and the stream that they are asked of."""
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from itertools import repeat
 from pathlib import Path
 from random import Random
 from string import ascii_lowercase, digits
-from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from weft.bench.dataset import Dataset, make, moment, uniform
-from weft.bench.trades import NOON_MS
-from weft.window import Window, duration
+from weft.bench.trades import HOUR_MS
+from weft.bench.workloads import BenchQuery, first_distinct
+from weft.window import Window
 
-Made = TypeVar("Made", bound=Hashable)
 SIZES = (1, 16, 64, 256)
 _PAIRS, _WHOLE, _FEW = 4, 8, 4
 """Planned and actual times, columns of a hundred values, and columns of twenty."""
@@ -51,22 +49,7 @@ class Case(StrEnum):
         return {Case.LIKE: (256, 2.5), Case.COMPARISONS: (64, 4.0), Case.DIMENSIONS: (256, 4.0)}[self]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpaqueQuery:
-    """A sum over windows of the rows that satisfy a predicate."""
-
-    name: str
-    window: Window
-    where: str
-
-    @property
-    def sql(self) -> str:
-        """The text that Weft is given."""
-        window = f"[RANGE '{duration(self.window.range_ms)}' SLIDE '{duration(self.window.slide_ms)}']"
-        return f"SELECT sum(value) AS value FROM readings {window} WHERE {self.where}"
-
-
-def opaque_queries(case: Case, count: int, *, seed: int = 1) -> tuple[OpaqueQuery, ...]:
+def opaque_queries(case: Case, count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
     """Return queries of which no two have the same predicate or the same window.
 
     >>> opaque_queries(Case.LIKE, 1)[0].where
@@ -74,23 +57,16 @@ def opaque_queries(case: Case, count: int, *, seed: int = 1) -> tuple[OpaqueQuer
     """
     chance = Random(seed)
     write = {Case.LIKE: _like, Case.COMPARISONS: _comparison, Case.DIMENSIONS: _dimensions}[case]
-    wheres = _different(lambda: write(chance), count)
-    windows = _different(lambda: (chance.randint(600, 900), chance.randint(300, 600)), count)
+    wheres = first_distinct((write(chance) for _ in repeat(None)), count)
+    lengths = ((chance.randint(600, 900), chance.randint(300, 600)) for _ in repeat(None))
+    windows = first_distinct(lengths, count)
     return tuple(
-        OpaqueQuery(
-            name=f"q{number:04d}",
+        BenchQuery(
+            name=f"q{number:04d}", stream="readings", value="value", where=where,
             window=Window(range_ms=range_s * 1000, slide_ms=slide_s * 1000),
-            where=where,
         )
         for number, (where, (range_s, slide_s)) in enumerate(zip(wheres, windows, strict=True))
-    )
-
-
-def _different(make: Callable[[], Made], count: int) -> Sequence[Made]:
-    found: dict[Made, None] = {}
-    while len(found) < count:
-        found[make()] = None
-    return list(found)
+    )  # fmt: skip
 
 
 def _like(chance: Random) -> str:
@@ -117,14 +93,9 @@ def _condition(chance: Random, column: int) -> str:
 
 def make_readings(spark: SparkSession, data: Path, *, rows: int, files: int, seed: int = 1) -> Dataset:
     """Write an hour of readings, or return those that an earlier run wrote."""
+    folder = data / f"readings-{rows}-{files}-seed{seed}"
     dataset = Dataset(
-        stream="readings",
-        folder=data / f"readings-{rows}-{files}-seed{seed}",
-        columns=COLUMNS,
-        rows=rows,
-        files=files,
-        begin_ms=NOON_MS,
-        span_ms=3_600_000,
+        stream="readings", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=HOUR_MS
     )
     return make(spark, dataset, lambda numbered: _readings(numbered, dataset, seed))
 

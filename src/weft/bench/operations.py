@@ -11,9 +11,10 @@ A partial operation takes a row into a slice; a final operation takes a slice in
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
+from weft.bench.records import Record
 from weft.optimizer.slice_manager import SliceManager
 from weft.optimizer.slices import Slicing
 from weft.window import Window
@@ -40,7 +41,7 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class Counted(Record):
     """Operations over a whole run."""
 
     queries: int
@@ -52,10 +53,6 @@ class Counted:
     def total(self) -> int:
         """Both steps together."""
         return self.partial + self.final
-
-    def as_json(self) -> dict[str, object]:
-        """Return all fields by name."""
-        return {**asdict(self), "strategy": str(self.strategy)}
 
 
 PAPER: dict[StrEnum, Counted] = {

@@ -1,19 +1,42 @@
-"""What every bench is asked: how much, how often, from which seeds, and where figures go."""
+"""The configuration of all benches: each derives from it what it differs by.
 
+A field that is annotated with an `Option` can be one of the command line: a bench names those that it offers.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from pyspark.sql import SparkSession
 from rich.console import Console
+from typer import Option
 
 from weft.bench.dataset import DEFAULT_DATA
 from weft.bench.equality import Check
+from weft.bench.measure import Timed, alternate
+from weft.bench.records import Seconds
 from weft.errors import UserError
 from weft.optimizer.slices import Slicing
 from weft.spark.session.local import local_session
 
 PAPER_ROWS = 1_138_636
 """How many trades the paper's hour has (STS, section 6.2)."""
+Counts = tuple[int, ...]
+Queries = Annotated[Counts, Option("--queries", "-n", help="How many queries; may be repeated.", min=1)]
+Rows = Annotated[Counts, Option(help="How many rows; paper: the paper's 1,138,636. May be repeated.")]
+Seeds = Annotated[Counts, Option("--seed", help="Another set of queries each; may be repeated.")]
+OneSeed = Annotated[int, Option("--seed", help="What rows or queries are drawn from.")]
+"""For a bench that cannot be asked for several seeds."""
+Batches = Annotated[int, Option(help="Micro-batches in a run.", min=2)]
+Measured = Annotated[int, Option(help="Ordinary Spark queries that are measured.", min=1)]
+Repeats = Annotated[int, Option(help="Rounds that count; all that is compared runs in each.", min=1)]
+Warmups = Annotated[int, Option(help="Rounds before them that do not count.", min=0)]
+Sliced = Annotated[Slicing, Option(help="How time is cut; operations are counted alike.")]
+Checked = Annotated[Check, Option(help="Which queries' rows are compared with Spark's.")]
+Json = Annotated[Path | None, Option("--json", help="Write the figures there.", show_default=False)]
+Data = Annotated[Path, Option(help="Where generated data is kept, and checkpoints during a run.")]
+Cores = Annotated[int | None, Option(help="Cores of the local Spark.", min=1, show_default="all")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,28 +44,30 @@ class Options:
     """The options that benches have in common."""
 
     console: Console
-    queries: tuple[int, ...] = (256,)
-    rows: tuple[int, ...] = (4_000_000, PAPER_ROWS)
+    queries: Queries = (256,)
+    rows: Rows = (4_000_000, PAPER_ROWS)
     """Each number is a measurement of its own."""
-    seeds: tuple[int, ...] = (1,)
+    seeds: Seeds = (1,)
     """Each seed is another set of queries over the same rows."""
-    batches: int = 8
-    measured: int = 3
+    batches: Batches = 8
+    measured: Measured = 3
     """How many ordinary queries are run."""
-    repeats: int = 5
+    repeats: Repeats = 5
     """Rounds that count."""
-    warmups: int = 1
+    warmups: Warmups = 1
     """Rounds that do not, for everyone alike."""
     tiny_batches: int = 20
     adds: int = 5
     """How many queries join a running stream."""
-    check: Check = Check.ALL
-    slicing: Slicing = Slicing.PAIRED
-    data: Path = DEFAULT_DATA
-    cores: int | None = None
-    memory: str = "4g"
-    json: Path | None = None
+    slicing: Sliced = Slicing.PAIRED
+    check: Checked = Check.ALL
+    json: Json = None
     plot: Path | None = None
+    """Where the picture goes."""
+    data: Data = DEFAULT_DATA
+    cores: Cores = None
+    memory: str = "4g"
+    """Heap of the local Spark."""
 
     def __post_init__(self) -> None:
         if not (self.queries and self.rows and self.seeds):
@@ -51,6 +76,14 @@ class Options:
     def session(self) -> SparkSession:
         """Return the session that everyone runs in."""
         return local_session(cores=self.cores, memory=self.memory)
+
+    def alternate(
+        self, turns: Sequence[tuple[str, Timed]], *, patience_s: float | None = None
+    ) -> dict[str, Seconds]:
+        """Take turns in as many rounds as these options ask for."""
+        return alternate(
+            turns, repeats=self.repeats, warmups=self.warmups, console=self.console, patience_s=patience_s
+        )
 
 
 def row_count(text: str) -> int:

@@ -5,20 +5,20 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from weft.bench.fixed_cost import tiny_trades
-from weft.bench.measure import Seconds, pooled
 from weft.bench.options import Options
-from weft.bench.runs import How, Input, engine_for, run_engine
+from weft.bench.records import Record, Seconds
+from weft.bench.runs import How, Input, engine_for, is_micro_batch, run_engine
 from weft.bench.workloads import BenchQuery
 from weft.engine import Engine
 from weft.stream.pipeline import BatchReport
 
 _EVERY = 4
-"""A query joins after so many batches, so that most batches are as they were."""
+"""Batches from one query that joins to the next: most batches have no change before them."""
 _WARM_UP = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanChange:
+class PlanChange(Record):
     """Every batch and call of a run in which queries joined."""
 
     quiet: Seconds
@@ -38,7 +38,7 @@ class PlanChange:
         """What a query that joins costs: its call, and what the batch after it takes longer."""
         return 1000 * (self.add.median + self.changed.median - self.quiet.median)
 
-    def as_json(self) -> dict[str, float]:
+    def as_json(self) -> dict[str, object]:
         """Return the medians in milliseconds."""
         return {
             "adds": self.adds,
@@ -46,15 +46,6 @@ class PlanChange:
             "changed_ms": 1000 * self.changed.median,
             "add_ms": 1000 * self.add.median,
         }
-
-
-def pooled_change(several: Sequence[PlanChange]) -> PlanChange:
-    """Return what several measurements found together."""
-    return PlanChange(
-        quiet=pooled(one.quiet for one in several),
-        changed=pooled(one.changed for one in several),
-        add=pooled(one.add for one in several),
-    )
 
 
 @dataclass(slots=True)
@@ -73,8 +64,7 @@ class _Watch:
     def note(self, stream: str, report: BatchReport) -> None:
         """Take the time since the last call returned: all of a batch, and none of what is done here."""
         entered = perf_counter()
-        # The windows closed at the end of input come as a report that read nothing.
-        if "spark" not in report.seconds:
+        if not is_micro_batch(report):
             return
         self.batches += 1
         if self.batches > _WARM_UP:
@@ -99,8 +89,5 @@ def plan_change(
     given = tiny_trades(given, batches=(len(joining) + 1) * _EVERY)
     watch = _Watch(engine_for(given, queries, How(slicing=options.slicing)), list(joining))
     run_engine(given, watch.engine, watch.note, durable=durable)
-    return PlanChange(
-        quiet=Seconds(tuple(watch.quiet_s)),
-        changed=Seconds(tuple(watch.changed_s)),
-        add=Seconds(tuple(watch.add_s)),
-    )
+    quiet, changed, add = (Seconds(tuple(runs)) for runs in (watch.quiet_s, watch.changed_s, watch.add_s))
+    return PlanChange(quiet=quiet, changed=changed, add=add)

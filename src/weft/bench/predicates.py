@@ -6,7 +6,7 @@ asked against equally often. So a row satisfies about 0.3 of the queries: the pa
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from random import Random
 from typing import Any
@@ -62,14 +62,7 @@ class Market:
 
     def take(self, rows: Numbers | slice) -> "Market":
         """Return some of the rows."""
-        return Market(
-            time_us=self.time_us[rows],
-            vol=self.vol[rows],
-            price=self.price[rows],
-            cp=self.cp[rows],
-            r1000=self.r1000[rows],
-            r2000=self.r2000[rows],
-        )
+        return Market(**{column.name: getattr(self, column.name)[rows] for column in fields(self)})
 
     def quantity(self, which: Quantity) -> Numbers:
         """Return a quantity of every row, in the arithmetic of Spark's doubles."""

@@ -1,25 +1,27 @@
 """The bench of many queries: what reading and planning thousands costs, and a change among them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from json import dumps
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter, process_time
 
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from weft.bench.dataset import DEFAULT_DATA, DELAY, Dataset
+from weft.bench import report
+from weft.bench.bench import Bench
+from weft.bench.dataset import DELAY, Dataset
 from weft.bench.measure import progress
+from weft.bench.options import OneSeed, Queries
 from weft.bench.queries_workload import many_queries
+from weft.bench.records import Record
+from weft.bench.runs import is_micro_batch
 from weft.bench.trades import make_trades
 from weft.engine import Engine
 from weft.limits import Limits
-from weft.spark.session.local import local_session
+from weft.spark.session.local import DEFAULT_MEMORY
 from weft.stream.pipeline import BatchReport
 
-QUERY_COUNTS = (100, 1_000, 10_000)
 _ROWS_IN_BATCH = 1_000
 _BATCHES = 8
 _ADD_AFTER, _REMOVE_AFTER = 4, 6
@@ -27,17 +29,20 @@ _ADD_AFTER, _REMOVE_AFTER = 4, 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Taken(Record):
     """How long a step took."""
 
     wall_s: float
     driver_s: float
     """Processor time of the driver's Python, which does not depend on what else the machine does."""
 
+    def __str__(self) -> str:
+        return f"{self.wall_s:,.2f} ({self.driver_s:,.2f})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueriesResult:
-    """What so many queries cost, in seconds."""
+class QueriesSize(Record):
+    """What a number of queries costs, in seconds."""
 
     queries: int
     seed: int
@@ -58,59 +63,68 @@ class QueriesResult:
     remove_plan_s: float
 
 
-def run_queries(
-    *,
-    console: Console,
-    queries: Sequence[int] = QUERY_COUNTS,
-    seed: int = 1,
-    json: Path | None = None,
-    data: Path = DEFAULT_DATA,
-    cores: int | None = None,
-) -> list[QueriesResult]:
-    """Measure each number of queries once, show the figures and keep them."""
-    spark = local_session(cores=cores)
-    trades = make_trades(spark, data, rows=_BATCHES * _ROWS_IN_BATCH, files=_BATCHES)
-    results = []
-    with progress(console) as bar:
-        task = bar.add_task("", total=len(queries))
-        for count in queries:
-            bar.update(task, description=f"{count:,} queries")
-            results.append(measure(spark, trades, count, seed))
-            bar.advance(task)
-    console.print(table(results))
-    if json is not None:
-        json.parent.mkdir(parents=True, exist_ok=True)
-        json.write_text(dumps([asdict(result) for result in results], indent=2) + "\n")
-    return results
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueriesResult(report.Result):
+    """What `weft bench queries` found."""
+
+    sizes: tuple[QueriesSize, ...]
+
+    def show(self, console: Console) -> None:
+        """Print what each number of queries took."""
+        console.print(queries_table(self.sizes))
 
 
-def measure(spark: SparkSession, trades: Dataset, count: int, seed: int) -> QueriesResult:
-    """Read so many queries, explain them, and run a few small batches while one joins and one leaves."""
-    several = many_queries(count + 1, seed=seed)
-    name, joining = several.popitem()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManyQueries(Bench[QueriesResult]):
+    """Thousands of queries: what reading and planning them costs, and a change among them.
+
+    Example: weft bench queries -n 1000 -n 10000 --seed 7
+    """
+
+    offers = "queries seed json data cores"
+    queries: Queries = (100, 1_000, 10_000)
+    seed: OneSeed = 1
+    memory: str = DEFAULT_MEMORY
+
+    def measure(self) -> Iterator[QueriesResult]:
+        """Measure each number of queries once."""
+        spark = self.session()
+        trades = make_trades(spark, self.data, rows=_BATCHES * _ROWS_IN_BATCH, files=_BATCHES)
+        sizes = []
+        with progress(self.console) as bar:
+            task = bar.add_task("", total=len(self.queries))
+            for count in self.queries:
+                bar.update(task, description=f"{count:,} queries")
+                sizes.append(measure_size(spark, trades, count, self.seed))
+                bar.advance(task)
+        yield QueriesResult(sizes=tuple(sizes))
+
+    def as_json(self, results: Sequence[QueriesResult]) -> object:
+        """Return what each number of queries took, as a list."""
+        return [size.as_json() for result in results for size in result.sizes]
+
+
+def measure_size(spark: SparkSession, trades: Dataset, count: int, seed: int) -> QueriesSize:
+    """Read a number of queries, explain them, and run a few small batches while one joins and one leaves."""
+    texts = many_queries(count + 1, seed=seed)
+    name, joining = texts.popitem()
     # One more than there may be by default joins the largest number.
     engine = Engine(spark, limits=Limits(queries=count + 1))
     engine.stream("trades", trades.read_stream(spark, 1), time="time", delay=DELAY)
-    text = "".join(f"CREATE QUERY {name} AS {sql};\n" for name, sql in several.items())
-    read = _taken(lambda: engine.load(text))
-    explain = _taken(lambda: engine.explain(rows_per_second=1_000.0))
-    watch = _Watch(lambda: engine.add(joining, name=name), lambda: engine.remove(next(iter(several))))
+    workload = "".join(f"CREATE QUERY {name} AS {sql};\n" for name, sql in texts.items())
+    read = _time(lambda: engine.load(workload))
+    explain = _time(lambda: engine.explain(rows_per_second=1_000.0))
+    watch = _Watch(lambda: engine.add(joining, name=name), lambda: engine.remove(next(iter(texts))))
     engine.run(on_batch=watch.note, keep=False)
-    later = watch.batches[1:_ADD_AFTER]
-    return QueriesResult(
-        queries=count,
-        seed=seed,
-        read=read,
-        explain=explain,
-        first_plan_s=watch.batches[0]["plan"],
-        first_batch_s=sum(watch.batches[0].values()),
-        later_plan_s=max(batch["plan"] for batch in later),
-        later_batch_s=max(sum(batch.values()) for batch in later),
-        add=watch.changes[0],
-        add_plan_s=watch.batches[_ADD_AFTER]["plan"],
-        remove=watch.changes[1],
+    first, *later = watch.batches[:_ADD_AFTER]
+    add, remove = watch.changes
+    return QueriesSize(
+        queries=count, seed=seed, read=read, explain=explain, first_plan_s=first["plan"],
+        first_batch_s=sum(first.values()), later_plan_s=max(batch["plan"] for batch in later),
+        later_batch_s=max(sum(batch.values()) for batch in later), add=add,
+        add_plan_s=watch.batches[_ADD_AFTER]["plan"], remove=remove,
         remove_plan_s=watch.batches[_REMOVE_AFTER]["plan"],
-    )
+    )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -124,43 +138,34 @@ class _Watch:
 
     def note(self, stream: str, report: BatchReport) -> None:
         """Take in a batch that has ended."""
-        # Windows closed at the end of input, or answered for a query that joined, come without a job.
-        if "spark" not in report.seconds:
+        if not is_micro_batch(report):
             return
         self.batches.append(dict(report.seconds))
         change = {_ADD_AFTER: self.add, _REMOVE_AFTER: self.remove}.get(len(self.batches))
         if change is not None:
-            self.changes.append(_taken(change))
+            self.changes.append(_time(change))
 
 
-def _taken(run: Callable[[], object]) -> Taken:
+def _time(run: Callable[[], object]) -> Taken:
     wall, driver = perf_counter(), process_time()
     run()
     return Taken(wall_s=perf_counter() - wall, driver_s=process_time() - driver)
 
 
-def table(results: Sequence[QueriesResult]) -> Table:
+def queries_table(sizes: Sequence[QueriesSize]) -> Table:
     """Return the figures as a table, one column for each number of queries."""
-    shown = Table(title="seconds (in brackets: processor time of the driver)", title_justify="left")
-    shown.add_column("step")
-    for result in results:
-        shown.add_column(f"{result.queries:,} queries", justify="right")
-    rows: dict[str, Callable[[QueriesResult], str]] = {
-        "parse and bind": lambda one: _both(one.read),
-        "explain": lambda one: _both(one.explain),
-        "plan, first batch": lambda one: f"{one.first_plan_s:,.2f}",
-        "first batch": lambda one: f"{one.first_batch_s:,.2f}",
-        "plan, later batches, at most": lambda one: f"{one.later_plan_s:,.3f}",
-        "later batches, at most": lambda one: f"{one.later_batch_s:,.2f}",
-        "add one: the call": lambda one: _both(one.add),
-        "add one: plan of the next batch": lambda one: f"{one.add_plan_s:,.2f}",
-        "remove one: the call": lambda one: _both(one.remove),
-        "remove one: plan of the next batch": lambda one: f"{one.remove_plan_s:,.3f}",
+    steps: dict[str, Callable[[QueriesSize], str]] = {
+        "parse and bind": lambda size: str(size.read),
+        "explain": lambda size: str(size.explain),
+        "plan, first batch": lambda size: f"{size.first_plan_s:,.2f}",
+        "first batch": lambda size: f"{size.first_batch_s:,.2f}",
+        "plan, later batches, at most": lambda size: f"{size.later_plan_s:,.3f}",
+        "later batches, at most": lambda size: f"{size.later_batch_s:,.2f}",
+        "add one: the call": lambda size: str(size.add),
+        "add one: plan of the next batch": lambda size: f"{size.add_plan_s:,.2f}",
+        "remove one: the call": lambda size: str(size.remove),
+        "remove one: plan of the next batch": lambda size: f"{size.remove_plan_s:,.3f}",
     }
-    for label, told in rows.items():
-        shown.add_row(label, *map(told, results))
-    return shown
-
-
-def _both(taken: Taken) -> str:
-    return f"{taken.wall_s:,.2f} ({taken.driver_s:,.2f})"
+    columns = "|".join(["<step", *(f"{size.queries:,} queries" for size in sizes)])
+    rows = [(step, *map(shown, sizes)) for step, shown in steps.items()]
+    return report.make_table("seconds (in brackets: processor time of the driver)", columns, rows)

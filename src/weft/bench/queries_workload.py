@@ -1,6 +1,9 @@
 """Thousands of queries of which no two have the same window or the same threshold."""
 
+from itertools import repeat
 from random import Random
+
+from weft.bench.workloads import first_distinct
 
 _RANGES_S = range(20, 3_601)
 _SLIDES_S = range(10, 601)
@@ -8,15 +11,14 @@ _THRESHOLDS = range(10, 1_600_000)
 
 
 def many_queries(count: int, *, seed: int) -> dict[str, str]:
-    """Return so many queries over trades, by name: plain sums, groups, two columns tested, HAVING.
+    """Return queries over trades, by name: plain sums, groups, two columns tested, HAVING.
 
     >>> list(many_queries(2, seed=1))
     ['q0', 'q1']
     """
     chance = Random(seed)
-    windows: dict[tuple[int, int], None] = {}
-    while len(windows) < count:
-        windows[chance.choice(_RANGES_S), chance.choice(_SLIDES_S)] = None
+    lengths = ((chance.choice(_RANGES_S), chance.choice(_SLIDES_S)) for _ in repeat(None))
+    windows = first_distinct(lengths, count)
     thresholds = chance.sample(_THRESHOLDS, count)
     return {
         f"q{number}": _sql(number, f"[RANGE '{range_s} s' SLIDE '{slide_s} s']", threshold)

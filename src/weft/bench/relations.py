@@ -4,40 +4,40 @@ Queries that group in 1 to 16 ways, with many predicates, against one ordinary g
 batch. Finals are not in it: how many results there are depends on windows, not on relations.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from time import perf_counter
+from typing import Annotated, ClassVar
 
 import pyarrow as pa
 import pyspark
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from rich.console import Console
-from rich.table import Table
+from typer import Option
 
-from weft.bench.dataset import DEFAULT_DATA, Dataset
-from weft.bench.departures import DepartureQuery, departure_queries, make_departures
+from weft.bench import report
+from weft.bench.bench import Bench
+from weft.bench.dataset import Dataset
+from weft.bench.departures import departure_queries, make_departures
 from weft.bench.equality import Check
-from weft.bench.measure import Seconds, alternate
-from weft.bench.report import save
-from weft.bench.same_rows import difference
-from weft.engine import Engine
+from weft.bench.options import Checked, Counts, Repeats, Warmups
+from weft.bench.records import Record, Seconds
+from weft.bench.runs import How, Input, engine_for
+from weft.bench.same_rows import differences_from_plain
 from weft.optimizer.rules import Sharing
 from weft.spark.job.job import BatchJob, Bounds
 from weft.spark.job.sampling import take_sample
-from weft.spark.session.local import local_session
 from weft.stream.planner import Planner
 
-SIZES = (1, 2, 4, 7, 16)
 _ORDINARY = "one ordinary query"
 _COMPARED_ROWS = 5_000
-"""Results are compared over so many rows, so that finals and plain queries do not take most of the time."""
+"""Rows over which results are compared: few, for finals and plain queries take long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class Size(Record):
     """One number of GROUP BYs."""
 
     groupings: int
@@ -54,9 +54,10 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelationsResult:
+class RelationsResult(report.Result):
     """What `weft bench relations` found."""
 
+    computed: ClassVar[str] = "rows_equal"
     workload: str = "dashboards of departures"
     rows: int
     queries: int
@@ -72,9 +73,32 @@ class RelationsResult:
         """Whether all rows that were compared are plain Spark's."""
         return not any(size.differences for size in self.sizes)
 
-    def as_json(self) -> dict[str, object]:
-        """Return all fields by name."""
-        return {**asdict(self), "rows_equal": self.rows_equal}
+    @property
+    def passed(self) -> bool:
+        """Whether all rows that were compared are plain Spark's."""
+        return self.rows_equal
+
+    def show(self, console: Console) -> None:
+        """Print the ratio for each number of relations."""
+        rows = [(_ORDINARY, "", "", *_spread(self.ordinary_s, self.ordinary_runs_s), "1.00")]
+        for size in self.sizes:
+            seconds = _spread(size.seconds, size.runs_s)
+            counts = (f"{size.groupings}", f"{size.relations}", f"{size.groups:,}")
+            rows.append((*counts, *seconds, f"{size.ratio:.2f}"))
+        caption = (
+            f"From rows in Parquet to partials in the driver, finals aside. Medians of {self.repeats} rounds "
+            "by turns: the ordinary query (one WHERE, groupBy(window, key)) runs before each of the others. "
+            f"{self.cores} cores, pyspark {self.pyspark}."
+        )
+        columns = "GROUP BYs|relations|groups|seconds|least|most|ratio_to_one_query"
+        title = f"{self.queries:,} queries over a batch of {self.rows:,} rows"
+        console.print(report.make_table(title, columns, rows, caption=caption))
+        compared = sum(size.compared_rows for size in self.sizes)
+        differences = [one for size in self.sizes for one in size.differences[:5]]
+        equal = (
+            f"rows equal plain Spark's: {compared:,} rows compared" if compared else "rows were not compared"
+        )
+        console.print(equal if self.rows_equal else "\n".join(["[red]rows differ[/red]", *differences]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +106,7 @@ class _Stage:
     """The stage of one number of GROUP BYs, ready to run."""
 
     groupings: int
+    batch: DataFrame
     job: BatchJob
     bounds: Bounds
     compared_rows: int
@@ -92,103 +117,77 @@ class _Stage:
         """What its turns are called."""
         return f"{self.groupings} GROUP BYs"
 
+    def run(self) -> object:
+        """Make partials of the batch."""
+        return self.job.run(self.batch, self.bounds)
 
-def run_relations(
-    *,
-    console: Console,
-    relations: Sequence[int] = SIZES,
-    queries: int = 60,
-    rows: int = 50_000,
-    repeats: int = 7,
-    warmups: int = 3,
-    check: Check | str = Check.SAMPLE,
-    data: Path = DEFAULT_DATA,
-    cores: int | None = None,
-    memory: str = "4g",
-    seed: int = 1,
-    json: Path | None = None,
-) -> RelationsResult:
-    """Measure each number of GROUP BYs by turns, print a table, and write JSON if asked."""
-    spark = local_session(cores=cores, memory=memory)
-    dataset = make_departures(spark, data, rows=rows, seed=seed)
-    batch = dataset.read(spark)
-    few = make_departures(spark, data, rows=min(rows, _COMPARED_ROWS), seed=seed)
-    stages = [
-        _stage(
-            spark,
-            batch,
-            few,
-            departure_queries(count, queries=queries, seed=seed),
-            Check(check),
-            count,
-            dataset.span_ms * 1000,
-        )
-        for count in sorted(relations)
-    ]
-    ordinary = (_ORDINARY, partial(_timed, partial(_ordinary, batch)))
-    turns = [(stage.name, partial(_timed, partial(stage.job.run, batch, stage.bounds))) for stage in stages]
-    # As many turns of the ordinary query as of the others together: it is what all are divided by.
-    taken = alternate(
-        [turn for stage in turns for turn in (ordinary, stage)],
-        repeats=repeats,
-        warmups=warmups,
-        console=console,
-    )
-    one = taken[_ORDINARY]
-    result = RelationsResult(
-        rows=rows,
-        queries=queries,
-        repeats=repeats,
-        cores=spark.sparkContext.defaultParallelism,
-        pyspark=pyspark.__version__,
-        ordinary_s=one.median,
-        ordinary_runs_s=one.runs,
-        sizes=tuple(_size(stage, taken[stage.name], one.median, batch) for stage in stages),
-    )
-    show_relations(result, console)
-    save([result.as_json()], json, console)
-    return result
+    def size(self, seconds: Seconds, ordinary_s: float) -> Size:
+        """Return what was found of it."""
+        return Size(
+            groupings=self.groupings, relations=len(self.job.relations),
+            groups=len(self.job.run(self.batch, self.bounds)), seconds=seconds.median, runs_s=seconds.runs,
+            ratio=seconds.median / ordinary_s, compared_rows=self.compared_rows,
+            differences=self.differences,
+        )  # fmt: skip
 
 
-def _stage(
-    spark: SparkSession,
-    batch: DataFrame,
-    few: Dataset,
-    queries: Sequence[DepartureQuery],
-    check: Check,
-    groupings: int,
-    span_us: int,
-) -> _Stage:
-    """Run the queries once over few rows, compare what they give, and return their stage for the batch."""
-    engine = Engine(spark, sharing=Sharing.JOINT)
-    engine.load(few.statement(few.files))
-    for query in queries:
-        engine.add(query.sql, name=query.name)
-    engine.run()
-    names = [query.name for query in check.choose(queries)]
-    found = {name: engine.results(name) for name in names}
-    compared = (difference(name, found[name], engine.run_plain(name)) for name in names)
-    said = [one for one in compared if one is not None]
-    pipeline = engine.pipeline(few.stream)
-    assert pipeline is not None
-    planner, stream = Planner(sharing=Sharing.JOINT), pipeline.stream
-    sampled = partial(take_sample, batch, stream=stream, tables={}, functions={})
-    plan = planner.plan([query.logical for query in engine.queries.values()], sampled)
-    bounds = Bounds(
-        watermark=None,
-        future=None,
-        begin=planner.begin,
-        span=span_us,
-        groups=planner.groups_per_slice,
-        groups_per_row=planner.groups_per_row(plan),
-    )
-    return _Stage(
-        groupings=groupings,
-        job=BatchJob(plan, stream, {}, {}),
-        bounds=bounds,
-        compared_rows=sum(table.num_rows for table in found.values()),
-        differences=tuple(said),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relations(Bench[RelationsResult]):
+    """Queries with 1 to 16 GROUP BYs over one batch: its Spark stage against one ordinary grouped query.
+
+    Example: weft bench relations -r 7 -r 16 --rows 50000
+    """
+
+    offers = "relations query_count batch_rows repeats check json data cores"
+    relations: Annotated[
+        Counts,
+        Option("--relations", "-r", help="Ways in which queries group; may be repeated.", min=1, max=16),
+    ] = (1, 2, 4, 7, 16)
+    query_count: Annotated[int, Option("--queries", "-n", help="How many queries.", min=1)] = 60
+    batch_rows: Annotated[int, Option("--rows", help="Rows of the batch.", min=1)] = 50_000
+    repeats: Repeats = 7
+    warmups: Warmups = 3
+    check: Checked = Check.SAMPLE
+    seed: int = 1
+
+    def measure(self) -> Iterator[RelationsResult]:
+        """Measure each number of GROUP BYs by turns."""
+        spark, rows = self.session(), self.batch_rows
+        dataset = make_departures(spark, self.data, rows=rows, seed=self.seed)
+        few = make_departures(spark, self.data, rows=min(rows, _COMPARED_ROWS), seed=self.seed)
+        given, batch = Input(spark=spark, dataset=few, files_per_trigger=few.files), dataset.read(spark)
+        stages = [self._stage(given, dataset, batch, count) for count in sorted(self.relations)]
+        ordinary = (_ORDINARY, partial(_timed, partial(_ordinary, batch)))
+        turns = [(stage.name, partial(_timed, stage.run)) for stage in stages]
+        # As many turns of the ordinary query as of the others together: it is what all are divided by.
+        taken = self.alternate([turn for stage in turns for turn in (ordinary, stage)])
+        one = taken[_ORDINARY]
+        yield RelationsResult(
+            rows=rows, queries=self.query_count, repeats=self.repeats, cores=given.cores,
+            pyspark=pyspark.__version__, ordinary_s=one.median, ordinary_runs_s=one.runs,
+            sizes=tuple(stage.size(taken[stage.name], one.median) for stage in stages),
+        )  # fmt: skip
+
+    def _stage(self, few: Input, dataset: Dataset, batch: DataFrame, groupings: int) -> _Stage:
+        """Run the queries once over few rows, compare what they give, and return the batch's stage."""
+        queries = departure_queries(groupings, queries=self.query_count, seed=self.seed)
+        engine = engine_for(few, queries, How(sharing=Sharing.JOINT))
+        engine.run()
+        names = [query.name for query in self.check.choose(queries)]
+        pipeline = engine.pipeline(dataset.stream)
+        assert pipeline is not None
+        planner, stream = Planner(sharing=Sharing.JOINT), pipeline.stream
+        sampled = partial(take_sample, batch, stream=stream, tables={}, functions={})
+        plan = planner.plan([query.logical for query in engine.queries.values()], sampled)
+        bounds = Bounds(
+            watermark=None, future=None, begin=planner.begin, span=dataset.span_ms * 1000,
+            groups=planner.groups_per_slice, groups_per_row=planner.groups_per_row(plan),
+        )  # fmt: skip
+        return _Stage(
+            groupings=groupings, batch=batch, job=BatchJob(plan, stream, {}, {}), bounds=bounds,
+            compared_rows=sum(engine.results(name).num_rows for name in names),
+            differences=differences_from_plain(engine, names),
+        )  # fmt: skip
 
 
 def _ordinary(batch: DataFrame) -> pa.Table:
@@ -203,43 +202,5 @@ def _timed(run: Callable[[], object]) -> float:
     return perf_counter() - began
 
 
-def _size(stage: _Stage, seconds: Seconds, ordinary_s: float, batch: DataFrame) -> Size:
-    return Size(
-        groupings=stage.groupings,
-        relations=len(stage.job.relations),
-        groups=len(stage.job.run(batch, stage.bounds)),
-        seconds=seconds.median,
-        runs_s=seconds.runs,
-        ratio=seconds.median / ordinary_s,
-        compared_rows=stage.compared_rows,
-        differences=stage.differences,
-    )
-
-
-def show_relations(result: RelationsResult, console: Console) -> None:
-    """Print the ratio for each number of relations."""
-    title = f"{result.queries:,} queries over a batch of {result.rows:,} rows"
-    table = Table(title=title, title_justify="left", caption_justify="left")
-    for name in ("GROUP BYs", "relations", "groups", "seconds", "least", "most", "ratio_to_one_query"):
-        table.add_column(name, justify="right")
-    ordinary = result.ordinary_runs_s
-    table.add_row(_ORDINARY, "", "", *_spread(result.ordinary_s, ordinary), "1.00")
-    for size in result.sizes:
-        table.add_row(
-            f"{size.groupings}", f"{size.relations}", f"{size.groups:,}", *_spread(size.seconds, size.runs_s),
-            f"{size.ratio:.2f}",
-        )  # fmt: skip
-    table.caption = (
-        f"From rows in Parquet to partials in the driver, finals aside. Medians of {result.repeats} rounds "
-        "by turns: the ordinary query (one WHERE, groupBy(window, key)) runs before each of the others. "
-        f"{result.cores} cores, pyspark {result.pyspark}."
-    )
-    console.print(table)
-    compared = sum(size.compared_rows for size in result.sizes)
-    told = [one for size in result.sizes for one in size.differences[:5]]
-    equal = f"rows equal plain Spark's: {compared:,} rows compared" if compared else "rows were not compared"
-    console.print(equal if result.rows_equal else "\n".join(["[red]rows differ[/red]", *told]))
-
-
-def _spread(median: float, runs: Sequence[float]) -> tuple[str, str, str]:
+def _spread(median: float, runs: tuple[float, ...]) -> tuple[str, str, str]:
     return f"{median:.3f}", f"{min(runs):.3f}", f"{max(runs):.3f}"

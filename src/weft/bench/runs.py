@@ -1,16 +1,17 @@
 """One timed run over a data set: Weft, an ordinary Spark query, a bare scan.
 
 State is durable on all sides: Weft, ordinary queries and scans have their checkpoints in new folders beside
-the data, on the same disk. Making and removing a folder is in nobody's time.
+the data, on the same disk. Making and removing a folder is not timed.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +51,19 @@ class Input:
     dataset: Dataset
     files_per_trigger: int
     tables: tuple[TableFiles, ...] = ()
-    """What queries join, by `symbol`."""
+    """What queries join, by `symbol` unless they say otherwise."""
+    held: Mapping[str, DataFrame] = field(default_factory=dict)
+    """The tables, while Spark keeps them in memory."""
+
+    @property
+    def batches(self) -> int:
+        """How many micro-batches the stream has."""
+        return -(-self.dataset.files // self.files_per_trigger)
+
+    @property
+    def cores(self) -> int:
+        """How many tasks Spark runs at once."""
+        return self.spark.sparkContext.defaultParallelism
 
     def frame(self) -> DataFrame:
         """Return the stream as ordinary Spark reads it."""
@@ -58,7 +71,10 @@ class Input:
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
-        """Make a folder beside the data, and remove it afterwards."""
+        """Make a folder beside the data, and remove it afterwards.
+
+        Where folders for temporary files are memory, a checkpoint would cost nothing there.
+        """
         self.dataset.folder.parent.mkdir(parents=True, exist_ok=True)
         made = Path(mkdtemp(prefix=".run-", dir=self.dataset.folder.parent))
         try:
@@ -73,17 +89,37 @@ class Input:
         return rows
 
     @contextmanager
-    def persisted(self) -> Iterator[None]:
-        """Have Spark keep the tables, for all who read them: an ordinary query finds them in memory."""
-        # Spark knows a kept table by its plan: whoever reads the same files is given it.
-        kept = [table.read(self.spark).persist() for table in self.tables]
+    def persisted(self) -> Iterator["Input"]:
+        """Have Spark keep the tables in memory, where ordinary queries find them."""
+        # Spark knows a kept table by its plan: reading the same files again returns it.
+        kept = {table.name: table.read(self.spark).persist() for table in self.tables}
         try:
-            for table in kept:
+            for table in kept.values():
                 table.count()
-            yield
+            yield replace(self, held=kept)
         finally:
-            for table in kept:
+            for table in kept.values():
                 table.unpersist()
+
+
+class Asked(Protocol):
+    """A query as Weft is given it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def sql(self) -> str:
+        """Its text."""
+
+
+def is_micro_batch(report: BatchReport) -> bool:
+    """Say whether a report is of a micro-batch.
+
+    Windows closed at the end of input, or answered for a query that joined, are reported without one.
+    """
+    return "spark" in report.seconds
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,10 +137,14 @@ class WeftRun:
     final_ops: int = 0
     relations: int = 0
     """Of the plan, in the last batch."""
+    groups: int = 0
+    """Of the last batch."""
     slices: int = 0
     """The most that a batch had."""
-    stages: dict[str, float] = field(default_factory=dict)
-    """Seconds within batches."""
+    seconds_of: list[Mapping[str, float]] = field(default_factory=list)
+    """Seconds by stage of each report."""
+    batch_s: tuple[float, ...] = ()
+    """Each micro-batch, as Spark times its triggers, where that is asked for."""
     results: dict[str, Callable[[], pa.Table]] = field(default_factory=dict)
     """All rows of each query, as they are asked for."""
 
@@ -112,6 +152,12 @@ class WeftRun:
     def seconds(self) -> float:
         """All of it."""
         return self.register_s + self.stream_s
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """Seconds within batches, by stage."""
+        names = dict.fromkeys(stage for seconds in self.seconds_of for stage in seconds)
+        return {stage: sum(seconds.get(stage, 0.0) for seconds in self.seconds_of) for stage in names}
 
     def rows_of(self, query: str) -> pa.Table:
         """Return all rows that a query gave."""
@@ -123,17 +169,15 @@ class WeftRun:
         self.windows += report.windows
         self.partial_ops += report.partial_ops
         self.final_ops += report.final_ops
-        slices = sum(len(np.unique(block.starts)) for block in report.blocks.values())
-        self.slices = max(self.slices, slices)
-        for stage, seconds in report.seconds.items():
-            self.stages[stage] = self.stages.get(stage, 0.0) + seconds
-        # The windows closed at the end of input come as a report that read nothing.
-        if "spark" in report.seconds:
+        self.seconds_of.append(dict(report.seconds))
+        blocks = report.blocks.values()
+        self.slices = max(self.slices, sum(len(np.unique(block.starts)) for block in blocks))
+        if is_micro_batch(report):
             self.batches += 1
-            self.relations = len(report.blocks)
+            self.relations, self.groups = len(blocks), sum(map(len, blocks))
 
 
-def engine_for(given: Input, queries: Sequence[BenchQuery], how: How = DURABLE) -> Engine:
+def engine_for(given: Input, queries: Sequence[Asked], how: How = DURABLE) -> Engine:
     """Return an engine with the stream and the queries declared, as a user would."""
     engine = Engine(given.spark, slicing=how.slicing, sharing=how.sharing)
     engine.load(given.dataset.statement(given.files_per_trigger))
@@ -161,15 +205,21 @@ def run_engine(
 
 
 def run_weft(
-    given: Input, queries: Sequence[BenchQuery], *, how: How = DURABLE, out: Path | None = None
+    given: Input,
+    queries: Sequence[Asked],
+    *,
+    how: How = DURABLE,
+    out: Path | None = None,
+    keep: bool = True,
 ) -> WeftRun:
-    """Run all queries through Weft; results go to memory, and to Parquet if there is a folder for them."""
+    """Run all queries through Weft; results go to memory if they are to be kept, and to a folder if given."""
     run = WeftRun()
     began = perf_counter()
     engine = engine_for(given, queries, how)
     run.register_s = perf_counter() - began
-    run.stream_s = run_engine(given, engine, run.note, durable=how.durable, out=out, keep=True)
-    run.results = {query.name: engine.queries[query.name].results for query in queries}
+    run.stream_s = run_engine(given, engine, run.note, durable=how.durable, out=out, keep=keep)
+    if keep:
+        run.results = {query.name: engine.queries[query.name].results for query in queries}
     return run
 
 
@@ -188,8 +238,8 @@ def ordinary(given: Input, query: BenchQuery) -> DataFrame:
 
 
 def filtered(rows: DataFrame, query: BenchQuery) -> DataFrame:
-    """Return the rows that satisfy a query's predicate."""
-    return rows if query.predicate is None else rows.where(query.predicate.bare)
+    """Return the rows that satisfy a query's condition."""
+    return rows if query.condition is None else rows.where(query.condition)
 
 
 def run_scan(given: Input, columns: Sequence[str]) -> float:

@@ -1,5 +1,6 @@
 """Whether two sets of result rows are the same: exact but for doubles, never deduplicated."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from weft.engine import Engine
 
 TOLERANCE = 1e-9
 """By how much doubles may differ, relative to the larger."""
@@ -16,6 +19,12 @@ def read_rows(path: Path) -> pa.Table | None:
     """Return the rows of a Parquet file or of a folder of them; None if there is no file."""
     files = [path] if path.is_file() else sorted(path.glob("*.parquet"))
     return pa.concat_tables([pq.read_table(file) for file in files]) if files else None
+
+
+def differences_from_plain(engine: Engine, names: Iterable[str]) -> tuple[str, ...]:
+    """Say how an engine's rows of some queries differ from plain Spark's."""
+    compared = (difference(name, engine.results(name), engine.run_plain(name)) for name in names)
+    return tuple(text for text in compared if text is not None)
 
 
 def difference(name: str, weft: pa.Table | None, other: pa.Table | None) -> str | None:

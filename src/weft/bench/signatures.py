@@ -19,6 +19,7 @@ import numpy as np
 
 from weft.bench.operations import Counted, Run, Strategy, count, ends
 from weft.bench.predicates import Market, Numbers, Quantity
+from weft.bench.records import Record
 from weft.bench.workloads import BenchQuery, Predicates
 from weft.optimizer.slice_manager import SliceManager
 from weft.optimizer.slices import Slicing
@@ -36,7 +37,7 @@ class Sharing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Printed:
+class Printed(Record):
     """What the paper prints for 256 queries."""
 
     seconds: float
@@ -71,6 +72,12 @@ PAPER_SPEEDUPS: dict[Predicates, float] = {
 """How many times less sharing took in the paper."""
 PAPER_SIZE = 256
 """How many queries those are for."""
+
+
+def times_fewer_in_paper(workload: Predicates) -> float:
+    """Return how many times fewer operations sharing took in the paper."""
+    printed = PAPER_COUNTS[workload]
+    return printed[Sharing.UNSHARED].total / printed[Sharing.SHARED].total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

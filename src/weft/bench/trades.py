@@ -19,14 +19,12 @@ from pyspark.sql import functions as F
 
 from weft.bench.dataset import Dataset, make, moment, uniform
 
-NOON_MS = 1_101_902_400_000
-"""2004-12-01 12:00:00 UTC, the paper's first moment."""
 HOUR_MS = 3_600_000
 COLUMNS = "time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT"
 ROUND_LOTS = (200, 300, 500, 400, 1000, 600, 700, 800, 2000, 900, 1500, 1200, 5000, 1100)
 """The commonest volumes after 100, commonest first."""
 _LEAST, _GREATEST, _STEPS = 10, 1_600_000, 1_900
-"""The other volumes: so many steps of equal ratio."""
+"""The other volumes, in steps of equal ratio."""
 SYMBOLS = 8_000
 """How many companies are traded."""
 _LETTERS = 26
@@ -35,33 +33,19 @@ _FILLS = (1, 2, 5)
 
 
 def make_trades(
-    spark: SparkSession,
-    data: Path,
-    *,
-    rows: int,
-    files: int = 16,
-    seed: int = 1,
-    hours: int = 1,
-    disorder_s: float = 0.0,
+    spark: SparkSession, data: Path, *, rows: int, files: int = 16, seed: int = 1, hours: int = 1
 ) -> Dataset:
     """Write trades at an even rate, or return those that an earlier run wrote."""
-    late = f"-late{disorder_s:g}" if disorder_s else ""
+    folder = data / f"trades-orders-{rows}-{files}-{hours}h-seed{seed}"
     dataset = Dataset(
-        stream="trades",
-        folder=data / f"trades-orders-{rows}-{files}-{hours}h-seed{seed}{late}",
-        columns=COLUMNS,
-        rows=rows,
-        files=files,
-        begin_ms=NOON_MS,
-        span_ms=hours * HOUR_MS,
+        stream="trades", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=hours * HOUR_MS
     )
-    return make(spark, dataset, lambda numbered: trades(numbered, dataset, seed, disorder_s))
+    return make(spark, dataset, lambda numbered: trades(numbered, dataset, seed))
 
 
-def trades(numbered: DataFrame, dataset: Dataset, seed: int, disorder_s: float = 0.0) -> DataFrame:
+def trades(numbered: DataFrame, dataset: Dataset, seed: int) -> DataFrame:
     """Turn numbered rows into trades."""
-    behind = uniform(seed, 0) * F.lit(disorder_s * 1000) if disorder_s else None
-    moments = numbered.select("id", moment(dataset, uniform(seed, 2), behind).alias("time"))
+    moments = numbered.select("id", moment(dataset, uniform(seed, 2)).alias("time"))
     # What an order decides is drawn by its number instead of the trade's.
     orders = moments.select("time", _order(F.col("id")).alias("id"))
     return orders.withColumn("rank", _rank(uniform(seed, 1))).select(

@@ -8,32 +8,26 @@ some are timed, and their mean is multiplied, with the reading of the stream, wh
 once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
+from typing import Annotated
 
-from weft.bench.against_spark import spread_over, trades_input
-from weft.bench.equality import Comparison, compare, together
+from typer import Option
+
+from weft.bench.against_spark import trades_input
+from weft.bench.bench import Bench
+from weft.bench.equality import Check, Comparison, compare
 from weft.bench.fragments import Workload, collect
 from weft.bench.market import make_market
-from weft.bench.measure import Seconds, alternate, pooled
 from weft.bench.operations import Strategy
-from weft.bench.options import Options
-from weft.bench.report import needs_matplotlib, publish
-from weft.bench.report_ways import show_ways
+from weft.bench.options import Checked, Counts, Options, Queries, Repeats, Rows
+from weft.bench.records import Seconds
+from weft.bench.report_ways import FIGURES, Taken, WaysResult
 from weft.bench.runs import How, Input, WeftRun, run_weft
-from weft.bench.workloads import BenchQuery, Predicates, paper_queries
+from weft.bench.workloads import BenchQuery, Predicates, paper_queries, spread_over
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-
-FIGURES: dict[int, Predicates | None] = {
-    13: None,
-    14: Predicates.FRAGMENTS,
-    15: Predicates.REGULAR,
-    16: Predicates.LOW,
-}
-"""The paper's figures and their workloads; the first has no predicates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,164 +61,45 @@ def ways_of(workload: Predicates | None) -> tuple[Way, ...]:
     return tuple(way for way in _OF_PREDICATES if not (tumbling and way.slicing is Slicing.PANED))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """What one way took for one number of queries."""
-
-    queries: int
-    way: str
-    seconds: Seconds
-    """All counted rounds; none if the way took longer than there was patience for, or would have."""
-    relations: int
-    """Of its plan; none if it was not run."""
-    partial_ops: int
-    final_ops: int
-
-    def as_json(self) -> dict[str, object]:
-        """Return all fields by name."""
-        runs = self.seconds.runs
-        return {
-            "queries": self.queries,
-            "way": self.way,
-            "seconds": self.seconds.median if runs else None,
-            "runs_s": runs,
-            "relations": self.relations,
-            "partial_ops": self.partial_ops,
-            "final_ops": self.final_ops,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaysResult:
-    """One of the paper's figures over one number of rows."""
-
-    figure: int
-    rows: int
-    seeds: tuple[int, ...]
-    repeats: int
-    warmups: int
-    measured: int
-    patience_s: float
-    cores: int
-    taken: tuple[Taken, ...]
-    compared: Comparison
-
-    @property
-    def passed(self) -> bool:
-        """Whether all rows compared are right, in every way."""
-        return self.compared.equal is not False
-
-    def as_json(self) -> dict[str, object]:
-        """Return all fields by name."""
-        plain = "figure rows seeds repeats warmups measured patience_s cores".split()
-        return {
-            **{name: getattr(self, name) for name in plain},
-            "rows_equal": self.compared.equal,
-            "differences": self.compared.differences,
-            "taken": [one.as_json() for one in self.taken],
-        }
-
-
 @dataclass(slots=True)
-class _Bench:
-    """One set of queries in every way."""
+class _QuerySet:
+    """One set of queries, answered in every way."""
 
     given: Input
     queries: Sequence[BenchQuery]
     options: Options
     last: dict[str, WeftRun] = field(default_factory=dict)
 
-    def measure(self, ways: Sequence[Way], patience_s: float) -> dict[str, Seconds]:
-        """Take all ways by turns."""
-        return alternate(
-            [(way.name, partial(self._run, way)) for way in ways],
-            repeats=self.options.repeats,
-            warmups=self.options.warmups,
-            console=self.options.console,
-            patience_s=patience_s,
-        )
-
-    def _run(self, way: Way) -> float:
+    def run(self, way: Way) -> float:
+        """Answer the queries in a way; where each has an engine of its own, scale the mean of some."""
         how = How(slicing=way.slicing, sharing=way.sharing)
         if not way.alone:
             self.last[way.name] = run_weft(self.given, self.queries, how=how)
             return self.last[way.name].seconds
         chosen = spread_over(self.queries, self.options.measured)
         runs = [run_weft(self.given, [query], how=how) for query in chosen]
-        self.last[way.name] = _together(runs, len(self.queries) / len(chosen))
+        self.last[way.name] = _scaled(runs, len(self.queries) / len(chosen))
         return sum(run.seconds for run in runs) / len(runs) * len(self.queries)
 
     def compare(self) -> Comparison:
         """Compare the last rows of every way with plain Spark's."""
-        compared = []
+        comparisons = []
         for name, run in self.last.items():
             known = [query for query in self.queries if query.name in run.results]
-            found = compare(self.given, self.options.check.choose(known), run.rows_of, self.options.console)
-            told = tuple(f"{name}: {text}" for text in found.differences)
-            compared.append(replace(found, differences=told))
-        return together(compared)
+            chosen = self.options.check.choose(known)
+            compared = compare(self.given, chosen, run.rows_of, self.options.console)
+            named = tuple(f"{name}: {difference}" for difference in compared.differences)
+            comparisons.append(replace(compared, differences=named))
+        return Comparison.pooled(comparisons) if comparisons else Comparison()
 
 
-def _together(runs: Sequence[WeftRun], times: float) -> WeftRun:
+def _scaled(runs: Sequence[WeftRun], times: float) -> WeftRun:
     """Return some engines' runs as if all had been run."""
     return WeftRun(
         relations=round(times * sum(run.relations for run in runs)),
         partial_ops=round(times * sum(run.partial_ops for run in runs)),
         final_ops=round(times * sum(run.final_ops for run in runs)),
         results={name: rows for run in runs for name, rows in run.results.items()},
-    )
-
-
-def run_ways(
-    options: Options, *, figures: Sequence[int] = tuple(FIGURES), patience_s: float = 30.0
-) -> tuple[WaysResult, ...]:
-    """Time each way of each figure, print tables, and write JSON and a plot if asked.
-
-    A way that takes longer than `patience_s` is not run again, and one that would is not run.
-    """
-    needs_matplotlib(options.plot)
-    for workload in (FIGURES[figure] for figure in figures):
-        for size in options.queries:
-            if workload is not None:
-                workload.check(size)
-    results = []
-    for rows in options.rows:
-        for figure in figures:
-            results.append(_measure(options, rows, figure, patience_s))
-            show_ways(results[-1], options.console)
-    publish(results, json=options.json, plot=options.plot, draw=_draw, console=options.console)
-    return tuple(results)
-
-
-def _measure(options: Options, rows: int, figure: int, patience_s: float) -> WaysResult:
-    spark, workload = options.session(), FIGURES[figure]
-    tables = () if workload is None else make_market(spark, options.data)
-    given = trades_input(spark, options.data, rows=rows, batches=options.batches, tables=tables)
-    market = None if workload is None else collect(given)
-    taken, compared = list[Taken](), list[Comparison]()
-    for size in sorted(options.queries):
-        ways = [way for way in ways_of(workload) if worth_running(way, size, taken, patience_s)]
-        benches = []
-        for seed in options.seeds:
-            if workload is None or market is None:
-                queries = paper_queries(size, seed=seed)
-            else:
-                queries = Workload(workload, market, seed).queries(size)
-            bench = _Bench(given, queries, options)
-            benches.append((bench, bench.measure(ways, patience_s)))
-            compared.append(bench.compare())
-        taken += [_taken(way, size, benches) for way in ways_of(workload)]
-    return WaysResult(
-        figure=figure,
-        rows=rows,
-        seeds=options.seeds,
-        repeats=options.repeats,
-        warmups=options.warmups,
-        measured=options.measured,
-        patience_s=patience_s,
-        cores=spark.sparkContext.defaultParallelism,
-        taken=tuple(taken),
-        compared=together(compared),
     )
 
 
@@ -237,19 +112,71 @@ def worth_running(way: Way, size: int, taken: Sequence[Taken], patience_s: float
     return bool(last.seconds.runs) and last.seconds.median * size / last.queries <= patience_s
 
 
-def _taken(way: Way, size: int, benches: Sequence[tuple[_Bench, dict[str, Seconds]]]) -> Taken:
-    last = benches[-1][0].last.get(way.name, WeftRun())
-    return Taken(
-        queries=size,
-        way=way.name,
-        seconds=pooled(seconds.get(way.name, Seconds(())) for _, seconds in benches),
-        relations=last.relations,
-        partial_ops=last.partial_ops,
-        final_ops=last.final_ops,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperFigures(Bench[WaysResult]):
+    """Each way to share or not, side by side: the paper's Figures 13 to 16, timed.
 
+    Example: weft bench figures --figure 16 -n 64
+    """
 
-def _draw(results: Sequence[WaysResult], path: Path) -> None:
-    from weft.bench.plot_ways import plot_ways  # Matplotlib is an extra.
+    offers = "figures patience_s queries rows seeds measured repeats warmups check json data cores"
+    pictures = ("figures",)
+    queries: Queries = (16, 64, 256)
+    rows: Rows = (200_000,)
+    repeats: Repeats = 3
+    check: Checked = Check.SAMPLE
+    figures: Annotated[
+        Counts,
+        Option("--figure", help="Which of the paper's figures, 13 to 16; may be repeated.", min=13, max=16),
+    ] = tuple(FIGURES)
+    patience_s: Annotated[
+        float,
+        Option(
+            "--patience", min=0,
+            help="Seconds after which a way is not run again; one that would take more is not run.",
+        ),
+    ] = 30.0  # fmt: skip
+    """A way that takes longer is not run again, and one that would is not run."""
 
-    plot_ways(results, path)
+    def measure(self) -> Iterator[WaysResult]:
+        """Time each way of each figure."""
+        for workload in (FIGURES[figure] for figure in self.figures):
+            for size in self.queries:
+                if workload is not None:
+                    workload.check(size)
+        for rows in self.rows:
+            for figure in self.figures:
+                yield self._measure(rows, figure)
+
+    def _measure(self, rows: int, figure: int) -> WaysResult:
+        spark, workload = self.session(), FIGURES[figure]
+        tables = () if workload is None else make_market(spark, self.data)
+        given = trades_input(spark, self, rows, tables=tables)
+        market = None if workload is None else collect(given)
+        taken, compared = list[Taken](), list[Comparison]()
+        for size in sorted(self.queries):
+            ways = [way for way in ways_of(workload) if worth_running(way, size, taken, self.patience_s)]
+            of_seeds = []
+            for seed in self.seeds:
+                if workload is None or market is None:
+                    queries = paper_queries(size, seed=seed)
+                else:
+                    queries = Workload(workload, market, seed).queries(size)
+                answered = _QuerySet(given, queries, self)
+                turns = [(way.name, partial(answered.run, way)) for way in ways]
+                of_seeds.append(self.alternate(turns, patience_s=self.patience_s))
+                compared.append(answered.compare())
+            for way in ways_of(workload):
+                last = answered.last.get(way.name, WeftRun())
+                seconds = Seconds.pooled([seconds.get(way.name, Seconds(())) for seconds in of_seeds])
+                taken.append(
+                    Taken(
+                        queries=size, way=way.name, seconds=seconds, relations=last.relations,
+                        partial_ops=last.partial_ops, final_ops=last.final_ops,
+                    )
+                )  # fmt: skip
+        return WaysResult(
+            figure=figure, rows=rows, seeds=self.seeds, repeats=self.repeats, warmups=self.warmups,
+            measured=self.measured, patience_s=self.patience_s, cores=given.cores, taken=tuple(taken),
+            compared=Comparison.pooled(compared),
+        )  # fmt: skip

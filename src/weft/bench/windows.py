@@ -5,25 +5,28 @@ in Scotty's benchmark: windows are registered before the clock starts, and nothi
 memory in both.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import ClassVar, Self
 
 import pyspark
+from rich.console import Console
 
+from weft.bench import report
+from weft.bench.bench import Bench
 from weft.bench.events import make_events
-from weft.bench.measure import Seconds, alternate, pooled
-from weft.bench.options import Options
-from weft.bench.report import needs_matplotlib, publish, show_windows
+from weft.bench.options import Queries, Repeats, Rows
+from weft.bench.records import Record, Seconds
 from weft.bench.runs import How, Input, WeftRun, run_weft
-from weft.bench.workloads import scotty_queries
+from weft.bench.workloads import SCOTTY_SIZES, scotty_queries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class Size(Record):
     """One number of windows."""
 
+    computed: ClassVar[str] = "seconds rows_per_s scotty_rows_per_s"
     queries: int
     rows: int
     durable: Seconds
@@ -52,20 +55,12 @@ class Size:
         """Throughput as Scotty's benchmark measures it."""
         return self.rows / self.as_scotty.median
 
-    def as_json(self) -> dict[str, object]:
-        """Return all fields by name."""
-        return {
-            **asdict(self),
-            "seconds": self.seconds,
-            "rows_per_s": self.rows_per_s,
-            "scotty_rows_per_s": self.scotty_rows_per_s,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowsResult:
+class WindowsResult(report.Result):
     """What `weft bench windows` found."""
 
+    computed: ClassVar[str] = "ratio"
     workload: str = "tumbling windows of 1–20 s"
     rows: int
     rate: int
@@ -83,77 +78,102 @@ class WindowsResult:
         """Throughput with the most windows, in units of that with the fewest."""
         return self.sizes[-1].rows_per_s / self.sizes[0].rows_per_s
 
-    def as_json(self) -> dict[str, object]:
-        """Return all fields by name."""
-        return {**asdict(self), "sizes": [one.as_json() for one in self.sizes], "ratio": self.ratio}
+    def show(self, console: Console) -> None:
+        """Print the throughput for each number of windows."""
+        first = self.sizes[0]
+        rows = [
+            (
+                f"{one.queries:,}", f"{one.rows_per_s:,.0f}", f"{one.rows_per_s / first.rows_per_s:.2f}",
+                f"{one.seconds:.2f}", one.durable.spread, f"{one.scotty_rows_per_s:,.0f}",
+                f"{one.scotty_rows_per_s / first.scotty_rows_per_s:.2f}", f"{one.windows:,}",
+                f"{one.slices:,}",
+            )
+            for one in self.sizes
+        ]  # fmt: skip
+        caption = (
+            f"Medians of all counted rounds ({self.repeats} for each of seeds "
+            f"{', '.join(map(str, self.seeds))}), with their least and most, after {self.warmups} that warm "
+            f"up; {self.rate:,} rows per second of event time, {self.batches} micro-batches, {self.cores} "
+            "cores. With a checkpoint on disk, from the text of the queries on. Without one it is as in "
+            "Scotty's benchmark: windows are registered before the clock starts. Results stay in memory."
+        )
+        columns = (
+            "windows|rows/s|of one window|seconds|spread|no checkpoint, rows/s|of one|results|slices a batch"
+        )
+        title = f"tumbling windows of 1–20 s over {self.rows:,} rows"
+        console.print(report.make_table(title, columns, rows, caption=caption))
+
+    @classmethod
+    def draw(cls, results: Sequence[Self]) -> report.Figure:
+        """Draw throughput over the number of windows."""
+        figure = report.new_figure(6, 4.4)
+        axes = figure.subplots()
+        sizes = results[0].sizes
+        durable = [(one.queries, one.rows_per_s / 1e6) for one in sizes]
+        without = [(one.queries, one.scotty_rows_per_s / 1e6) for one in sizes]
+        report.draw_line(axes, durable, color=report.BLUE, label="with a checkpoint")
+        report.draw_line(axes, without, "--", marker=".", color=report.BLUE, label="as Scotty measures")
+        axes.axhline(0.9 * durable[0][1], color=report.GREY, linestyle=":", label="90 % of one window")
+        counts = [one.queries for one in sizes]
+        axes.set_xscale("log")
+        axes.set_xticks(counts, [f"{count:,}" for count in counts])
+        axes.set_ylim(bottom=0, top=1.1 * max(speed for _, speed in (*durable, *without)))
+        axes.set(title="tumbling windows of 1–20 s", xlabel="concurrent windows", ylabel="million rows/s")
+        report.put_legend(axes)
+        return figure
 
 
-def run_windows(options: Options, *, rate: int = 100_000) -> tuple[WindowsResult, ...]:
-    """Measure each number of windows by turns, print a table, and write JSON and a plot if asked."""
-    needs_matplotlib(options.plot)
-    results = [_measure(options, rows, rate) for rows in options.rows]
-    publish(results, json=options.json, plot=options.plot, draw=_draw, console=options.console)
-    return tuple(results)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows(Bench[WindowsResult]):
+    """Tumbling windows of random length (Scotty's workload): throughput from 1 to 1,000 windows.
 
+    Example: weft bench windows -n 1 -n 1000
+    """
 
-def _measure(options: Options, rows: int, rate: int) -> WindowsResult:
-    spark = options.session()
-    cores = spark.sparkContext.defaultParallelism
-    dataset = make_events(spark, options.data, rows=rows, rate=rate, files=options.batches * cores)
-    given = Input(spark=spark, dataset=dataset, files_per_trigger=cores)
-    counts = sorted(options.queries)
-    last: dict[int, WeftRun] = {}
-    taken = [_of_seed(options, given, counts, seed, last) for seed in options.seeds]
-    result = WindowsResult(
-        rows=rows,
-        rate=rate,
-        batches=options.batches,
-        repeats=options.repeats,
-        warmups=options.warmups,
-        seeds=options.seeds,
-        cores=cores,
-        pyspark=pyspark.__version__,
-        sizes=tuple(_size(count, [one[count] for one in taken], last[count]) for count in counts),
-    )
-    show_windows(result, options.console)
-    return result
+    offers = "queries rows seeds repeats warmups slicing json data cores"
+    pictures = ("windows",)
+    queries: Queries = SCOTTY_SIZES
+    rows: Rows = (8_000_000,)
+    repeats: Repeats = 3
+    rate: int = 100_000
+    """Rows per second of event time."""
 
+    def measure(self) -> Iterator[WindowsResult]:
+        """Measure each number of windows by turns."""
+        spark = self.session()
+        cores = spark.sparkContext.defaultParallelism
+        for rows in self.rows:
+            files = self.batches * cores
+            dataset = make_events(spark, self.data, rows=rows, rate=self.rate, files=files)
+            given = Input(spark=spark, dataset=dataset, files_per_trigger=cores)
+            of_seeds = zip(*(self._of_seed(given, seed) for seed in self.seeds), strict=True)
+            yield WindowsResult(
+                rows=rows, rate=self.rate, batches=self.batches, repeats=self.repeats,
+                warmups=self.warmups, seeds=self.seeds, cores=cores, pyspark=pyspark.__version__,
+                sizes=tuple(map(Size.pooled, of_seeds)),
+            )  # fmt: skip
 
-def _draw(results: Sequence[WindowsResult], path: Path) -> None:
-    from weft.bench.plot import plot_windows  # Matplotlib is an extra.
+    def _of_seed(self, given: Input, seed: int) -> list[Size]:
+        """Take each number of windows by turns, with a checkpoint and as Scotty does it."""
+        last: dict[int, WeftRun] = {}
 
-    plot_windows(results[0], path)
+        def take(count: int, *, durable: bool) -> float:
+            how = How(durable=durable, slicing=self.slicing)
+            run = run_weft(given, scotty_queries(count, seed=seed), how=how)
+            if not durable:
+                return run.stream_s
+            last[count] = run
+            return run.seconds
 
-
-def _of_seed(
-    options: Options, given: Input, counts: Sequence[int], seed: int, last: dict[int, WeftRun]
-) -> dict[int, tuple[Seconds, Seconds]]:
-    """Return for each number of windows all counted runs, with a checkpoint and as Scotty does it."""
-
-    def run(count: int, *, durable: bool) -> float:
-        how = How(durable=durable, slicing=options.slicing)
-        found = run_weft(given, scotty_queries(count, seed=seed), how=how)
-        if not durable:
-            return found.stream_s
-        last[count] = found
-        return found.seconds
-
-    names = {
-        (count, durable): f"{count:,} windows, {durable=}" for count in counts for durable in (True, False)
-    }
-    turns = [(name, partial(run, count, durable=durable)) for (count, durable), name in names.items()]
-    taken = alternate(turns, repeats=options.repeats, warmups=options.warmups, console=options.console)
-    return {count: (taken[names[count, True]], taken[names[count, False]]) for count in counts}
-
-
-def _size(count: int, of_seeds: Sequence[tuple[Seconds, Seconds]], run: WeftRun) -> Size:
-    return Size(
-        queries=count,
-        rows=run.rows,
-        durable=pooled(durable for durable, _ in of_seeds),
-        as_scotty=pooled(without for _, without in of_seeds),
-        windows=run.windows,
-        slices=run.slices,
-        register_s=run.register_s,
-        stages_s=dict(run.stages),
-    )
+        kinds = [(count, durable) for count in sorted(self.queries) for durable in (True, False)]
+        names = {(count, durable): f"{count:,} windows, {durable=}" for count, durable in kinds}
+        turns = [(name, partial(take, count, durable=durable)) for (count, durable), name in names.items()]
+        seconds = self.alternate(turns)
+        return [
+            Size(
+                queries=count, rows=run.rows, durable=seconds[names[count, True]],
+                as_scotty=seconds[names[count, False]], windows=run.windows, slices=run.slices,
+                register_s=run.register_s, stages_s=run.stages,
+            )
+            for count, run in sorted(last.items())
+        ]  # fmt: skip

@@ -6,11 +6,13 @@ from enum import StrEnum
 from itertools import islice, product, repeat
 from math import isqrt
 from random import Random
+from typing import TypeVar
 
 from weft.bench.predicates import Market, Predicate, predicates
 from weft.errors import UserError
 from weft.window import Window, duration
 
+Item = TypeVar("Item")
 PAPER_SIZES = (16, 32, 64, 128, 256)
 """How many queries the paper measured."""
 SCOTTY_SIZES = (1, 10, 80, 1000)
@@ -26,22 +28,35 @@ class BenchQuery:
     stream: str
     value: str
     """What is added up."""
+    where: str | None = None
+    """Which rows are, by columns of the stream."""
     predicate: Predicate | None = None
     """Which rows are; a query that has one joins the tables `close` and `index` (STS, Query 4)."""
 
     @property
     def sql(self) -> str:
         """The text that Weft is given."""
-        if self.predicate is None:
-            return f"SELECT sum({self.value}) AS value FROM {self.stream} {_clause(self.window)}"
-        return (
-            f"SELECT sum(T.price * T.vol) AS value FROM {self.stream} T {_clause(self.window)}, "
-            f"close C, index X WHERE T.symbol = C.symbol AND T.symbol = X.symbol AND {self.predicate.sql}"
-        )
+        window = f"[RANGE '{duration(self.window.range_ms)}' SLIDE '{duration(self.window.slide_ms)}']"
+        if self.predicate is not None:
+            return (
+                f"SELECT sum(T.price * T.vol) AS value FROM {self.stream} T {window}, close C, index X "
+                f"WHERE T.symbol = C.symbol AND T.symbol = X.symbol AND {self.predicate.sql}"
+            )
+        where = "" if self.where is None else f" WHERE {self.where}"
+        return f"SELECT sum({self.value}) AS value FROM {self.stream} {window}{where}"
+
+    @property
+    def condition(self) -> str | None:
+        """Which rows count, over the joined rows of plain Spark."""
+        return self.where if self.predicate is None else self.predicate.bare
 
 
-def _clause(window: Window) -> str:
-    return f"[RANGE '{duration(window.range_ms)}' SLIDE '{duration(window.slide_ms)}']"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlQuery:
+    """A query of which no more than its text is needed."""
+
+    name: str
+    sql: str
 
 
 class Predicates(StrEnum):
@@ -80,6 +95,20 @@ class Predicates(StrEnum):
             )
 
 
+def spread_over(queries: Sequence[Item], count: int) -> list[Item]:
+    """Return some of the queries, from the first on, evenly apart."""
+    count = min(count, len(queries))
+    return [queries[number * len(queries) // count] for number in range(count)]
+
+
+def first_distinct(items: Iterator[Item], count: int) -> tuple[Item, ...]:
+    """Return the first items of which no two are the same."""
+    distinct: dict[Item, None] = {}
+    while len(distinct) < count:
+        distinct[next(items)] = None
+    return tuple(distinct)
+
+
 def paper_queries(count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
     """Return workload (A): ranges from [600, 900] s and slides from [300, 600] s, no two windows alike.
 
@@ -107,7 +136,7 @@ def predicate_queries(
 def turnover(
     size: int, count: int, market: Market, *, seed: int = 1, run: int = 0
 ) -> Iterator[tuple[str, BenchQuery]]:
-    """Yield so many changes of a regular workload that it stays one: who leaves, and who joins in its place.
+    """Yield changes that keep a workload regular: which query leaves, and which joins in its place.
 
     In turn, a predicate and a window make way for new ones, in all of their queries, the oldest first. Each
     run has predicates and windows that no other run of the seed has, those there at the beginning aside.
@@ -150,14 +179,7 @@ def _different(windows: Iterator[Window], count: int) -> Sequence[Window]:
     most = len(_RANGES_S) * len(_SLIDES_S)
     if count > most:
         raise UserError(f"there are {most:,} different windows in whole seconds, got {count:,} queries")
-    return _first(windows, count)
-
-
-def _first(windows: Iterator[Window], count: int) -> Sequence[Window]:
-    distinct: dict[Window, None] = {}
-    while len(distinct) < count:
-        distinct[next(windows)] = None
-    return tuple(distinct)
+    return first_distinct(windows, count)
 
 
 def scotty_queries(count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
@@ -171,7 +193,7 @@ def scotty_queries(count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
     chance = Random(seed)
     lengths = (int((1 + 19 * chance.random()) * 1000) for _ in repeat(None))
     windows = (Window(range_ms=length, slide_ms=length) for length in lengths)
-    return _named(_first(windows, count), stream="events", value="value")
+    return _named(first_distinct(windows, count), stream="events", value="value")
 
 
 def _named(windows: Sequence[Window], *, stream: str, value: str) -> tuple[BenchQuery, ...]:

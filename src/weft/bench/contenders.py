@@ -1,0 +1,119 @@
+"""What Weft is compared with on dashboard queries: DuckDB, and ordinary Spark in batch and as a stream."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from time import perf_counter
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from weft.bench.batch_times import BatchTimes
+from weft.bench.dataset import DELAY
+from weft.bench.duck import Duck, duck_sql
+from weft.bench.runs import Input, drain, spark_window
+from weft.expression import Slot, columns
+from weft.query.logical import AggregateCall, JoinKind, LogicalQuery
+from weft.spark.columns import Translator, named
+from weft.storage.names import file_name
+
+TIME = "time"
+"""The stream's event time."""
+
+
+def run_duck(duck: Duck, queries: Sequence[LogicalQuery], folder: Path) -> float:
+    """Run all queries in DuckDB, one after another, each into a Parquet file."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    began = perf_counter()
+    for query in queries:
+        duck.write(duck_sql(query, time=TIME), duck_file(folder, query))
+    return perf_counter() - began
+
+
+def duck_file(folder: Path, query: LogicalQuery) -> Path:
+    """Return where DuckDB's rows of a query are."""
+    return folder / f"{file_name(query.name)}.parquet"
+
+
+def run_batch(given: Input, query: LogicalQuery, folder: Path) -> float:
+    """Run one query as an ordinary Spark batch query, into Parquet."""
+    shutil.rmtree(folder, ignore_errors=True)
+    began = perf_counter()
+    rows = ordinary(given.dataset.read(given.spark), query, given.held)
+    rows.write.parquet(str(folder))
+    return perf_counter() - began
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRun:
+    """What one ordinary streaming query took."""
+
+    seconds: float
+    batch_s: tuple[float, ...]
+
+
+def run_stream(given: Input, query: LogicalQuery, folder: Path) -> StreamRun:
+    """Run one query as Structured Streaming's guide teaches it: a watermark, a checkpoint, Parquet."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with BatchTimes(given.spark) as times:
+        began = perf_counter()
+        rows = ordinary(given.frame().withWatermark(TIME, DELAY), query, given.held)
+        writer = rows.writeStream.format("parquet").outputMode("append").option("path", str(folder / "out"))
+        drain(writer, folder / "checkpoint")
+        seconds = perf_counter() - began
+        return StreamRun(seconds=seconds, batch_s=times.settled())
+
+
+def stream_columns(queries: Sequence[LogicalQuery]) -> list[str]:
+    """Return the stream's columns that queries read, the event time among them."""
+    names = {TIME}
+    for query in queries:
+        parts = [key.expression for key in query.keys]
+        parts += [
+            part for call in query.aggregates for part in (call.argument, call.filter) if part is not None
+        ]
+        parts += [left for join in query.joins for left, _ in join.on]
+        parts += [] if query.predicate is None else [query.predicate]
+        aliases = {join.alias for join in query.joins}
+        read = {name for part in parts for name in columns(part)}
+        names |= {name for name in read if name.partition(".")[0] not in aliases}
+    return sorted(names)
+
+
+def ordinary(rows: DataFrame, query: LogicalQuery, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Return a query as its author would write it in Spark: joins, WHERE, one window group-by, HAVING."""
+    translate = Translator()
+    for join in query.joins:
+        table = tables[join.table]
+        renamed = table.select(*(named(name).alias(f"{join.alias}.{name}") for name in table.columns))
+        pairs = [translate(left) == translate(right) for left, right in join.on]
+        how = "inner" if join.kind is JoinKind.INNER else "left"
+        rows = rows.join(F.broadcast(renamed), reduce(Column.__and__, pairs), how)
+    if query.predicate is not None:
+        rows = rows.where(translate(query.predicate))
+    keys = [translate(key.expression).alias(f"key{index}") for index, key in enumerate(query.keys)]
+    calls = [
+        _aggregate(call, translate).alias(f"aggregate{index}") for index, call in enumerate(query.aggregates)
+    ]
+    groups = rows.groupBy(spark_window(query.window).alias("window"), *keys).agg(*calls)
+    after = Translator(slot=_slot)
+    if query.having is not None:
+        groups = groups.where(after(query.having))
+    outputs = [after(output.expression).alias(output.name) for output in query.outputs]
+    bounds = [F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end")]
+    return groups.select(*bounds, *outputs)
+
+
+def _aggregate(call: AggregateCall, translate: Translator) -> Column:
+    value = F.lit(1) if call.argument is None else translate(call.argument)
+    if call.filter is not None:
+        value = F.when(translate(call.filter), value)
+    return F.call_function(call.function, value)
+
+
+def _slot(slot: Slot) -> Column:
+    bounds = {"window_start": "window.start", "window_end": "window.end"}
+    return F.col(bounds.get(str(slot.kind), f"{slot.kind}{slot.index}"))
