@@ -2,11 +2,13 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -91,6 +93,19 @@ def make(spark: SparkSession, dataset: Dataset, rows: Callable[[DataFrame], Data
     return dataset
 
 
+def write_tables(folder: Path, tables: Iterable[pa.Table]) -> None:
+    """Write a file for each table, to be streamed in that order, or keep those of an earlier run."""
+
+    def write(unfinished: Path) -> None:
+        (unfinished / "files").mkdir()
+        for number, table in enumerate(tables):
+            path = unfinished / "files" / _part(number)
+            pq.write_table(table, path)
+            _set_age(path, number)
+
+    write_once(folder, write)
+
+
 def write_once(folder: Path, write: Callable[[Path], None]) -> None:
     """Make a folder, whole or not at all; `write` is given one in which to make `files`."""
     if folder.is_dir():
@@ -116,11 +131,19 @@ def _write(rows: DataFrame, folder: Path) -> None:
 
 
 def _put_in_order(written: Path, folder: Path) -> None:
-    """Keep the data files only, each a second younger than the one before: Spark streams the oldest first."""
+    """Keep the data files only."""
     folder.mkdir()
     for number, path in enumerate(sorted(written.glob("part-*.parquet"))):
-        kept = path.rename(folder / f"part-{number:05d}.parquet")
-        os.utime(kept, (1_000_000_000 + number, 1_000_000_000 + number))
+        _set_age(path.rename(folder / _part(number)), number)
+
+
+def _part(number: int) -> str:
+    return f"part-{number:05d}.parquet"
+
+
+def _set_age(path: Path, number: int) -> None:
+    # Spark streams the oldest file first: each is a second younger than the one before.
+    os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
 
 
 def uniform(seed: int, salt: int) -> Column:

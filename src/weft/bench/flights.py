@@ -5,8 +5,8 @@ Event time is the scheduled departure: `time_hour` is the start of the scheduled
 minutes after it (`hour` and `day` are those of New York).
 """
 
-import os
 import sys
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
-from weft.bench.dataset import Dataset, TableFiles, write_once
+from weft.bench.dataset import Dataset, TableFiles, write_tables
 from weft.errors import UserError
 
 YEAR_ROWS = 336_776
@@ -46,14 +45,15 @@ _UTC = pa.timestamp("us", "UTC")
 def make_flights(data: Path, *, rows: int = YEAR_ROWS, files: int) -> Dataset:
     """Write the first flights of the year in files of equal size, or use those of an earlier run."""
     rows = min(rows, YEAR_ROWS)
-    return _write_flights(data / f"flights-{rows}-{files}", _numbered(rows, files))
+    bounds = np.linspace(0, rows, files + 1).astype(np.int64)
+    return _write_flights(data / f"flights-{rows}-{files}", bounds.tolist())
 
 
 def make_live_flights(data: Path, *, batch_rows: int, batches: int) -> Dataset:
     """Write the first flights of the year, a file for each batch."""
     rows = min(batch_rows * batches, YEAR_ROWS)
-    starts = np.arange(0, rows, batch_rows)
-    return _write_flights(data / f"flights-live-{batch_rows}-{len(starts)}", np.append(starts, rows))
+    starts = range(0, rows, batch_rows)
+    return _write_flights(data / f"flights-live-{batch_rows}-{len(starts)}", [*starts, rows])
 
 
 def make_tables(data: Path) -> tuple[TableFiles, ...]:
@@ -61,46 +61,20 @@ def make_tables(data: Path) -> tuple[TableFiles, ...]:
     return tuple(_write_table(data, name) for name in _TABLES)
 
 
-def _numbered(rows: int, files: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    return np.linspace(0, rows, files + 1).astype(np.int64)
-
-
-def _write_flights(folder: Path, bounds: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Dataset:
-    flights = read_flights().slice(0, int(bounds[-1]))
+def _write_flights(folder: Path, bounds: Sequence[int]) -> Dataset:
+    flights = read_flights().slice(0, bounds[-1])
     times = pc.min_max(flights["time"].cast(pa.int64())).as_py()
-
-    def write(unfinished: Path) -> None:
-        into = unfinished / "files"
-        into.mkdir()
-        for number, (begin, end) in enumerate(pairwise(bounds)):
-            path = into / f"part-{number:05d}.parquet"
-            pq.write_table(flights.slice(begin, end - begin), path)
-            # Spark streams the oldest file first.
-            os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
-
-    write_once(folder, write)
+    write_tables(folder, (flights.slice(begin, end - begin) for begin, end in pairwise(bounds)))
     return Dataset(
-        stream="flights",
-        folder=folder,
-        columns=_ddl(_FLIGHTS),
-        rows=flights.num_rows,
-        files=len(bounds) - 1,
-        begin_ms=times["min"] // 1000,
-        span_ms=(times["max"] - times["min"]) // 1000,
-    )
+        stream="flights", folder=folder, columns=_ddl(_FLIGHTS), rows=flights.num_rows, files=len(bounds) - 1,
+        begin_ms=times["min"] // 1000, span_ms=(times["max"] - times["min"]) // 1000,
+    )  # fmt: skip
 
 
 def _write_table(data: Path, name: str) -> TableFiles:
-    names = _TABLES[name].split()
-    folder = data / f"flights-{name}"
-
-    def write(unfinished: Path) -> None:
-        (unfinished / "files").mkdir()
-        with _package().joinpath(f"{name}.csv").open("rb") as file:
-            table = _read(file)
-        pq.write_table(table.select(names), unfinished / "files" / "part-00000.parquet")
-
-    write_once(folder, write)
+    names, folder = _TABLES[name].split(), data / f"flights-{name}"
+    if not folder.is_dir():
+        write_tables(folder, [_read(_package() / f"{name}.csv").select(names)])
     return TableFiles(name=name, folder=folder, columns=_ddl(names))
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from weft.bench.dataset import TableFiles, uniform, write_once
+from weft.bench.dataset import TableFiles, uniform, write_tables
 from weft.bench.trades import SYMBOLS, price_level, symbol
 
 LARGE, SMALL = 1_000, 2_000
@@ -32,8 +31,8 @@ def make_market(spark: SparkSession, data: Path, *, seed: int = 1) -> tuple[Tabl
     )
     if not (close.folder.is_dir() and index.folder.is_dir()):
         listed = _listed(spark, seed)
-        _save(close, listed.select(["symbol", "cp"]))
-        _save(index, _members(listed))
+        write_tables(close.folder, [listed.select(["symbol", "cp"])])
+        write_tables(index.folder, [_members(listed)])
     return close, index
 
 
@@ -56,11 +55,3 @@ def _members(listed: pa.Table) -> pa.Table:
     large, either = place < LARGE, place < LARGE + SMALL
     columns = [listed["symbol"], pa.array(either), pa.array(either & ~large), pa.array(large)]
     return pa.table(columns, names=["symbol", "r3000", "r2000", "r1000"])
-
-
-def _save(table: TableFiles, rows: pa.Table) -> None:
-    def write(unfinished: Path) -> None:
-        (unfinished / "files").mkdir()
-        pq.write_table(rows, unfinished / "files" / "part-00000.parquet")
-
-    write_once(table.folder, write)
