@@ -12,6 +12,7 @@ from weft.errors import EngineError
 from weft.finals.results import result_schema
 from weft.handle import Query
 from weft.limits import DEFAULTS, Limits
+from weft.optimizer.explain import explain
 from weft.optimizer.plan import SharedPlan
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import Slicing
@@ -20,12 +21,10 @@ from weft.query import bind, parse, parse_duration, parse_select
 from weft.query.logical import LogicalQuery, StreamDef, TableDef, TimeUnit
 from weft.query.statements import CreateQuery, CreateStream, CreateTable
 from weft.service.control import Control
-from weft.service.execution import OnBatch, Run
-from weft.service.explaining import explain_stream
-from weft.service.info import QueryInfo
+from weft.service.execution import Execution, OnBatch
 from weft.service.options import MakeSink, RunOptions
-from weft.service.status import EngineStatus
-from weft.service.subscribers import Subscribers
+from weft.service.running_stream import RunningStream
+from weft.service.status import EngineStatus, QueryInfo
 from weft.sinks import Sink
 from weft.spark.columns import Udf
 from weft.spark.input.declarations import Declarations
@@ -63,16 +62,9 @@ class Engine:
         self._sharing = Sharing(sharing)
         self._limits = limits
         self._declared = Declarations(lambda: self.spark)
-        self._subscribers = Subscribers()
-        self._run: Run | None = None
-        """The run under way, or the last one."""
-        self._queries = Queries(
-            self,
-            running=lambda: self._running,
-            bind=self._bound,
-            limits=limits,
-            forget=self._subscribers.forget,
-        )
+        self._execution: Execution | None = None
+        """From the last start on, even after the stop."""
+        self._queries = Queries(self, active=lambda: self._active, bind=self._bound, limits=limits)
 
     @property
     def spark(self) -> SparkSession:
@@ -83,8 +75,8 @@ class Engine:
 
     @property
     def failures(self) -> Mapping[str, int]:
-        """By query, how many rows or results failed in the last run and became NULL."""
-        return {} if self._run is None else self._run.failures
+        """By query, the number of rows or results that failed since the last start and became NULL."""
+        return {} if self._execution is None else self._execution.failures
 
     @property
     def queries(self) -> Mapping[str, Query]:
@@ -93,7 +85,7 @@ class Engine:
 
     @property
     def unbound(self) -> Mapping[str, QueryInfo]:
-        """Queries that the checkpoint knows and that cannot be bound any more, by name."""
+        """Queries of the checkpoint that can no longer be bound, by name."""
         return self._queries.unbound
 
     def stream(
@@ -128,18 +120,18 @@ class Engine:
         format: str = "parquet",
         refresh: str | None = None,
     ) -> None:
-        """Declare a static table: a DataFrame, or a file or folder; `refresh` has it read again so often."""
+        """Declare a static table: a DataFrame, or a file or folder; `refresh` is how often to read it again."""
         frame, files = frame_or_files(source, format)
         period = None if refresh is None else parse_duration(refresh)
         self._declared.table(TableDef(name=name, source=files, refresh_ms=period), frame=frame)
 
     def refresh(self, table: str) -> None:
-        """Have a table read again: while running before the next batch, else at the start."""
+        """Read a table again: before the next batch if the engine runs, else at the start."""
         self._declared.refresh(table)
 
     @property
     def table_errors(self) -> Mapping[str, str]:
-        """Why tables could not be read again, by name; they keep their old contents until they can."""
+        """By name, why tables could not be read again; they keep their old contents until then."""
         return self._declared.tables.errors
 
     def function(self, name: str, udf: Udf, *, returns: str = "boolean") -> None:
@@ -167,11 +159,11 @@ class Engine:
         self._queries.remove(name)
 
     def pause(self, name: str) -> None:
-        """Let a query give no results until it is resumed, and cost nothing."""
+        """Pause a query: it costs nothing and gives no results until it is resumed."""
         self._queries.pause(name)
 
     def resume(self, name: str) -> Query:
-        """Let a paused, failed or ended query go on, as if it were added now."""
+        """Let a paused, failed or ended query continue, as if it were added now."""
         return self._queries.resume(name)
 
     def explain(self, *, rows_per_second: float | None = None) -> str:
@@ -181,15 +173,18 @@ class Engine:
             queries = self._queries_of(name)
             if queries:
                 rate = rows_per_second if rows_per_second is not None else self.clock(name).rate
-                told = explain_stream(
-                    stream.definition,
-                    queries,
-                    self.pipeline(name),
-                    slicing=self._slicing,
+                pipeline = self.pipeline(name)
+                if pipeline is not None and _names(pipeline.plan) == {query.name for query in queries}:
+                    plan, measured = pipeline.plan, pipeline.fragmentations
+                    statistics = pipeline.plans.planner.statistics
+                else:
+                    plan, measured = optimize(queries, self._slicing, sharing=self._sharing), ()
+                    statistics = None
+                text = explain(
+                    stream.definition, plan, rows_per_second=rate, measured=measured, statistics=statistics,
                     sharing=self._sharing,
-                    rows_per_second=rate,
-                )
-                parts.append(told)
+                )  # fmt: skip
+                parts.append(text)
         return "\n\n".join(parts) or "no queries"
 
     def plans(self) -> list[tuple[StreamDef, SharedPlan]]:
@@ -212,9 +207,9 @@ class Engine:
         quarantine: str | Path | None = None,
         late: str | Path | None = None,
     ) -> None:
-        """Process all data there is and stop.
+        """Process all available data and stop.
 
-        Without a checkpoint every window is closed at the end; with one, open windows wait for the next run
+        Without a checkpoint every window is closed at the end; with one, windows stay open for the next run
         unless `flush` is set.
         """
         self.start(
@@ -242,13 +237,13 @@ class Engine:
         idle: str | None = None,
         rewind: bool | Approve = False,
     ) -> None:
-        """Begin to answer, and return at once.
+        """Start to answer queries, and return at once.
 
-        `keep` holds all results in memory for `Query.results()`; `idle` closes windows when no row has come
-        for so long. `rewind` has sinks lose what the checkpoint does not know of, after it was restored from
-        a copy, say; a function is shown first what would go, and says whether it may.
+        `keep` holds all results in memory for `Query.results()`; `idle` is the time without rows after which
+        windows are closed. `rewind` removes results from sinks that the checkpoint does not know, for example
+        after it was restored from a copy; a function is shown first what would be removed, and may refuse.
         """
-        if self._running is not None:
+        if self._active is not None:
             raise EngineError("the engine is running already; stop it first")
         options = RunOptions(
             slicing=self._slicing,
@@ -264,46 +259,46 @@ class Engine:
             idle_seconds=None if idle is None else parse_duration(idle) / 1000,
             rewind=(lambda rewinds: True) if rewind is True else rewind or None,
         )
-        self._run = Run(
+        execution = self._execution = Execution(
             self._declared,
             options,
             bind=self._queries.bind,
-            tell=self._subscribers.tell,
+            tell=self._queries.subscribers.tell,
             on_batch=on_batch,
             control=Control(self._queries, stop=self.stop_later),
         )
         try:
             named = [query.logical.stream for query in self.queries.values()]
-            for name in dict.fromkeys((*named, *self._run.stored_streams())):
-                self._run.start(name, self._queries_of(name))
-            self._queries.know(self._run.known())
-            self._run.begin()
+            for name in dict.fromkeys((*named, *execution.stored_streams())):
+                execution.start(name, self._queries_of(name))
+            self._queries.know(execution.known())
+            execution.begin()
         except BaseException:
             self.stop()
             raise
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""
-        return self._running is None or self._running.wait(seconds)
+        """Wait until all streams have ended (True), or the time is up; raise an error of any."""
+        return self._active is None or self._active.wait(seconds)
 
     def process_available(self) -> None:
-        """Wait until all rows at hand have been processed."""
-        if self._running is not None:
-            self._running.process_available()
+        """Wait until all available rows have been processed."""
+        if self._active is not None:
+            self._active.process_available()
 
     def stop(self, *, flush: bool = False) -> None:
         """Stop between batches; what is committed is delivered. `flush` closes every window first."""
-        if self._running is not None:
-            self._running.stop(flush=flush)
+        if self._active is not None:
+            self._active.stop(flush=flush)
 
     def run_plain(self, name: str) -> pa.Table:
-        """Run a query as ordinary Spark, on its own, over all data there is."""
+        """Run a query as ordinary Spark, on its own, over all available data."""
         query = self._queries.known(name).logical
         stream = self._declared.streams[query.stream].definition
         rows = self._declared.all_rows(query.stream)
         with utc(self.spark):
-            found = run_plain(rows, stream, query, self._declared.tables, self._declared.functions)
-        return found.cast(result_schema(query))
+            results = run_plain(rows, stream, query, self._declared.tables, self._declared.functions)
+        return results.cast(result_schema(query))
 
     def results(self, name: str) -> pa.Table:
         """Return all results of a query so far."""
@@ -311,54 +306,61 @@ class Engine:
 
     def kept(self, query: LogicalQuery) -> pa.Table:
         """Return all results of a query so far."""
-        live = None if self._run is None else self._run.streams.get(query.stream)
-        return result_schema(query).empty_table() if live is None else live.kept(query)
+        stream = self._stream(query.stream)
+        return result_schema(query).empty_table() if stream is None else stream.kept(query)
 
     def release(self, query: LogicalQuery) -> pa.Table | None:
-        """Return all results of a query, and keep them no longer; None if they were not kept."""
-        live = None if self._run is None else self._run.streams.get(query.stream)
-        return result_schema(query).empty_table() if live is None else live.release(query)
+        """Remove and return all results of a query; None if they were not kept."""
+        stream = self._stream(query.stream)
+        return result_schema(query).empty_table() if stream is None else stream.release(query)
 
     def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results of a query; what it raises is logged."""
         self._queries.known(name)
-        self._subscribers.add(name, call)
+        self._queries.subscribers.add(name, call)
 
     def clock(self, stream: str) -> Clock:
         """Return the watermark and row counts of a stream."""
-        live = self.pipeline(stream)
-        return Clock() if live is None else live.clock
+        pipeline = self.pipeline(stream)
+        return Clock() if pipeline is None else pipeline.clock
 
     def status(self) -> EngineStatus:
-        """Return how streams, queries and sinks fare; this never waits for a batch."""
-        return EngineStatus() if self._run is None else self._run.status()
+        """Return the status of streams, queries and sinks; this never waits for a batch."""
+        return EngineStatus() if self._execution is None else self._execution.status()
 
     def stop_later(self) -> None:
-        """Have `wait` return, as if all streams had ended: whoever waits then stops the engine."""
-        if self._running is not None:
-            self._running.stop_asked.set()
+        """Have `wait` return as if all streams had ended; its caller then stops the engine."""
+        if self._active is not None:
+            self._active.stop_asked.set()
 
     def state_rows(self) -> int:
-        """Return how many partials are held, over all streams."""
-        streams = {} if self._run is None else self._run.streams
-        return sum(len(store) for live in streams.values() for store in live.pipeline.stores.values())
+        """Return the number of partials kept, over all streams."""
+        streams = {} if self._execution is None else self._execution.streams
+        return sum(len(store) for stream in streams.values() for store in stream.pipeline.stores.values())
 
     def _queries_of(self, stream: str) -> list[LogicalQuery]:
         return [query.logical for query in self.queries.values() if query.logical.stream == stream]
 
     @property
-    def _running(self) -> Run | None:
-        return self._run if self._run is not None and self._run.active else None
+    def _active(self) -> Execution | None:
+        return self._execution if self._execution is not None and self._execution.active else None
+
+    def _stream(self, name: str) -> RunningStream | None:
+        return None if self._execution is None else self._execution.streams.get(name)
 
     def entry(self, query: LogicalQuery) -> Registered | None:
-        """Return what the registry of this run, or the last, knows of a query."""
-        live = None if self._run is None else self._run.streams.get(query.stream)
-        return None if live is None else live.ledger.registry.get(query.name)
+        """Return the entry of a query in the registry since the last start."""
+        stream = self._stream(query.stream)
+        return None if stream is None else stream.ledger.registry.get(query.name)
 
     def pipeline(self, stream: str) -> Pipeline | None:
-        """Return the stream's pipeline in this run or the last."""
-        live = None if self._run is None else self._run.streams.get(stream)
-        return None if live is None else live.pipeline
+        """Return the pipeline of a stream since the last start."""
+        running = self._stream(stream)
+        return None if running is None else running.pipeline
 
     def _bound(self, written: CreateQuery) -> LogicalQuery:
         return bind(written, self._declared.catalog(), limits=self._limits)
+
+
+def _names(plan: SharedPlan) -> set[str]:
+    return {answer.query.name for answer in plan.answers}

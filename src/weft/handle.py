@@ -1,4 +1,4 @@
-"""A query in the hands of whoever added it."""
+"""A query as the user of an engine holds it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,28 +11,28 @@ from weft.durability.registry import QueryState, Registered
 from weft.errors import EngineError
 from weft.finals.results import not_kept
 from weft.query.logical import LogicalQuery
-from weft.service.info import QueryInfo, query_info
+from weft.service.status import QueryInfo, query_info
 from weft.state.clock import Clock
 from weft.stream.pipeline import Pipeline
 
 
 class Owner(Protocol):
-    """What a query asks of its engine."""
+    """The engine of a query."""
 
     def clock(self, stream: str) -> Clock:
         """Return the watermark and row counts of a stream."""
 
     def pipeline(self, stream: str) -> Pipeline | None:
-        """Return a stream's pipeline in this run or the last."""
+        """Return the pipeline of a stream since the last start."""
 
     def entry(self, query: LogicalQuery) -> Registered | None:
-        """Return what the registry of the run knows of a query."""
+        """Return the registry's entry of a query."""
 
     def kept(self, query: LogicalQuery) -> pa.Table:
         """Return all results of a query so far."""
 
     def release(self, query: LogicalQuery) -> pa.Table | None:
-        """Return all results of a query, and keep them no longer; None if they were not kept."""
+        """Remove and return all results of a query; None if they were not kept."""
 
     def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results of a query."""
@@ -45,7 +45,8 @@ class Query:
         self._engine = engine
         self.logical = logical
         self._left = False
-        self._given: pa.Table | None = None
+        self._results: pa.Table | None = None
+        """All results of a query that has left; None if they were not kept."""
 
     @property
     def name(self) -> str:
@@ -56,13 +57,13 @@ class Query:
         """Return all results so far, also after the query was removed."""
         if not self._left:
             return self._engine.kept(self.logical)
-        if self._given is None:
+        if self._results is None:
             raise not_kept()
-        return self._given
+        return self._results
 
     def take_leave(self) -> None:
-        """Keep what it has given: it is removed, and its name may be another's soon."""
-        self._given, self._left = self._engine.release(self.logical), True
+        """Keep the results so far: the query is removed, and another may get its name."""
+        self._results, self._left = self._engine.release(self.logical), True
 
     def subscribe(self, call: Callable[[pa.Table], None]) -> None:
         """Have a function called with each batch's new results."""
@@ -72,7 +73,7 @@ class Query:
 
     @property
     def entry(self) -> Registered | None:
-        """What the registry of the run knows of it; nothing once it was removed."""
+        """The registry's entry of the query; None once it was removed."""
         return None if self._left else self._engine.entry(self.logical)
 
     @property
@@ -89,21 +90,21 @@ class Query:
 
     @property
     def first_window(self) -> tuple[datetime, datetime] | None:
-        """The first window that it answers; None if the first row will decide."""
-        found = self.info.first_window
-        return None if found is None else (_time(found[0]), _time(found[1]))
+        """The first window that it answers; None if the first row decides that."""
+        window = self.info.first_window
+        return None if window is None else (_time(window[0]), _time(window[1]))
 
     @property
     def info(self) -> QueryInfo:
-        """All there is to say of it, as plain values."""
-        live = self._engine.pipeline(self.logical.stream)
+        """The query's status, as plain values."""
+        pipeline = self._engine.pipeline(self.logical.stream)
         clock = self._engine.clock(self.logical.stream)
-        own = None if live is None or self._left else live.queries.get(self.name)
-        return replace(query_info(self.logical, self.entry, own, clock), state=str(self.state))
+        live = None if pipeline is None or self._left else pipeline.queries.get(self.name)
+        return replace(query_info(self.logical, self.entry, live, clock), state=str(self.state))
 
     @property
     def failures(self) -> int:
-        """How many rows or results failed in this query (overflow, bad cast, …) and became NULL."""
+        """Number of rows or results of this query that failed (overflow, bad cast, …) and became NULL."""
         return 0 if self.entry is None else self.entry.failures
 
 

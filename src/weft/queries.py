@@ -1,8 +1,11 @@
-"""The queries of an engine by name, and how they come and go while streams run."""
+"""The queries of an engine by name, how they join and leave while streams run, and their subscribers."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
+
+import pyarrow as pa
 
 from weft.durability.registry import QueryState
 from weft.errors import EngineError, UnknownName, WeftError, suggestion
@@ -11,43 +14,71 @@ from weft.limits import Limits
 from weft.query import check, parse_select
 from weft.query.logical import LogicalQuery
 from weft.query.statements import CreateQuery
-from weft.service.execution import Run
-from weft.service.info import QueryInfo, cannot_run
+from weft.service.execution import Execution
+from weft.service.status import QueryInfo, cannot_run
 from weft.service.trying import Halted, try_out_all
 from weft.stream.changes import Changes
 
+Subscriber = Callable[[pa.Table], None]
+"""Is called with new results."""
+_log = logging.getLogger("weft.service")
+
+
+class Subscribers:
+    """Functions that are called with a query's new results."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, list[Subscriber]] = {}
+
+    def add(self, name: str, call: Subscriber) -> None:
+        """Have a function called with each batch's new results of a query."""
+        self._calls.setdefault(name, []).append(call)
+
+    def forget(self, name: str) -> None:
+        """Remove the subscribers of a query that has left."""
+        self._calls.pop(name, None)
+
+    def tell(self, name: str, rows: pa.Table) -> None:
+        """Call the subscribers of a query; an error of one affects neither the others nor the stream."""
+        for call in self._calls.get(name, ()):
+            try:
+                call(rows)
+            except Exception as error:
+                fields = {"query": name, "kind": type(error).__name__}
+                _log.error("a subscriber of query %s failed, and is called again", name, extra=fields)
+
 
 class Queries:
-    """What an engine is asked to answer."""
+    """The queries of an engine."""
 
     def __init__(
         self,
         engine: Owner,
         *,
-        running: Callable[[], Run | None],
+        active: Callable[[], Execution | None],
         bind: Callable[[CreateQuery], LogicalQuery],
         limits: Limits,
-        forget: Callable[[str], None],
     ) -> None:
-        """Change the queries of the run that is `running`; `forget` is told of names that are free again."""
-        self._engine, self._running = engine, running
-        self._bind, self._limits, self._forget = bind, limits, forget
+        """Change the queries of the execution that is `active`, if any."""
+        self._engine, self._active = engine, active
+        self._bind, self._limits = bind, limits
+        self.subscribers = Subscribers()
         self.queries: dict[str, Query] = {}
-        """All that are known, by name."""
+        """All queries by name."""
 
     @property
     def unbound(self) -> Mapping[str, QueryInfo]:
-        """Those that the checkpoint knows and that cannot be bound any more, by name."""
-        run = self._running()
-        return {} if run is None else run.unbound
+        """Queries of the checkpoint that can no longer be bound, by name."""
+        execution = self._active()
+        return {} if execution is None else execution.unbound
 
     def know(self, queries: Iterable[LogicalQuery]) -> None:
-        """Have handles of queries that a run has brought back."""
+        """Add queries that the checkpoint has brought back."""
         for query in queries:
             self.queries.setdefault(query.name, Query(self._engine, query))
 
     def known(self, name: str) -> Query:
-        """Return a query; raise an error that tells what is wrong with its name, or with itself."""
+        """Return a query; raise an error that says what is wrong with its name, or with the query."""
         if name in self.unbound:
             raise cannot_run(self.unbound[name])
         if name not in self.queries:
@@ -60,18 +91,18 @@ class Queries:
 
     def is_live(self, stream: str) -> bool:
         """Say whether a stream is being answered."""
-        run = self._running()
-        return run is not None and stream in run.streams
+        execution = self._active()
+        return execution is not None and stream in execution.streams
 
     def try_out(self, queries: Iterable[LogicalQuery], *, halted: Halted) -> Mapping[str, WeftError]:
         """Return which queries Spark would refuse, by name, each with the reason."""
-        run = self._running()
-        return {} if run is None else try_out_all(run.streams, queries, halted=halted)
+        execution = self._active()
+        return {} if execution is None else try_out_all(execution.streams, queries, halted=halted)
 
     def together(self, stream: str) -> AbstractContextManager[Changes]:
-        """Make all changes of a stream's queries inside durable at once, at a batch boundary; or none."""
-        run = self._running()
-        return Changes.at_once() if run is None else run.together(stream)
+        """Make all changes of a stream's queries inside durable by one commit, between batches; or none."""
+        execution = self._active()
+        return Changes.at_once() if execution is None else execution.together(stream)
 
     def add(self, written: CreateQuery) -> Query:
         """Add a query as it is written."""
@@ -82,57 +113,58 @@ class Queries:
         return self.join(query)
 
     def join(self, logical: LogicalQuery) -> Query:
-        """Add a query that Spark has looked at."""
-        name, run = logical.name, self._running()
+        """Add a query that Spark has accepted."""
+        name, execution = logical.name, self._active()
         self._check_name(name)
         self._check_room(logical)
         if name in self.queries:
             self.remove(name)
         query = Query(self._engine, logical)
         with self.together(logical.stream) as changes:
-            if run is not None:
-                run.add(logical)
+            if execution is not None:
+                execution.add(logical)
             self.queries[name] = query
             changes.note(name, undo=partial(self.queries.pop, name, None))
         return query
 
     def remove(self, name: str) -> None:
         """Remove a query; while the stream runs, it ends with the current batch."""
-        run = self._running()
-        if run is not None and run.forget(name):
+        execution = self._active()
+        if execution is not None and name in execution.unbound:
+            execution.leave(name, execution.unbound[name].stream, None)
             return
         query = self.known(name)
         with self.together(query.logical.stream) as changes:
-            if run is not None:
-                # One that a workload names must be remembered, or the next start would bring it back.
+            if execution is not None:
+                # If a workload names the query, only its state keeps the next start from bringing it back.
                 forgotten = query.entry is None or query.entry.live
-                run.leave(query.logical, None if forgotten else QueryState.DROPPED)
+                execution.leave(name, query.logical.stream, None if forgotten else QueryState.DROPPED)
             if self.queries.get(name) is query:
                 del self.queries[name]
                 undo = partial(self.queries.setdefault, name, query)
-                changes.note(name, undo=undo, after=partial(self._let_go, query))
+                changes.note(name, undo=undo, after=partial(self._release, query))
 
     def pause(self, name: str) -> None:
         """Let a query give no results until it is resumed."""
-        query, run = self.known(name), self._run_of(name)
+        query, execution = self.known(name), self._run_of(name)
         if query.state is not QueryState.RUNNING:
             raise EngineError(f"query {name} is {query.state}: there is nothing to pause")
-        run.leave(query.logical, QueryState.PAUSED)
+        execution.leave(name, query.logical.stream, QueryState.PAUSED)
 
     def resume(self, name: str, *, tried: bool = False) -> Query:
-        """Let a query go on, as if it were added now; `tried` if Spark has looked at it."""
-        query, run = self.known(name), self._run_of(name)
+        """Let a query continue, as if it were added now; `tried` if Spark has accepted it."""
+        query, execution = self.known(name), self._run_of(name)
         if query.state is QueryState.RUNNING:
             raise EngineError(f"query {name} is running; there is nothing to resume")
         self._check_room(query.logical)
         if not tried:
             self._try_out(query.logical)
-        run.add(query.logical)
+        execution.add(query.logical)
         return query
 
-    def _let_go(self, query: Query) -> None:
+    def _release(self, query: Query) -> None:
         query.take_leave()
-        self._forget(query.name)
+        self.subscribers.forget(query.name)
 
     def _try_out(self, query: LogicalQuery) -> None:
         for error in self.try_out([query], halted=lambda: False).values():
@@ -140,18 +172,18 @@ class Queries:
 
     def _check_name(self, name: str) -> None:
         known = self.queries.get(name)
-        left = self._running() is not None and known is not None and known.state.is_over
+        left = self._active() is not None and known is not None and known.state.is_over
         if name in self.unbound or not (known is None or left):
             raise EngineError(f'there is a query "{name}" already; remove it first or choose another name')
 
     def _check_room(self, query: LogicalQuery) -> None:
         others = len(self.queries)
-        if others >= self._limits.queries:  # Paused ones and those that are over do not count.
-            others = sum(one.state is QueryState.RUNNING for one in self.queries.values())
+        if others >= self._limits.queries:  # Queries that are paused or over do not count.
+            others = sum(other.state is QueryState.RUNNING for other in self.queries.values())
         check(query, self._limits, others=others)
 
-    def _run_of(self, name: str) -> Run:
-        run = self._running()
-        if run is None:
+    def _run_of(self, name: str) -> Execution:
+        execution = self._active()
+        if execution is None:
             raise EngineError(f"the engine is not running: query {name} gives no results anyway")
-        return run
+        return execution

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from tests.faults.disk import small_disk
 from tests.faults.driver import ROOT
-from weft.service.info import read_registry
+from weft.service.status import read_registry
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _SHUFFLES = """

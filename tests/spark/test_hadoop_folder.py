@@ -18,7 +18,7 @@ from tests.unit.state_samples import Row, block
 from weft.durability.checkpoint import Checkpoint
 from weft.durability.registry import Registry
 from weft.errors import DamagedFile, EngineError, InternalError, InUse
-from weft.service.info import read_registry
+from weft.service.status import read_registry
 from weft.storage import LocalFolder, lock, open_folder
 from weft.storage.hadoop import HadoopFolder
 from weft.storage.lock import Lock, holder

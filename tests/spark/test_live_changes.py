@@ -61,10 +61,10 @@ def test_a_name_is_another_streams_once_sinks_have_all_results(
     assert list(engine.queries) == ["other"]
     engine.add("SELECT count(*) AS n FROM trades [RANGE '5 s']", name="q")
     engine.remove("q")
-    assert engine._run is not None
-    assert engine._run.streams["trades"].ledger.drain(30)
+    assert engine._execution is not None
+    assert engine._execution.streams["trades"].ledger.drain(30)
     engine.add(other, name="q")
-    assert len(engine._run._leaving) == 0
+    assert len(engine._execution._leaving) == 0
     feed((21, "a", 1.0, 1))
     engine.process_available()
     engine.stop(flush=True)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import weft
 from tests.spark.trades import Feed, counted, seconds, stream, windows
 from weft.durability import checkpoint as checkpoint_module
-from weft.service.info import read_registry
+from weft.service.status import read_registry
 
 TUMBLING = "SELECT count(*) AS n FROM trades [RANGE '10 s']"
 SLIDING = "SELECT count(*) AS n FROM trades [RANGE '20 s' SLIDE '5 s']"

@@ -153,10 +153,10 @@ def test_a_stop_waits_for_no_change(spark: SparkSession, feed: Feed, checkpoint:
     feed.at(1, 12)
     box, queries = Mailbox(LocalFolder(checkpoint)), texts(FEW)
     with running(spark, feed, checkpoint) as engine:
-        assert engine._run is not None
+        assert engine._execution is not None
         before = files(checkpoint)
         # As a batch holds it.
-        with engine._run.streams["trades"].loop._lock:
+        with engine._execution.streams["trades"].loop._lock:
             asked = ask_all(box, "add", queries)
             while not any("before" in path.read_text() for path in (checkpoint / "requests").iterdir()):
                 threading.Event().wait(0.01)
@@ -217,8 +217,8 @@ def test_requests_of_two_terminals_are_one_commit_and_keep_their_order(
     feed.at(1, 12)
     box, queries = Mailbox(LocalFolder(checkpoint)), texts(FEW)
     with running(spark, feed, checkpoint) as engine:
-        assert engine._run is not None
-        requests = engine._run._requests
+        assert engine._execution is not None
+        requests = engine._execution._requests
         assert requests is not None
         # Both are there when the engine looks.
         requests.close()

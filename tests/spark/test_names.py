@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 import weft
 from tests.spark.trades import Feed, counted, stream, windows
 from tests.unit.odd_names import listing, surroundings
-from weft.service.info import read_registry
+from weft.service.status import read_registry
 from weft.storage.names import file_name
 
 STREAMS = (

@@ -13,7 +13,7 @@ import weft
 from tests.spark.trades import Feed, counted, stream
 from weft.cli.app import app
 from weft.errors import EngineError
-from weft.service.info import read_registry
+from weft.service.status import read_registry
 
 COUNT = "SELECT count(*) AS n FROM trades [RANGE '10 s']"
 CHECKED = "SELECT sum(checked(vol)) AS n FROM trades [RANGE '10 s']"

@@ -12,7 +12,7 @@ import pytest
 from weft.errors import EngineError, UnknownName, WeftError
 from weft.query.logical import LogicalQuery
 from weft.service.control import Control
-from weft.service.info import QueryInfo
+from weft.service.status import QueryInfo
 from weft.storage.mailbox import CHANGES, Reply, Request
 from weft.stream.changes import Changes
 

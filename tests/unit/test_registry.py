@@ -16,7 +16,7 @@ from weft.durability.rejoining import rejoin
 from weft.errors import UnknownName
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
-from weft.service.info import cannot_run, read_registry, stored_info
+from weft.service.status import cannot_run, read_registry, stored_info
 from weft.storage import LocalFolder
 from weft.storage.lock import Lock
 from weft.storage.mailbox import Mailbox

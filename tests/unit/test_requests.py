@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import EngineError
-from weft.service.replies import reply_of
-from weft.service.requests import Requests
+from weft.service.requests import Requests, reply_of
 from weft.storage import LocalFolder
 from weft.storage.mailbox import Mailbox, Reply, Request
 
@@ -24,7 +23,7 @@ def box(tmp_path: Path) -> Mailbox:
 @pytest.fixture
 def carried_out(box: Mailbox, monkeypatch: pytest.MonkeyPatch) -> "CarriedOut":
     """Return an engine's side of the mailbox, with little patience."""
-    monkeypatch.setattr("weft.service.requests._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("weft.service.requests._POLL_SECONDS", 0.01)
     return CarriedOut(box)
 
 

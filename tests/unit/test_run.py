@@ -22,11 +22,11 @@ from weft.errors import EngineError
 from weft.limits import DEFAULTS
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.service import execution as run_module
-from weft.service.execution import Run
+from weft.service import execution as execution_module
+from weft.service.execution import Execution
 from weft.service.options import RunOptions
-from weft.service.replies import reply_of
-from weft.service.running_stream import Live
+from weft.service.requests import reply_of
+from weft.service.running_stream import RunningStream
 from weft.sinks import Delivery, ForeachSink, Limits, MemorySink
 from weft.spark.input.declarations import Declarations
 from weft.state.clock import RowCounts
@@ -38,14 +38,14 @@ from weft.stream import loop as loop_module
 from weft.stream.loop import Trigger
 
 
-def made(checkpoint: Path | None, *sinks: Any, follow: bool = False, control: Any = None) -> Run:
+def made(checkpoint: Path | None, *sinks: Any, follow: bool = False, control: Any = None) -> Execution:
     """Begin a run, without streams, that needs no Spark."""
     options = RunOptions(
         slicing=Slicing.PAIRED, sharing=Sharing.AUTO, limits=DEFAULTS, out=None, checkpoint=checkpoint,
         sinks=sinks, keep=False, trigger=Trigger(follow=follow), idle_seconds=None,
     )  # fmt: skip
     none: Any = None
-    return Run(Declarations(none), options, bind=none, tell=none, on_batch=None, control=control)
+    return Execution(Declarations(none), options, bind=none, tell=none, on_batch=None, control=control)
 
 
 @pytest.mark.parametrize("fails", ["identity", "Mailbox", "Requests"])
@@ -56,7 +56,7 @@ def test_a_run_that_cannot_begin_lets_go_of_its_checkpoint(
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, fails, full)
+        patch.setattr(execution_module, fails, full)
         problem = r"checkpoint .* cannot be opened: a file cannot be read or written \(no space left\); free"
         with pytest.raises(EngineError, match=problem):
             made(tmp_path)
@@ -176,11 +176,11 @@ def test_a_stream_that_a_query_cannot_start_was_never_started(
     run.stop(flush=False)
 
 
-def stream(run: Run, name: str, checkpoint: Checkpoint | None = None) -> Live:
+def stream(run: Execution, name: str, checkpoint: Checkpoint | None = None) -> RunningStream:
     """Begin a stream without rows, as far as it needs no Spark."""
     none: Any = None
     pipeline: Any = SimpleNamespace(queries={})
-    run.streams[name] = run._live(name, none, pipeline, Registry(), Past(checkpoint=checkpoint), [])
+    run.streams[name] = run._running_stream(name, none, pipeline, Registry(), Past(checkpoint=checkpoint), [])
     return run.streams[name]
 
 

@@ -5,7 +5,7 @@ import logging
 import pyarrow as pa
 import pytest
 
-from weft.service.subscribers import Subscribers
+from weft.queries import Subscribers
 
 ROWS = pa.table({"value": [4711]})
 

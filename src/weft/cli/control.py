@@ -18,7 +18,7 @@ from weft.cli.workload import read_text
 from weft.errors import EngineError, SyntaxMistake, UnknownName, suggestion
 from weft.limits import NAMES, Limits
 from weft.query import CreateQuery, parse, parse_select
-from weft.service.info import read_registry
+from weft.service.status import read_registry
 from weft.storage.mailbox import Reply
 
 Checkpoint = Annotated[str, typer.Argument(help="The folder given to weft run as --checkpoint, or its URI.")]

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.wording import NONE, STATE_STYLES, moment, one_line, printable, window
-from weft.service.info import QueryInfo
+from weft.service.status import QueryInfo
 
 _OVER = frozenset({"ended", "dropped"})
 

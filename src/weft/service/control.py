@@ -1,38 +1,39 @@
-"""What other terminals may ask of an engine, and what they are told."""
+"""What the requests of other terminals do, and the replies to them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from weft.errors import EngineError, WeftError, suggestion
 from weft.query.logical import LogicalQuery
-from weft.service.info import QueryInfo
-from weft.service.replies import reply_of
+from weft.service.requests import reply_of
+from weft.service.status import QueryInfo
 from weft.service.trying import Halted
 from weft.storage.mailbox import CHANGES, Reply, Request
 from weft.stream.changes import Changes
 
 
 class Described(Protocol):
-    """A query that can tell of itself."""
+    """A query with a status."""
 
     @property
     def info(self) -> QueryInfo:
-        """All there is to say of it."""
+        """Its status."""
 
 
 class Controlled(Protocol):
-    """What is asked of an engine's queries."""
+    """The queries of an engine, as far as requests need them."""
 
     @property
     def queries(self) -> Mapping[str, Described]:
-        """All by name."""
+        """All queries by name."""
 
     @property
     def unbound(self) -> Mapping[str, QueryInfo]:
-        """Those that cannot be bound any more; they can be removed."""
+        """Queries that can no longer be bound; they can be removed."""
 
     def bind(self, name: str, text: str) -> LogicalQuery:
         """Return what a query means."""
@@ -44,10 +45,10 @@ class Controlled(Protocol):
         """Return which queries Spark would refuse, by name."""
 
     def together(self, stream: str) -> AbstractContextManager[Changes]:
-        """Make all changes of a stream's queries inside durable at once, or none."""
+        """Make all changes of a stream's queries inside durable by one commit, or none."""
 
     def join(self, logical: LogicalQuery) -> Described:
-        """Add a query that Spark has looked at."""
+        """Add a query that Spark has accepted."""
 
     def remove(self, name: str) -> None:
         """Remove a query."""
@@ -61,26 +62,26 @@ class Controlled(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """A request that changes a query, and what is known of it before it is carried out."""
+    """A request that changes a query, with what is known before it is carried out."""
 
     request: Request
     stream: str | None = None
-    """The stream whose changes it may be made durable with; None if it is carried out by itself."""
+    """The stream whose other changes can share its commit; None if it is carried out alone."""
     joining: LogicalQuery | None = None
-    """The query that is to be answered from now on."""
+    """The query that joins."""
     error: Exception | None = None
     """Why it cannot be carried out."""
 
 
 class _Halted(Exception):
-    """Raised to leave off changes that are under way: a stop was asked for."""
+    """Raised to abandon changes under way: a stop was requested."""
 
 
 class Control:
     """Carry out requests on an engine.
 
-    A request may come again, after a crash between its being carried out and being answered. How its query
-    fared before is noted with it, so what is so already is told as it was to be told at first.
+    A request may come again, after a crash between carrying it out and answering it. The state of its query
+    before is stored with it, so the second reply is the one that the first was meant to be.
     """
 
     def __init__(self, engine: Controlled, *, stop: Callable[[], None]) -> None:
@@ -93,40 +94,42 @@ class Control:
         }  # fmt: skip
 
     def before(self, request: Request) -> str | None:
-        """Return the state of the query that is to be changed (empty for none), or None for no change."""
+        """Return the state of the query to change (empty if there is none), or None for no change."""
         return self._state(request.query) if request.do in CHANGES else None
 
     def carry_out(self, request: Request) -> Reply:
-        """Do what is asked for and changes no query; raise a WeftError that tells why it cannot be done."""
+        """Carry out a request that changes no query; raise a WeftError that says why it cannot be done."""
         if request.do not in self._asking:
             known = (*self._changing, *self._asking)
             raise EngineError(f'"{request.do}" cannot be asked for{suggestion(request.do, known)}')
         return self._asking[request.do](request)
 
     def change(self, requests: Sequence[Request], *, halted: Halted) -> list[Reply | None]:
-        """Change queries, each another one: those of one stream together, in order.
+        """Change different queries: those of one stream together, in order.
 
-        None stands for a request that was left off, without a trace, as it was `halted`.
+        None stands for a request that was abandoned, without a trace, as it was `halted`.
         """
-        changes = [self._looked_at(request) for request in requests]
-        joining = [one.joining for one in changes if one.joining is not None]
+        changes = [self._prepared(request) for request in requests]
+        joining = [change.joining for change in changes if change.joining is not None]
         refused = self._engine.try_out(joining, halted=halted)
-        changes = [replace(one, error=one.error or refused.get(one.request.query)) for one in changes]
-        replies: dict[int, Reply] = {}
-        for stream in dict.fromkeys(one.stream for one in changes):
-            numbers = [number for number, one in enumerate(changes) if one.stream == stream]
-            several = [changes[number] for number in numbers]
-            told = self._alone(several, halted) if stream is None else self._of(stream, several, halted)
-            replies |= zip(numbers, told, strict=False)
-        return [replies.get(number) for number in range(len(requests))]
+        by_stream: dict[str | None, list[_Change]] = {}
+        for change in changes:
+            change = replace(change, error=change.error or refused.get(change.request.query))
+            by_stream.setdefault(change.stream, []).append(change)
+        replies: dict[tuple[str, int], Reply] = {}
+        for stream, group in by_stream.items():
+            carry_out = self._alone if stream is None else partial(self._of, stream)
+            for change, reply in zip(group, carry_out(group, halted), strict=False):
+                replies[change.request.id, change.request.item] = reply
+        return [replies.get((request.id, request.item)) for request in requests]
 
-    def _looked_at(self, request: Request) -> _Change:
-        """Return what a request would change, as far as that can be told beforehand."""
+    def _prepared(self, request: Request) -> _Change:
+        """Return what a request would change, as far as that is known beforehand."""
         name, info = request.query, self._info(request.query)
         try:
             if request.do == "add" and not self._is_there(request):
                 joining = self._engine.bind(name, str(request.given["text"]).strip())
-                # One that takes the place of another is two changes, and the other's stream may differ.
+                # If it replaces another query, there are two changes, perhaps of different streams.
                 return _Change(
                     request=request, joining=joining, stream=joining.stream if info is None else None
                 )
@@ -148,17 +151,17 @@ class Control:
         return replies
 
     def _of(self, stream: str, changes: Sequence[_Change], halted: Halted) -> list[Reply]:
-        """Carry out changes of one stream by one commit; if it does not start, those before it does alone."""
+        """Carry out changes of one stream by one commit; those until it has started, one by one."""
         replies: list[Reply] = []
         while len(replies) < len(changes) and not self._engine.is_live(stream):
-            if not (told := self._alone(changes[len(replies) :][:1], halted)):
+            if not (first := self._alone(changes[len(replies) :][:1], halted)):
                 return replies
-            replies += told
+            replies += first
         rest = changes[len(replies) :]
         return [*replies, *self._together(stream, rest, halted)] if rest else replies
 
     def _together(self, stream: str, changes: Sequence[_Change], halted: Halted) -> list[Reply]:
-        """Carry out changes by one commit; return nothing if that was left off."""
+        """Carry out changes by one commit; return nothing if they were abandoned."""
         replies: list[Reply] = []
         group = Changes()
         try:
@@ -170,23 +173,20 @@ class Control:
         except _Halted:
             return []
         except Exception as error:
-            # None of them is durable; those that changed something are told why below.
+            # None of them is durable; those that changed something get their own error below.
             if not group.refused:
                 return [reply_of(change.request, _raising(error)) for change in changes]
         for number, change in enumerate(changes):
-            if (why := group.refused.get(change.request.query)) is not None:
-                replies[number] = reply_of(change.request, _raising(why))
+            if (refusal := group.refused.get(change.request.query)) is not None:
+                replies[number] = reply_of(change.request, _raising(refusal))
         return replies
 
     def _reply(self, change: _Change) -> Reply:
-        """Carry out a change; what is raised becomes the reply."""
+        """Carry out a change; an error becomes the reply."""
 
-        def carry_out(request: Request) -> Reply:
-            if change.error is not None:
-                raise change.error
-            return self._changing[request.do](change)
-
-        return reply_of(change.request, carry_out)
+        if change.error is not None:
+            return reply_of(change.request, _raising(change.error))
+        return reply_of(change.request, lambda request: self._changing[request.do](change))
 
     def _info(self, name: str) -> QueryInfo | None:
         known = self._engine.queries.get(name)
@@ -197,7 +197,7 @@ class Control:
         return "" if info is None else info.state
 
     def _is_there(self, request: Request) -> bool:
-        """Say whether a query that is to be added is there: by the same request before a crash, perhaps."""
+        """Say whether a query to add is there already, perhaps by the same request before a crash."""
         known = self._engine.queries.get(request.query)
         if known is None or known.info.text.strip() != str(request.given["text"]).strip():
             return False
@@ -207,14 +207,14 @@ class Control:
     def _add(self, change: _Change) -> Reply:
         request = change.request
         if self._is_there(request):
-            told = "added" if request.before == "" else "is there already"
-            return _told(told, self._engine.queries[request.query].info)
+            outcome = "added" if request.before == "" else "is there already"
+            return _described(outcome, self._engine.queries[request.query].info)
         assert change.joining is not None
-        return _told("added", self._engine.join(change.joining).info)
+        return _described("added", self._engine.join(change.joining).info)
 
     def _drop(self, change: _Change) -> Reply:
         name = str(change.request.given["name"])
-        # One that a workload names is known as dropped.
+        # A query that a workload names stays known, as dropped.
         if not (change.request.before and self._state(name) in ("", "dropped")):
             self._engine.remove(name)
         return Reply(ok=True, said=f"query {name} dropped", found={"name": name})
@@ -229,12 +229,12 @@ class Control:
         name, before = str(change.request.given["name"]), change.request.before
         known = self._engine.queries.get(name)
         if known is not None and known.info.state == "running" and before not in (None, "running"):
-            return _told("resumed", known.info)
-        return _told("resumed", self._engine.resume(name, tried=change.joining is not None).info)
+            return _described("resumed", known.info)
+        return _described("resumed", self._engine.resume(name, tried=change.joining is not None).info)
 
     def _list(self, request: Request) -> Reply:
-        known = [one.info for one in list(self._engine.queries.values())]
-        queries = [asdict(one) for one in (*known, *list(self._engine.unbound.values()))]
+        bound = [query.info for query in list(self._engine.queries.values())]
+        queries = [asdict(info) for info in (*bound, *list(self._engine.unbound.values()))]
         return Reply(ok=True, said=f"{len(queries):,} queries", found={"queries": queries})
 
     def _show(self, request: Request) -> Reply:
@@ -242,19 +242,19 @@ class Control:
         info = self._info(name)
         if info is None:
             raise EngineError(f'unknown query "{name}"{suggestion(name, self._engine.queries)}')
-        return _told("is known", info)
+        return _described("is known", info)
 
     def _stop(self, request: Request) -> Reply:
         self._stop_engine()
         return Reply(ok=True, said="stopping between batches")
 
 
-def _told(what: str, info: QueryInfo) -> Reply:
+def _described(outcome: str, info: QueryInfo) -> Reply:
     first = ""
     if info.first_window is not None:
         start, end = map(_time, info.first_window)
         first = f"; its first window is {start} to {end}"
-    return Reply(ok=True, said=f"query {info.name} {what}{first}", found={"query": asdict(info)})
+    return Reply(ok=True, said=f"query {info.name} {outcome}{first}", found={"query": asdict(info)})
 
 
 def _time(micros: int) -> str:

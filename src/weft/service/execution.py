@@ -1,4 +1,4 @@
-"""A run: the streams that are being answered together, each in a loop of its own."""
+"""From a start to a stop: the streams of an engine, each in a loop of its own."""
 
 import logging
 import threading
@@ -21,14 +21,11 @@ from weft.durability.rewinding import rewind
 from weft.errors import EngineError
 from weft.finals.results import result_schema
 from weft.query.logical import LogicalQuery
-from weft.service.carrying import Carrier
-from weft.service.info import QueryInfo, stored_info
-from weft.service.leaving import Leaving
 from weft.service.options import RunOptions
-from weft.service.outlets import deliveries, make_sinks, refusals
-from weft.service.requests import Requests
-from weft.service.running_stream import Live
-from weft.service.status import EngineStatus, StreamStatus
+from weft.service.outlets import Leaving, deliveries, make_sinks, refusals
+from weft.service.requests import Carrier, Requests
+from weft.service.running_stream import RunningStream
+from weft.service.status import EngineStatus, QueryInfo, StreamStatus, stored_info
 from weft.sinks import MemorySink
 from weft.spark.input.declarations import Declarations
 from weft.state.lives import LiveQuery
@@ -42,18 +39,18 @@ from weft.stream.pipeline import Pipeline
 from weft.stream.restoring import restore
 
 OnBatch = Callable[[str, BatchReport], None]
-"""Told the stream's name and what a batch did."""
-Tell = Callable[[str, pa.Table], None]
-"""Told a query's name and its new results."""
-_LOOK_SECONDS = 0.5
-"""How often who waits looks whether a stop was asked for."""
+"""Is called with a stream's name and the report of a batch."""
+OnResults = Callable[[str, pa.Table], None]
+"""Is called with a query's name and its new results."""
+_POLL_SECONDS = 0.5
+"""Poll interval for stop requests."""
 _SINK_SECONDS = 10.0
-"""How long a start waits to hear whether sinks refuse it."""
+"""How long a start waits for sinks to accept or refuse it."""
 _log = logging.getLogger("weft.service")
 
 
-class Run:
-    """Everything between a start and a stop."""
+class Execution:
+    """The streams of an engine between a start and a stop."""
 
     def __init__(
         self,
@@ -61,32 +58,32 @@ class Run:
         options: RunOptions,
         *,
         bind: Bind,
-        tell: Tell,
+        tell: OnResults,
         on_batch: OnBatch | None,
         control: Carrier,
     ) -> None:
         self._declared, self._options = declared, options
-        self._bind, self._tell, self._on_batch = bind, tell, on_batch
-        self.streams: dict[str, Live] = {}
+        self._bind, self._on_results, self._on_batch = bind, tell, on_batch
+        self.streams: dict[str, RunningStream] = {}
         self._known: dict[str, LogicalQuery] = {}
         self._leaving = Leaving()
         self._starting: str | None = None
-        """The stream that a query is starting just now."""
+        """The stream that a query that joins is starting now."""
         self.unbound: dict[str, QueryInfo] = {}
-        """Queries that the checkpoint knows and that cannot be bound any more."""
+        """Queries of the checkpoint that can no longer be bound, by name."""
         self.active = True
         self._begun = False
         self._failure: EngineError | None = None
-        self._told: EngineError | None = None
+        self._raised: EngineError | None = None
         """The failure, once `wait` has raised it."""
         self.stop_asked = threading.Event()
-        """Set when another terminal has asked for a stop."""
+        """Set when a stop was requested from another terminal, or a failure ends the execution."""
         self._stopping = threading.Event()
         self._lock: Lock | None = None
         self._requests: Requests | None = None
         self._root: Folder | None = None
         self.origin = uuid4().hex
-        """What commits are counted in: the checkpoint's own name, or else this run's."""
+        """What numbers commits: the checkpoint's own name, or else a name of this execution."""
         if options.checkpoint is not None:
             self._root = open_folder(options.checkpoint, lambda: declared.session)
             try:
@@ -94,7 +91,7 @@ class Run:
                 self.origin = identity(self._root)
                 mailbox = Mailbox(self._root)
                 mailbox.discard("stop", "list", "show")
-                self._requests = Requests(mailbox, control, able=self._able, on_refusal=self._tell_refusal)
+                self._requests = Requests(mailbox, control, able=self._able, on_refusal=self._note_refusal)
             except BaseException as error:
                 if self._lock is not None:
                     self._lock.release()
@@ -104,19 +101,17 @@ class Run:
 
     def stored_streams(self) -> list[str]:
         """Return the declared streams that the checkpoint knows of."""
-        if self._root is None:
-            return []
         root = self._root
-        return [name for name in self._declared.streams if has_folder(root, name)]
+        return [] if root is None else [name for name in self._declared.streams if has_folder(root, name)]
 
     def known(self) -> list[LogicalQuery]:
         """Return the queries of all streams, whether they run or not."""
         return list(self._known.values())
 
     def start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool = False) -> None:
-        """Begin to answer a stream, with the queries that the checkpoint knows beside the given.
+        """Start a stream with the given queries and those of the checkpoint.
 
-        `live` tells that the given are added while the engine runs: no workload names them.
+        `live` says that the given queries are added while the engine runs: no workload names them.
         """
         try:
             self._start(name, queries, live=live)
@@ -125,58 +120,66 @@ class Run:
 
     def _start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool) -> None:
         frame, past = self._declared.rows(name), read_past(self._root, name, self._guard)
-        pipeline = self._pipeline(name)
+        pipeline = Pipeline(
+            self._declared.streams[name].definition,
+            tables=self._declared.tables,
+            functions=self._declared.functions,
+            slicing=self._options.slicing,
+            sharing=self._options.sharing,
+            limits=self._options.limits,
+        )
         registry = Registry()
         if past.checkpoint is not None and past.recovered is not None:
             check(pipeline.stream, past.recovered, queries, past.checkpoint.folder.uri)
             registry = past.recovered.registry
-        found = rejoin(queries, registry, self._bind, watermark=past.watermark)
+        rejoined = rejoin(queries, registry, self._bind, watermark=past.watermark)
         streams = {query.name: query.stream for query in self._known.values()}
-        check_names(name, found, streams | {one.name: one.stream for one in self.unbound.values()})
-        for query in found.running.values():
+        check_names(name, rejoined, streams | {query.name: query.stream for query in self.unbound.values()})
+        for query in rejoined.running.values():
             pipeline.add(query)
         if past.recovered is not None:
-            restore(pipeline, found.running, past.recovered)
-        for query in found.new:
+            restore(pipeline, rejoined.running, past.recovered)
+        for query in rejoined.new:
             registry.put(registered(pipeline.queries[query.name], commit=past.last + 1, added_live=live))
-        made = self._live(name, frame, pipeline, registry, past.begun(name, self.origin), found.notices)
-        self.streams[name] = made
-        self._known |= {**found.resting, **found.running}
-        self.unbound |= {one.name: stored_info(one, name) for one in found.unbound}
+        past = past.begun(name, self.origin)
+        running = self._running_stream(name, frame, pipeline, registry, past, rejoined.notices)
+        self.streams[name] = running
+        self._known |= {**rejoined.resting, **rejoined.running}
+        self.unbound |= {entry.name: stored_info(entry, name) for entry in rejoined.unbound}
         if self._begun:
-            made.ledger.await_sinks(_SINK_SECONDS)
-            made.loop.start(self._options.trigger)
+            running.ledger.await_sinks(_SINK_SECONDS)
+            running.loop.start(self._options.trigger)
 
     def begin(self) -> None:
-        """Take batches, once all that other terminals asked for meanwhile is carried out.
+        """Carry out the requests that wait, then start taking batches.
 
-        Nothing is done that a sink would not take: Fenced is raised if one refuses this engine.
+        Sinks are tried first: Fenced is raised if one refuses this engine.
         """
-        for live in self.streams.values():
-            live.ledger.await_sinks(_SINK_SECONDS)
+        for running in self.streams.values():
+            running.ledger.await_sinks(_SINK_SECONDS)
         if self._requests is not None:
             self._requests.start_looking_for_stops()
             self._requests.look()
         self._begun = True
-        for name, live in self.streams.items():
+        for name, running in self.streams.items():
             try:
-                live.loop.start(self._options.trigger)
+                running.loop.start(self._options.trigger)
             except OSError as error:
                 raise _out_of_reach(f"stream {name} cannot start", error) from error
         if self._requests is not None:
             self._requests.start()
 
     def _able(self) -> bool:
-        """Say whether requests can be carried out; if not, they wait for the next run."""
-        return all(live.sound for live in self.streams.values())
+        """Say whether requests can be carried out; if not, they wait for the next start."""
+        return all(running.sound for running in self.streams.values())
 
-    def _tell_refusal(self, request: Request, reply: Reply) -> None:
-        """Tell of a request that was refused; whoever made it may not wait for the answer any more."""
+    def _note_refusal(self, request: Request, reply: Reply) -> None:
+        """Add a notice of a refused request: its sender may have stopped waiting for the reply."""
         asked = f"{request.do} {request.given.get('name', '')}".strip()
-        for live in self.streams.values():
-            live.note([f"{asked} was refused: {reply.said}"])
+        for running in self.streams.values():
+            running.note([f"{asked} was refused: {reply.said}"])
 
-    def _live(
+    def _running_stream(
         self,
         name: str,
         frame: object,
@@ -184,16 +187,16 @@ class Run:
         registry: Registry,
         past: Past,
         notices: list[str],
-    ) -> Live:
+    ) -> RunningStream:
         memory, origin = MemorySink() if self._options.keep else None, f"{self.origin} {name}"
-        schemas = {one: result_schema(live.query) for one, live in pipeline.queries.items()}
+        schemas = {query: result_schema(live.query) for query, live in pipeline.queries.items()}
         out = self._options.parquet(schemas, run=origin, session=lambda: self._declared.session)
-        taken = [one.sink for live in self.streams.values() for one in live.ledger.deliveries]
+        taken = [delivery.sink for running in self.streams.values() for delivery in running.ledger.deliveries]
         sinks = [*([out] if out else []), *make_sinks(self._options.sinks, taken=taken)]
-        # Not while it runs: whoever could be asked is not there.
-        asked = None if self._begun else self._options.rewind
-        if asked is not None:
-            rewind(sinks, name, past, origin=origin, approve=asked)
+        # Only at the start: later nobody is there to approve.
+        approve = None if self._begun else self._options.rewind
+        if approve is not None:
+            rewind(sinks, name, past, origin=origin, approve=approve)
         ledger = Ledger(
             registry=registry,
             checkpoint=past.checkpoint,
@@ -221,28 +224,28 @@ class Run:
                 held=self._guard,
                 session=lambda: self._declared.session,
             ),
-            rewind=asked is not None,
+            rewind=approve is not None,
             on_batch=self._observer(name),
             idle_seconds=self._options.idle_seconds,
         )
-        return Live(pipeline, ledger, loop, memory, out, notices)
+        return RunningStream(pipeline, ledger, loop, memory, out, notices)
 
     def together(self, stream: str) -> AbstractContextManager[Changes]:
-        """Make all changes of a stream's queries inside durable at once, at a batch boundary; or none."""
-        live = self.streams.get(stream)
-        return Changes.at_once() if live is None else live.loop.together()
+        """Make all changes of a stream's queries inside durable by one commit, between batches; or none."""
+        running = self.streams.get(stream)
+        return Changes.at_once() if running is None else running.loop.together()
 
     def add(self, query: LogicalQuery) -> LiveQuery | None:
         """Let a query join at the next batch boundary, or its stream start with it."""
         self._leaving.check(query)
-        live = self.streams.get(query.stream)
-        if live is None:
+        running = self.streams.get(query.stream)
+        if running is None:
             return self._start_with(query)
-        with live.loop.together() as changes:
-            if live.out is not None:
-                live.out.check_free(query.name)
-                changes.note(query.name, after=partial(live.out.expect, query.name, result_schema(query)))
-            joined = live.loop.add(query)
+        with running.loop.together() as changes:
+            if running.out is not None:
+                running.out.check_free(query.name)
+                changes.note(query.name, after=partial(running.out.expect, query.name, result_schema(query)))
+            joined = running.loop.add(query)
         return joined
 
     def _start_with(self, query: LogicalQuery) -> LiveQuery | None:
@@ -260,84 +263,74 @@ class Run:
                     begun.loop.abandon()
             finally:
                 if root is not None and new:
-                    # What was committed is nobody's: the query is told to have failed.
+                    # What was committed does not count: the query is reported as failed.
                     remove_folder(root, query.stream, checkpoint=self.origin)
             raise
         finally:
             self._starting = None
         return self.streams[query.stream].pipeline.queries.get(query.name)
 
-    def leave(self, query: LogicalQuery, state: QueryState | None) -> None:
-        """Let a query leave at the next batch boundary."""
-        self._leave(query.name, query.stream, state)
-
-    def forget(self, name: str) -> bool:
-        """Let a query leave that cannot be bound; False if it is none."""
-        known = self.unbound.get(name)
-        if known is not None:
-            self._leave(name, known.stream, None)
-        return known is not None
-
-    def _leave(self, name: str, stream: str, state: QueryState | None) -> None:
+    def leave(self, name: str, stream: str, state: QueryState | None) -> None:
+        """Let a query leave at the next batch boundary, and the registry forget it if `state` is None."""
         loop = self.streams[stream].loop
         with loop.together() as changes:
             loop.leave(name, state)
             if state is None or state.is_over:
-                changes.note(name, after=partial(self._let_go, name, stream))
+                changes.note(name, after=partial(self._release_name, name, stream))
 
-    def _let_go(self, name: str, stream: str) -> None:
-        """Expect no results of a query that has left."""
-        live = self.streams[stream]
-        if live.out is not None:
-            live.out.expect_no_more(name)
+    def _release_name(self, name: str, stream: str) -> None:
+        """Expect no more results of a query that has left."""
+        running = self.streams[stream]
+        if running.out is not None:
+            running.out.expect_no_more(name)
         self._known.pop(name, None)
         self.unbound.pop(name, None)
-        self._leaving.note(name, stream, live.ledger)
+        self._leaving.note(name, stream, running.ledger)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""
         deadline = inf if seconds is None else monotonic() + seconds
         while not self.stop_asked.is_set():
-            # Streams may start meanwhile, and a stop may be asked for.
+            # Streams may start meanwhile, and a stop may be requested.
             streams, left = list(self.streams.values()), max(0.0, deadline - monotonic())
-            ended = [live.loop.wait(min(left, _LOOK_SECONDS)) for live in streams]
+            ended = [running.loop.wait(min(left, _POLL_SECONDS)) for running in streams]
             if not streams and self._options.trigger.follow:
                 # One may start with a query that joins.
-                self.stop_asked.wait(min(left, _LOOK_SECONDS))
+                self.stop_asked.wait(min(left, _POLL_SECONDS))
             elif all(ended):
                 return True
             if monotonic() >= deadline:
                 return False
         if self._failure is not None:
-            self._told = self._failure
+            self._raised = self._failure
             raise self._failure
         return True
 
     def process_available(self) -> None:
-        """Wait until all rows at hand have been processed."""
-        for live in self.streams.values():
-            live.loop.process_available()
+        """Wait until all available rows have been processed."""
+        for running in self.streams.values():
+            running.loop.process_available()
 
     def stop(self, *, flush: bool) -> None:
-        """Stop all streams between batches; their state can still be looked at.
+        """Stop all streams between batches; their state can still be read.
 
-        What went wrong in any is raised, unless `wait` has raised it.
+        An error of any stream is raised, unless `wait` has raised it.
         """
         # First: a request under way may wait for a batch that waits for a sink.
         self._stopping.set()
         if self._requests is not None:
             self._requests.close()
-        # Who asks for a stop does not say that the input has ended.
+        # A requested stop does not mean that the input has ended.
         flush = flush and not self.stop_asked.is_set()
         errors: list[Exception] = []
         try:
-            for name, live in self.streams.items():
-                # The trouble of one stream leaves no other running, without the lock.
+            for name, running in self.streams.items():
+                # An error of one stream must not leave others running without the lock.
                 try:
-                    if not live.loop.stop(flush=flush):
+                    if not running.loop.stop(flush=flush):
                         _log.warning("results wait for a sink", extra={"stream": name})
                 except Exception as error:
-                    if error is not self._told:
+                    if error is not self._raised:
                         errors.append(error)
         finally:
             self.active = False
@@ -352,29 +345,38 @@ class Run:
     @property
     def failures(self) -> dict[str, int]:
         """By query, how many rows or results failed and became NULL."""
-        found: Counter[str] = Counter()
-        for live in self.streams.values():
-            found.update({one.name: one.failures for one in live.ledger.registry if one.failures})
-        return dict(found)
+        failures: Counter[str] = Counter()
+        for running in self.streams.values():
+            failures.update(
+                {entry.name: entry.failures for entry in running.ledger.registry if entry.failures}
+            )
+        return dict(failures)
 
     def status(self) -> EngineStatus:
-        """Return how everything fares now, without waiting for a batch."""
+        """Return the status of streams and sinks, without waiting for a batch."""
         streams = {
             name: StreamStatus(
-                clock=live.pipeline.clock,
-                batches=live.loop.batches,
-                queries=Counter(str(one.state) for one in list(live.ledger.registry)),
-                failed=(*live.ledger.failed, *(n for n, one in self.unbound.items() if one.stream == name)),
-                notices=(*live.notices, *self._declared.tables.notices(), *refusals(live.ledger.deliveries)),
+                clock=running.pipeline.clock,
+                batches=running.loop.batches,
+                queries=Counter(str(entry.state) for entry in list(running.ledger.registry)),
+                failed=(
+                    *running.ledger.failed,
+                    *(q for q, info in self.unbound.items() if info.stream == name),
+                ),
+                notices=(
+                    *running.notices,
+                    *self._declared.tables.notices(),
+                    *refusals(running.ledger.deliveries),
+                ),
             )
-            for name, live in list(self.streams.items())
+            for name, running in list(self.streams.items())
         }
-        sinks = [one.status for live in list(self.streams.values()) for one in live.ledger.deliveries]
+        sinks = [one.status for running in list(self.streams.values()) for one in running.ledger.deliveries]
         return EngineStatus(streams=streams, sinks=tuple(sinks))
 
     @property
     def _guard(self) -> Callable[[], None] | None:
-        """What raises an error if the checkpoint may be another engine's by now; None if it cannot be."""
+        """Raises an error if another engine may have taken over the checkpoint; None without one."""
         return None if self._lock is None else self._lock.guard
 
     def _lost(self, loss: EngineError) -> None:
@@ -382,32 +384,22 @@ class Run:
         self._fenced(loss)
 
     def _refused(self, stream: str, error: EngineError) -> None:
-        """Have the run end, for a sink refuses it: unless that only keeps a stream from starting."""
+        """End the execution as a sink refuses it, unless that only keeps a stream from starting."""
         if stream != self._starting:
             self._fenced(error)
 
     def _fenced(self, error: EngineError) -> None:
-        """Have the run end: another engine has taken its place."""
+        """End the execution: another engine has taken its place."""
         self._failure = error
         self.stop_asked.set()
-
-    def _pipeline(self, name: str) -> Pipeline:
-        return Pipeline(
-            self._declared.streams[name].definition,
-            tables=self._declared.tables,
-            functions=self._declared.functions,
-            slicing=self._options.slicing,
-            sharing=self._options.sharing,
-            limits=self._options.limits,
-        )
 
     def _observer(self, stream: str) -> Callable[[BatchReport], None]:
         def observe(report: BatchReport) -> None:
             for name, rows in report.results.items():
-                self._tell(name, rows)
-            live = self.streams.get(stream)
-            if live is not None:
-                live.note_batch(report)
+                self._on_results(name, rows)
+            running = self.streams.get(stream)
+            if running is not None:
+                running.note_batch(report)
             if self._on_batch is not None:
                 self._on_batch(stream, report)
 
@@ -416,6 +408,6 @@ class Run:
 
 def _out_of_reach(problem: str, error: OSError) -> EngineError:
     return EngineError(
-        f"{problem}: a file cannot be read or written ({error}); free space, or mend what is wrong there, "
+        f"{problem}: a file cannot be read or written ({error}); free space, or repair what is wrong there, "
         "and try again"
     )

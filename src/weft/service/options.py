@@ -1,4 +1,4 @@
-"""What is asked of a run."""
+"""The options of a start."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,16 +37,16 @@ class RunOptions:
     """Whether all results are held in memory."""
     quarantine: str | Path | None = None
     late: str | Path | None = None
-    """Where rows go that cannot be used, and late ones; quarantined rows go into a checkpoint by default."""
+    """Folders for rows that cannot be used, and for late rows; the former go into a checkpoint by default."""
     trigger: Trigger
     idle_seconds: float | None
     rewind: Approve | None = None
-    """Asked whether sinks may lose what the checkpoint does not know of; None: they are not taken back."""
+    """Decides whether sinks lose what the checkpoint does not know; None: they are not rewound."""
 
     def parquet(
         self, schemas: Mapping[str, pa.Schema], *, run: str, session: Callable[[], SparkSession]
     ) -> ParquetSink | None:
-        """Return what writes results of queries, whose columns are given, to the folder for them, if any."""
+        """Return the sink for `out`, if that is given; `schemas` are the columns of queries' results."""
         if self.out is None:
             return None
         return ParquetSink(_folder_for("out", self.out, session), queries=schemas, run=run)
@@ -61,25 +61,20 @@ class RunOptions:
         held: Callable[[], None] | None,
         session: Callable[[], SparkSession],
     ) -> Aside:
-        """Return where a stream's rows go that are not aggregated, given the checkpoint and its own name."""
+        """Return where a stream's rows go that are not aggregated; `origin` is the checkpoint's own name."""
         quarantine = inside = None if root is None else root.folder(QUARANTINE)
         if self.quarantine is not None:
             quarantine = part_of(_folder_for("quarantine", self.quarantine, session), origin)
         late = None if self.late is None else part_of(_folder_for("late", self.late, session), origin)
         return Aside(
-            stream=stream,
-            origin=origin,
-            quarantine=quarantine,
-            late=late,
-            lineage=lineage,
-            inside=inside,
+            stream=stream, origin=origin, quarantine=quarantine, late=late, lineage=lineage, inside=inside,
             held=held,
-        )
+        )  # fmt: skip
 
 
-def _folder_for(option: str, place: str | Path, session: Callable[[], SparkSession]) -> Folder:
-    """Return the folder of an option; raise EngineError if it is a file, which no later try would mend."""
-    folder = open_folder(place, session)
+def _folder_for(option: str, path: str | Path, session: Callable[[], SparkSession]) -> Folder:
+    """Return the folder of an option; raise EngineError if it is a file: trying again would not help."""
+    folder = open_folder(path, session)
     if isinstance(folder, LocalFolder) and folder.path.exists() and not folder.path.is_dir():
-        raise EngineError(f"{place} is a file, and no folder; give another --{option}")
+        raise EngineError(f"{path} is a file, and no folder; give another --{option}")
     return folder

@@ -1,19 +1,21 @@
-"""The sinks of a stream, and what brings results to them."""
+"""The sinks of streams, the deliveries to them, and names that are in use until all is delivered."""
 
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from weft.durability.ledger import Ledger
 from weft.durability.past import Past
 from weft.errors import EngineError, Fenced
+from weft.query.logical import LogicalQuery
 from weft.sinks import REFUSED, Delivery, Sink
 from weft.sinks.fence import Fencing
 
 
 def make_sinks(given: Iterable[Sink | Callable[[], Sink]], *, taken: Sequence[Sink]) -> list[Sink]:
     """Return sinks for a stream; refuse one that another stream has taken: it counts that one's commits."""
-    # A class with all that a sink has looks like a sink, but makes them.
-    made = [one() if isinstance(one, type) or not isinstance(one, Sink) else one for one in given]
+    # A class of sinks has all attributes of a sink, but makes them.
+    made = [sink() if isinstance(sink, type) or not isinstance(sink, Sink) else sink for sink in given]
     for sink in made:
         if any(sink is other for other in taken):
             raise EngineError(
@@ -32,10 +34,10 @@ def deliveries(
     held: Callable[[], None] | None,
     stop: threading.Event,
 ) -> list[Delivery]:
-    """Begin to deliver to sinks, each after what the checkpoint knows that it has.
+    """Start to deliver to sinks, each after the last commit that the checkpoint knows it to have.
 
-    Sinks that can will refuse any but the current incarnation of the checkpoint's lineage, which `on_fenced`
-    is told. `held` raises an error if another engine may run on the checkpoint now.
+    Sinks that support it refuse any but the current incarnation of the checkpoint's lineage; `on_fenced` is
+    called with that. `held` raises an error if another engine may run on the checkpoint now.
     """
     checkpoint, lineage = past.checkpoint, past.lineage
     if checkpoint is None:
@@ -47,7 +49,7 @@ def deliveries(
                 "another: name=…"
             )
     done = {sink.name: checkpoint.delivered(sink.name) for sink in sinks}
-    # Before they begin: a delivery notes its own progress.
+    # Before they start: a delivery records its own progress.
     checkpoint.deliver_to(done)
     for sink in sinks:
         if isinstance(sink, Fencing) and lineage is not None:
@@ -69,9 +71,49 @@ def deliveries(
 
 
 def refusals(delivered: Iterable[Delivery]) -> list[str]:
-    """Return what to tell of rows that sinks have set aside."""
+    """Return notices of the rows that sinks have set aside."""
     return [
-        f"sink {one.sink}: {one.refused:,} rows are set aside in its table {REFUSED}, for it cannot take them"
-        for one in (delivery.status for delivery in delivered)
-        if one.refused
+        f"sink {status.sink}: {status.refused:,} rows are set aside in its table {REFUSED}, for it cannot "
+        "take them"
+        for status in (delivery.status for delivery in delivered)
+        if status.refused
     ]
+
+
+class Leaving:
+    """The names of queries that left, each until every sink has all results of its query."""
+
+    def __init__(self) -> None:
+        self._left: dict[str, tuple[str, Ledger, int]] = {}
+        """By name, in the order of leaving: the stream, its ledger, the last commit with results."""
+
+    def __len__(self) -> int:
+        self._forget_delivered()
+        return len(self._left)
+
+    def note(self, name: str, stream: str, ledger: Ledger) -> None:
+        """Record that a query has left."""
+        self._left.pop(name, None)
+        self._left[name] = stream, ledger, ledger.number
+        self._forget_delivered()
+
+    def check(self, query: LogicalQuery) -> None:
+        """Refuse a query whose name is still another stream's.
+
+        Sinks know results by the query's name, and each stream's are delivered by themselves.
+        """
+        self._forget_delivered()
+        stream = self._left[query.name][0] if query.name in self._left else query.stream
+        if stream != query.stream:
+            raise EngineError(
+                f'results of a query "{query.name}" of stream {stream} are still on their way to sinks; try '
+                f"again when they are there, or choose another name for one of stream {query.stream}"
+            )
+
+    def _forget_delivered(self) -> None:
+        while self._left:
+            first = next(iter(self._left))
+            _, ledger, number = self._left[first]
+            if ledger.delivered < number:
+                return
+            del self._left[first]

@@ -1,4 +1,4 @@
-"""A stream and all that answers it."""
+"""A stream with its pipeline, ledger, loop and sinks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from weft.stream.loop import Loop
 from weft.stream.pipeline import Pipeline
 
 _NOTICES = 100
-"""How many notices are kept."""
+"""Maximum number of notices retained."""
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
-    """A stream that is being answered, or was last."""
+class RunningStream:
+    """A stream of an execution, and what answers its queries."""
 
     pipeline: Pipeline
     ledger: Ledger
@@ -30,32 +30,32 @@ class Live:
     notices: list[str]
 
     def note(self, notices: Iterable[str]) -> None:
-        """Keep what the user should know, as far as there is room."""
+        """Add notices for the user; the oldest give way to them."""
         self.notices.extend(notices)
         del self.notices[:-_NOTICES]
 
     def note_batch(self, report: BatchReport) -> None:
-        """Keep what the user should know of a batch."""
+        """Add the notices that a batch gives rise to."""
         self.note(f"query {name} failed: {error}" for name, error in report.broken.items())
         self.note(f"query {name} has ended" for name in report.ended)
         self.note(report.notices)
 
     @property
     def sound(self) -> bool:
-        """Whether queries can join and leave: no error has ended it, and Spark is there."""
+        """Whether queries can join and leave: no error has ended the loop, and Spark is alive."""
         return self.loop.sound and is_alive(self.loop.spark)
 
     def kept(self, query: LogicalQuery) -> pa.Table:
         """Return all results of a query so far."""
         if self.memory is None:
             raise not_kept()
-        found = self.memory.results(query.name)
-        return result_schema(query).empty_table() if found is None else found
+        results = self.memory.results(query.name)
+        return result_schema(query).empty_table() if results is None else results
 
     def release(self, query: LogicalQuery) -> pa.Table | None:
-        """Return all results of a query, and keep them no longer; None if they were not kept."""
+        """Remove and return all results of a query; None if they were not kept."""
         if self.memory is None:
             return None
-        found = self.kept(query)
+        results = self.kept(query)
         self.memory.forget(query.name)
-        return found
+        return results
