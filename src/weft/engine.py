@@ -120,7 +120,7 @@ class Engine:
         format: str = "parquet",
         refresh: str | None = None,
     ) -> None:
-        """Declare a static table: a DataFrame, or a file or folder; `refresh` is how often to read it again."""
+        """Declare a static table: a DataFrame, or a file or folder, read again every `refresh`."""
         frame, files = frame_or_files(source, format)
         period = None if refresh is None else parse_duration(refresh)
         self._declared.table(TableDef(name=name, source=files, refresh_ms=period), frame=frame)

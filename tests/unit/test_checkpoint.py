@@ -40,7 +40,7 @@ from tests.unit.state_samples import (
 
 from weft.aggregates import Combine, Primitive
 from weft.durability.checkpoint import Checkpoint, fingerprint
-from weft.durability.encoding import block_bytes, read_block
+from weft.durability.encoding import StoredBlock, block_bytes
 from weft.durability.registry import QueryState, Registered, Registry
 from weft.errors import DamagedFile, EngineError
 from weft.expression import Call, Column
@@ -65,7 +65,7 @@ def folder(tmp_path: Path) -> LocalFolder:
 
 def stored(before: Block, *primitives: Primitive) -> Block:
     """Return a block as it comes back."""
-    return read_block(block_bytes(before, "book")).block(primitives, before.signatures)
+    return StoredBlock(block_bytes(before, "book")).block(primitives, before.signatures)
 
 
 @settings(max_examples=25)
@@ -73,7 +73,7 @@ def stored(before: Block, *primitives: Primitive) -> Block:
 def test_a_block_comes_back_as_it_was(several: list[Row]) -> None:
     for keyed in (True, False):
         before = block(several, ALL, keyed=keyed)
-        assert read_block(block_bytes(before, "book")).codebook == "book"
+        assert StoredBlock(block_bytes(before, "book")).codebook == "book"
         after = stored(before, *ALL)
         assert after.fragments.dtype == before.fragments.dtype
         assert after.fragments.tolist() == before.fragments.tolist()

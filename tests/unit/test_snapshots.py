@@ -270,7 +270,7 @@ def test_a_damaged_note_has_all_that_is_at_hand_delivered_again(
     folder.folder("delivered").write("parquet", text.encode(errors="surrogateescape"))
     with caplog.at_level(logging.WARNING, "weft.checkpoint"):
         assert checkpoint.delivered("parquet") == 1
-    assert "the note of how far sink parquet has come is damaged" in caplog.text
+    assert "the note of the progress of sink parquet is damaged" in caplog.text
     checkpoint.deliver_to({"parquet": 1})
     caplog.clear()
     assert checkpoint.delivered("parquet") == 1

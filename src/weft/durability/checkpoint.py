@@ -21,17 +21,15 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
-from weft.durability.commits import Commit, commit_bytes, read_commit
+from weft.durability.commits import Commit, commit_bytes, read_commit, read_results, results_bytes
 from weft.durability.delivered import Note, Notes
 from weft.durability.encoding import (
     StoredBlock,
     block_bytes,
     codebook_bytes,
     described,
-    read_block,
     read_codebook,
 )
-from weft.durability.outbox import read_results, results_bytes
 from weft.durability.position import mend, position
 from weft.durability.registry import Registry
 from weft.errors import DamagedFile, EngineError
@@ -48,11 +46,11 @@ from weft.threads import side_by_side
 
 _COMMIT, _BLOCK, _CODEBOOK, _RESULTS = "commit", "block/", "codebook/", "results/"
 _SNAPSHOT_COMMITS = 100
-"""A snapshot is taken after so many commits…"""
+"""Number of commits after which a snapshot is taken…"""
 _SNAPSHOT_BYTES = 32 << 20
 """…or once they are larger than this and than the snapshot before."""
 _WORTH_THREADS = 20_000
-"""From so many rows on, parts of a commit are made side by side."""
+"""Number of rows from which on parts of a commit are made in parallel."""
 _log = logging.getLogger("weft.checkpoint")
 
 Placed = tuple[Grouping, int]
@@ -76,12 +74,12 @@ class Recovered:
     ) -> Iterator[tuple[Grouping, StoredBlock, Signatures]]:
         """Yield the stored blocks of groupings, oldest first.
 
-        Their fragments mean what they meant, as far as the given predicates of the grouping go, and those
-        that follow.
+        Their fragments keep their meaning for the given predicates of the grouping, and for those that follow
+        from others.
         """
         known = {
-            fingerprint(grouping): (grouping, {described(one): one for one in several})
-            for grouping, several in predicates.items()
+            fingerprint(grouping): (grouping, {described(predicate): predicate for predicate in own})
+            for grouping, own in predicates.items()
         }
         books: dict[str, bytes | memoryview] = {}
         read: dict[tuple[str, str], Signatures] = {}
@@ -93,7 +91,7 @@ class Recovered:
                 mark = name.removeprefix(_BLOCK).rpartition("/")[0]
                 if name.startswith(_BLOCK) and mark in known:
                     grouping, asked = known[mark]
-                    block = read_block(stored)
+                    block = StoredBlock(stored)
                     key = mark, block.codebook
                     if key not in read:
                         read[key] = read_codebook(books[block.codebook], asked, derivations)
@@ -108,7 +106,7 @@ def fingerprint(grouping: object) -> str:
 class Checkpoint:
     """The commits of one stream.
 
-    Where the lock can be lost, `held` raises an error if it was; it is asked before a commit becomes visible.
+    If the lock can be lost, `held` raises an error once it was; it is called before a commit becomes visible.
     """
 
     def __init__(self, folder: Folder, *, held: Callable[[], None] | None = None) -> None:
@@ -120,13 +118,13 @@ class Checkpoint:
         """Snapshots that were found damaged."""
         self._names: WeakKeyDictionary[Signatures, str] = WeakKeyDictionary()
         self._stored: set[str] = set()
-        """The codebooks that commits need not hold: those that both of the last two snapshots lead to."""
+        """The codebooks that commits need not contain: reachable from each of the last two snapshots."""
         self._since_snapshot = self._since_bytes = self._snapshot_bytes = 0
 
     def tidy(self) -> None:
-        """Remove what a crash left unfinished; for who holds the lock."""
-        for one in (self._commits, self._snapshots, self._notes):
-            one.tidy()
+        """Remove what a crash left unfinished; call it with the lock."""
+        for folder in (self._commits, self._snapshots, self._notes):
+            folder.tidy()
 
     @property
     def spark(self) -> Folder:
@@ -134,46 +132,46 @@ class Checkpoint:
         return self.folder.folder("spark")
 
     def position(self, batch: int, *, settled: bool = False) -> str:
-        """Return what one of Spark's batches is made of; wait, if told, until its notes are on the disk."""
+        """Return what one of Spark's batches consists of; `settled` waits until notes are on the disk."""
         return position(self.spark, batch, settled=settled)
 
     def mend_notes(self, committed: int) -> None:
-        """See that Spark can go on after the last batch that is committed; raise DamagedFile if it cannot."""
+        """Repair Spark's notes so that it continues after the last commit; raise DamagedFile if it cannot."""
         planned = mend(self.spark, committed)
         if 0 <= planned < committed:
             raise self.replanned(planned + 1, committed)
 
     def recover(self) -> Recovered | None:
-        """Return what was committed, or None if nothing was; raise DamagedFile if it cannot be told."""
+        """Return what was committed, or None if nothing was; raise DamagedFile if it cannot be read."""
         commits = self._commits.names()
-        found = self._newest_snapshot()
-        if found is None and not commits:
+        recovered = self._newest_snapshot()
+        if recovered is None and not commits:
             return None
-        begin = -1 if found is None else found.last.number
-        for number, name in enumerate((one for one in commits if int(one) > begin), begin + 1):
+        begin = -1 if recovered is None else recovered.last.number
+        for number, name in enumerate((name for name in commits if int(name) > begin), begin + 1):
             if int(name) != number:
                 raise self.missing(number)
             data = self._commits.read(name)
             sections: Sections = unpack(data, name=f"{self._commits.uri}/{name}")
             commit, changes = read_commit(bytes(sections[_COMMIT]), self.folder.uri)
-            found = Recovered(last=commit, registry=Registry()) if found is None else found
-            found.last = commit
-            found.registry.apply(changes)
-            found.files.append(sections)
+            recovered = recovered or Recovered(last=commit, registry=Registry())
+            recovered.last = commit
+            recovered.registry.apply(changes)
+            recovered.files.append(sections)
             self._since_snapshot += 1
             self._since_bytes += len(data)
             self._stored |= _codebooks(sections)
-        return found
+        return recovered
 
     def missing(self, number: int, *, also: str = "") -> DamagedFile:
-        """Return the error for a commit that was made and is gone."""
+        """Return the error for a commit that was made and is missing."""
         return DamagedFile(
             f"checkpoint {self.folder.uri}: commit {_named(number)} is missing{also}; restore it, "
             "or start a new checkpoint"
         )
 
     def replanned(self, offered: int, last: int) -> DamagedFile:
-        """Return the error for a batch that has the number of one that was committed, and is another."""
+        """Return the error for a batch that is not the one that was committed under its number."""
         notes = self.folder.folder("spark").uri
         return DamagedFile(
             f"checkpoint {self.folder.uri}: batches up to {last} are committed, but Spark's notes in "
@@ -226,11 +224,11 @@ class Checkpoint:
         self._since_bytes += len(data)
 
     def _refuse_if_lost(self, number: int) -> None:
-        """Raise EngineError if this engine may not be the only one any more."""
+        """Raise EngineError if another engine may run on the checkpoint."""
         if self._held is None:
             return
-        # A commit that another engine made and removed again went after the one before it. Only where that is
-        # not there, a list tells: the newest commit is never removed.
+        # If another engine made this commit and removed it again, it had removed the commit before it first.
+        # If that is missing, only a list shows it: the newest commit is never removed.
         alone = number > 0 and self._commits.has(_named(number - 1)) and not self._commits.has(_named(number))
         newest = "" if alone else max(self._commits.names(), default="")
         if newest and int(newest) >= number:
@@ -242,12 +240,12 @@ class Checkpoint:
 
     @property
     def wants_snapshot(self) -> bool:
-        """Whether enough was committed since the last snapshot."""
+        """Whether enough was committed since the last snapshot to take another."""
         large = max(_SNAPSHOT_BYTES, self._snapshot_bytes)
         return self._since_snapshot >= _SNAPSHOT_COMMITS or self._since_bytes >= large
 
     def snapshot(self, commit: Commit, registry: Registry, blocks: Mapping[Placed, Block]) -> None:
-        """Write all that commits so far amount to, results aside."""
+        """Write what all commits so far add up to, without results."""
         reach("snapshot.before")
         former, self._stored = self._stored, set()
         sections = {_COMMIT: commit_bytes(commit, registry.records()), **self._block_sections(blocks)}
@@ -255,7 +253,7 @@ class Checkpoint:
         self._snapshots.write(_named(commit.number), data, replace=True)
         self._damaged.discard(_named(commit.number))
         reach("snapshot.visible")
-        # Should this snapshot be damaged, the commits to come are read without it.
+        # If this snapshot is found damaged, later commits are read without it.
         self._stored = former & _codebooks(sections)
         self._since_snapshot, self._since_bytes, self._snapshot_bytes = 0, 0, len(data)
 
@@ -282,8 +280,8 @@ class Checkpoint:
         return self._names[signatures]
 
     def results(self, number: int) -> dict[str, pa.Table]:
-        """Return the results of a commit; raise DamagedFile if they cannot be read any more."""
-        found: dict[str, pa.Table] = {}
+        """Return the results of a commit; raise DamagedFile if they can no longer be read."""
+        results: dict[str, pa.Table] = {}
         try:
             data = self._commits.read(_named(number))
             sections = unpack(data, name=f"{self._commits.uri}/{_named(number)}")
@@ -293,16 +291,16 @@ class Checkpoint:
             raise DamagedFile(f"{error}; its results are not delivered until it is restored") from None
         for name, stored in sections.items():
             if name.startswith(_RESULTS):
-                found |= read_results(stored)
-        return found
+                results |= read_results(stored)
+        return results
 
     def delivered(self, sink: str) -> int:
         """Return the last commit whose results a sink is known to have, or −1.
 
-        What is no longer in the outbox, every sink has that there was: so much is known without the note.
-        Raise DamagedFile if results are gone that the sink should have been given.
+        What is no longer in the outbox was delivered to every sink of then: that is known without the note.
+        Raise DamagedFile if results that the sink lacks are missing.
         """
-        commits, snapshots = ([int(one) for one in of.names()] for of in (self._commits, self._snapshots))
+        commits, snapshots = self._numbers()
         gone = commits[0] - 1 if commits else snapshots[-1] if snapshots else -1
         note = self._notes.read(sink)
         done = gone if note is None else note.commit
@@ -314,22 +312,27 @@ class Checkpoint:
         return done
 
     def check_outbox(self, sink: str, *, after: int) -> None:
-        """Raise DamagedFile if results of a commit after one are gone."""
-        commits, snapshots = ([int(one) for one in of.names()] for of in (self._commits, self._snapshots))
+        """Raise DamagedFile if results of any commit after one are missing."""
+        commits, snapshots = self._numbers()
         last = max((*commits[-1:], *snapshots[-1:]), default=-1)
         lacking = sorted({*range(after + 1, last + 1)}.difference(commits))
         if lacking:
             more = f" (and {len(lacking) - 1:,} more)" if len(lacking) > 1 else ""
             raise self.missing(lacking[0], also=f'{more}, and sink "{sink}" does not have its results')
 
+    def _numbers(self) -> tuple[list[int], list[int]]:
+        """Return the numbers of commits, and those of snapshots."""
+        commits, snapshots = ([int(name) for name in of.names()] for of in (self._commits, self._snapshots))
+        return commits, snapshots
+
     def deliver_again(self, sink: str, *, after: int) -> None:
-        """Note that a sink has nothing of the commits after one."""
+        """Note that a sink has no results of the commits after one."""
         note = self._notes.read(sink)
         if note is not None and note.commit > after:
             self._notes.write(sink, Note(commit=after))
 
     def clock_of(self, number: int) -> Clock:
-        """Return the clock of a commit; raise FileNotFoundError if it is gone."""
+        """Return the clock of a commit; raise FileNotFoundError if it was removed."""
         name = _named(number)
         sections = unpack(self._commits.read(name), name=f"{self._commits.uri}/{name}")
         return read_commit(bytes(sections[_COMMIT]), self.folder.uri)[0].clock

@@ -1,4 +1,4 @@
-"""How far each sink has come: a note a sink, with a checksum, beside the commits that it is given."""
+"""The progress of each sink: one note a sink, with a checksum, beside the commits that it gets."""
 
 import json
 import logging
@@ -15,12 +15,12 @@ _log = logging.getLogger("weft.checkpoint")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What is known of a sink."""
+    """The progress of a sink."""
 
     commit: int
     """The last commit whose results it has made visible."""
     away: bool = False
-    """Whether engines have run without it since then: commits that it does not have may be gone."""
+    """Whether engines have run without it since then: commits that it lacks may have been removed."""
 
 
 class Notes:
@@ -34,16 +34,16 @@ class Notes:
         self._folder.tidy()
 
     def read(self, sink: str) -> Note | None:
-        """Return a sink's note; None if there is none, or none that can be relied on."""
+        """Return a sink's note; None if there is none, or if it is damaged."""
         return self._read(file_name(sink), sink)
 
     def write(self, sink: str, note: Note) -> None:
-        """Write a sink's note in place of the one before, unless that says the same."""
+        """Replace a sink's note, unless it says the same already."""
         self._write(file_name(sink), note)
 
     def set_away(self, *, but: Collection[str]) -> None:
-        """Note that sinks are not delivered to, other than the given."""
-        # A file's name does not always tell the sink's.
+        """Note that all sinks but the given ones are not delivered to."""
+        # The sink's name does not always follow from the file's.
         for file in set(self._folder.names()).difference(map(file_name, but)):
             note = self._read(file, file)
             if note is not None and not note.away:
@@ -60,7 +60,7 @@ class Notes:
         except (ValueError, KeyError, TypeError, DamagedFile):
             pass
         _log.warning(
-            "the note of how far sink %s has come is damaged: all results that are at hand go to it again",
+            "the note of the progress of sink %s is damaged: all results that are retained go to it again",
             sink,
             extra={"sink": sink, "file": f"{self._folder.uri}/{file}"},
         )

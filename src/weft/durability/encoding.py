@@ -1,7 +1,7 @@
 """Blocks as bytes: Arrow columns, with the primitives they hold named in the schema.
 
-What a block's fragments mean stands apart, in the codebook: it is the same for all blocks of a relation as
-long as the plan does not change.
+The meaning of a block's fragments is stored apart, in the codebook: it is the same for all blocks of a
+relation until the plan changes.
 """
 
 import json
@@ -26,7 +26,7 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def codebook_bytes(signatures: Signatures) -> bytes:
-    """Return what fragments mean as bytes; a predicate is known by its description when it is read back."""
+    """Return the meaning of fragments as bytes, with predicates by their descriptions."""
     packed = np.packbits(signatures.bits, axis=1)
     rows = [row.tobytes() for row in packed]
     names = json.dumps([described(predicate) for predicate in signatures.predicates]).encode()
@@ -37,21 +37,20 @@ def codebook_bytes(signatures: Signatures) -> bytes:
 def read_codebook(
     stored: bytes | memoryview, predicates: Mapping[str, Formula], derivations: Iterable[Derivation] = ()
 ) -> Signatures:
-    """Read what fragments mean to the given predicates, which are known by their descriptions.
+    """Read which fragments satisfy the given predicates, which are known by their descriptions.
 
-    A predicate that was not asked for then, but follows from others that were, is told too.
+    Those that were not stored, but follow from predicates that were, are included.
     """
     table = arrow_table(stored)
     names = json.loads(table.schema.metadata[_PREDICATES])
     packed = np.frombuffer(b"".join(table["bits"].to_pylist()), dtype=np.uint8).reshape(table.num_rows, -1)
     bits = np.unpackbits(packed, axis=1, count=len(names)).astype(bool)
-    known = [place for place, name in enumerate(names) if name in predicates]
-    found = {names[place]: bits[:, place] for place in known}
-    for one in derivations:
-        if one.predicate in predicates and one.predicate not in found:
-            found[one.predicate] = one.column(names, bits)
-    columns = np.column_stack(list(found.values())) if found else bits[:, :0]
-    return Signatures(predicates=tuple(predicates[name] for name in found), bits=columns)
+    columns = {name: bits[:, index] for index, name in enumerate(names) if name in predicates}
+    for derivation in derivations:
+        if derivation.predicate in predicates and derivation.predicate not in columns:
+            columns[derivation.predicate] = derivation.column(names, bits)
+    known = np.column_stack(list(columns.values())) if columns else bits[:, :0]
+    return Signatures(predicates=tuple(predicates[name] for name in columns), bits=known)
 
 
 def described(predicate: Formula) -> str:
@@ -60,24 +59,19 @@ def described(predicate: Formula) -> str:
 
 
 def block_bytes(block: Block, codebook: str) -> bytes:
-    """Return a block as bytes; a primitive is known by its own description when it is read back."""
+    """Return a block as bytes, with primitives by their descriptions."""
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
         "start": pa.array(block.starts),
         "fragment": pa.array(block.fragments),
     }
-    columns |= {f"k{place}": block.keys.column(place) for place in range(block.keys.num_columns)}
+    columns |= {f"k{index}": block.keys.column(index) for index in range(block.keys.num_columns)}
     for number, partial in enumerate(block.partials.values()):
-        columns |= {f"p{number}_{place}": _stored(field) for place, field in enumerate(partial.fields)}
+        columns |= {f"p{number}_{index}": _stored(field) for index, field in enumerate(partial.fields)}
         if partial.valid is not None:
             columns[f"p{number}_valid"] = pa.array(partial.valid)
     names = json.dumps([repr(primitive) for primitive in block.partials]).encode()
     notes = {_PRIMITIVES: names, _ROWS: str(block.rows).encode(), _CODEBOOK: codebook.encode()}
     return arrow_bytes(pa.table(columns).replace_schema_metadata(notes))
-
-
-def read_block(stored: bytes | memoryview) -> "StoredBlock":
-    """Read a block; its primitives are still to be recognised."""
-    return StoredBlock(arrow_table(stored))
 
 
 def arrow_bytes(table: pa.Table) -> bytes:
@@ -96,8 +90,8 @@ def arrow_table(stored: bytes | memoryview) -> pa.Table:
 class StoredBlock:
     """A block whose primitives are known by their descriptions only."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
+    def __init__(self, stored: bytes | memoryview) -> None:
+        self._table = table = arrow_table(stored)
         self._numbers = {
             text: number for number, text in enumerate(json.loads(table.schema.metadata[_PRIMITIVES]))
         }
@@ -111,20 +105,24 @@ class StoredBlock:
         """Return the block with those of the given primitives that it holds."""
         table = self._table
         keys = [name for name in table.column_names if name.startswith("k")]
-        known = {one: self._numbers[repr(one)] for one in primitives if repr(one) in self._numbers}
+        names = {primitive: repr(primitive) for primitive in primitives}
         return Block(
             starts=np.asarray(table["start"]),
             keys=table.select(keys),
             fragments=np.asarray(table["fragment"]),
             signatures=signatures,
-            partials={one: self._partial(one, number) for one, number in known.items()},
+            partials={
+                primitive: self._partial(primitive, self._numbers[name])
+                for primitive, name in names.items()
+                if name in self._numbers
+            },
             rows=int(table.schema.metadata[_ROWS]),
         )
 
     def _partial(self, primitive: Primitive, number: int) -> Partial:
         fields = tuple(
-            _loaded(self._table[f"p{number}_{place}"], whole=type.kind == "decimal")
-            for place, type in enumerate(primitive.types)
+            _loaded(self._table[f"p{number}_{index}"], whole=type.kind == "decimal")
+            for index, type in enumerate(primitive.types)
         )
         valid = f"p{number}_valid"
         mask = np.asarray(self._table[valid]) if valid in self._table.column_names else None

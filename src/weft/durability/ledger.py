@@ -1,4 +1,4 @@
-"""What is committed: queries and how they fare, partials, and results on their way to sinks."""
+"""What is committed: queries and their states, partials, and results on their way to sinks."""
 
 import logging
 import re
@@ -19,7 +19,7 @@ from weft.state.open_windows import oldest_needed, shapes
 from weft.state.report import BatchReport
 
 _KIND = re.compile(r"(?:[\w.$]+: )?\[([A-Z][A-Z0-9_.]*)\]|(?:[\w$]+[.$])*(\w+(?:Error|Exception))\b")
-"""What an error begins with, if it tells its kind: Spark's name for it, or its class."""
+"""The beginning of an error that names its kind: Spark's name for it, or its class."""
 _log = logging.getLogger("weft.durability")
 
 
@@ -30,14 +30,14 @@ class Outcome:
     stream: StreamDef
     clock: Clock
     queries: Mapping[str, LiveQuery]
-    """Those that go on."""
+    """The queries that continue."""
     report: BatchReport
     retained: Callable[[], Mapping[Placed, Block]]
-    """Returns all partials that are kept, for a snapshot."""
+    """Returns all retained partials, for a snapshot."""
 
 
 class Ledger:
-    """The commits of one stream, as far as this run has come."""
+    """The commits of one stream, continued from the last one before the start."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class Ledger:
         self._position = "" if recovered is None else recovered.last.position
         self._watermark = None if recovered is None else recovered.last.clock.watermark
         self._lives: tuple[LiveQuery, ...] | None = None
-        """All queries at the last commit of this run."""
+        """All queries at the last commit since the start."""
         self._broken: dict[str, None] = {}
-        """Queries that have failed in this run."""
+        """Queries that have failed since the start."""
         for sink in self._inline:
             sink.resume(self.number)
-        # What a run before has committed but not delivered waits in the outbox.
+        # What was committed but not delivered before the start waits in the outbox.
         for delivery in self.deliveries:
             if checkpoint is not None and delivery.status.done > self.number:
                 raise checkpoint.missing(self.number + 1)
@@ -79,13 +79,13 @@ class Ledger:
     def has(self, batch: int) -> bool:
         """Say whether a batch is committed already; refuse one that is neither that nor the next.
 
-        Spark offers the last batch again, if it does not know that it was done with it, and no other.
+        Spark offers only the last batch again, if it does not know that the batch is complete.
         """
         checkpoint = self._checkpoint
         if checkpoint is None:
             return batch <= self.batch
         if batch > self.batch + 1:
-            # Spark was done with one in between.
+            # Spark has completed a batch in between.
             raise checkpoint.missing(self.number + 1)
         if batch > self.batch:
             return False
@@ -95,14 +95,14 @@ class Ledger:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The queries that have failed in this run and were neither resumed nor dropped since."""
-        known = ((name, self.registry.get(name)) for name in self._broken)
-        return tuple(name for name, entry in known if entry is not None and entry.state is QueryState.FAILED)
+        """The queries that have failed since the start and were neither resumed nor dropped since."""
+        entries = filter(None, map(self.registry.get, self._broken))
+        return tuple(entry.name for entry in entries if entry.state is QueryState.FAILED)
 
     @property
     def delivered(self) -> int:
         """The last commit that all sinks have."""
-        return min((one.status.done for one in self.deliveries), default=self.number)
+        return min((delivery.status.done for delivery in self.deliveries), default=self.number)
 
     def may_be_ahead(self) -> bool:
         """Say whether a commit that could not be written may be durable all the same."""
@@ -112,9 +112,9 @@ class Ledger:
             return True
 
     def await_room(self) -> None:
-        """Wait while too much waits for a sink; raise Fenced if one refuses this engine.
+        """Wait while the backlog of a sink is full; raise Fenced if one refuses this engine.
 
-        Only the input is held back like this: changes of queries and a stop's windows are not.
+        Only batches wait like this; changes of queries and the windows that a stop closes do not.
         """
         for delivery in self.deliveries:
             delivery.await_room()
@@ -126,15 +126,15 @@ class Ledger:
             delivery.await_begun(max(0.0, deadline - monotonic()))
 
     def pass_over(self, outcome: Outcome) -> None:
-        """Take note of a change of queries that needs no commit: nothing outlives the run."""
+        """Accept a change of queries that needs no commit, as nothing outlives the process."""
         self._outdate(outcome)
         self.registry.committed()
 
     def commit(self, outcome: Outcome, *, batch: int | None = None) -> None:
-        """Make an outcome durable, then let sinks have its results."""
+        """Make an outcome durable, then offer its results to sinks."""
         reach("commit.before")
         report = outcome.report
-        self._take_note(outcome)
+        self._update_registry(outcome)
         position = self._position
         if batch is not None and self._checkpoint is not None:
             position = self._checkpoint.position(batch, settled=True)
@@ -157,7 +157,7 @@ class Ledger:
             self._snapshot(self._checkpoint, commit, outcome)
 
     def _snapshot(self, checkpoint: Checkpoint, commit: Commit, outcome: Outcome) -> None:
-        """Fold the commits so far; where that fails, they stay, and it is tried again after the next."""
+        """Write a snapshot; if that fails, the commits stay, and it is tried again after the next one."""
         try:
             checkpoint.snapshot(commit, self.registry, outcome.retained())
             checkpoint.prune(self.delivered)
@@ -165,17 +165,15 @@ class Ledger:
             fields = {"commit": commit.number, "error": str(error)}
             _log.warning("a snapshot cannot be written, and is tried again", extra=fields)
 
-    def _take_note(self, outcome: Outcome) -> None:
-        """Bring the registry in step with what a batch did to queries."""
+    def _update_registry(self, outcome: Outcome) -> None:
+        """Enter into the registry what a batch did to queries."""
         report = outcome.report
         for name, count in report.failures.items():
-            known = self.registry.get(name)
-            if known is not None:
-                self.registry.put(replace(known, failures=known.failures + count))
+            if (entry := self.registry.get(name)) is not None:
+                self.registry.put(replace(entry, failures=entry.failures + count))
         for name, live in outcome.queries.items():
-            known = self.registry.get(name)
-            if known is not None:
-                self.registry.put(_following(known, live))
+            if (entry := self.registry.get(name)) is not None:
+                self.registry.put(_updated(entry, live))
         for name in report.ended:
             if name in self.registry:
                 self.registry.change(name, state=QueryState.ENDED)
@@ -184,14 +182,14 @@ class Ledger:
             if name in self.registry:
                 self.registry.change(name, state=QueryState.FAILED, error=error)
                 self._broken[name] = None
-                # The error itself may hold values of rows: whoever may see them asks for the query.
+                # The error itself may hold values of rows: `weft show` shows it to those who may see them.
                 _log.error("query failed", extra={"query": name, "kind": kind_of(error)})
         self._outdate(outcome)
 
     def _outdate(self, outcome: Outcome) -> None:
-        """Forget queries that left once partials at hand do not reach back to their windows.
+        """Forget queries that left once the retained partials do not reach back to their windows.
 
-        When the watermark moves, partials go that no query of the commit before needs.
+        When the watermark moves, partials that no query of the previous commit needs are evicted.
         """
         before, now = self._lives, outcome.clock.watermark
         moved, self._watermark = now != self._watermark, now
@@ -201,14 +199,14 @@ class Ledger:
             self.registry.outdate(oldest_needed(windows, now) if len(windows) else now)
 
     def drain(self, seconds: float) -> bool:
-        """Deliver all that waits; say whether every sink has it."""
+        """Deliver all that waits; return whether every sink has it."""
         deadline, done = monotonic() + seconds, True
         for delivery in self.deliveries:
             done = delivery.drain(max(0.0, deadline - monotonic())) and done
         return done
 
     def close(self) -> None:
-        """Let go of sinks; what they do not have stays in the outbox."""
+        """Close the sinks; what they lack stays in the outbox."""
         for delivery in self.deliveries:
             delivery.close()
         for sink in self._inline:
@@ -216,15 +214,15 @@ class Ledger:
 
 
 def kind_of(error: str) -> str:
-    """Return what kind of error a query's is, without its text.
+    """Return the kind of a query's error, without its text.
 
     >>> kind_of("org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' …")
     'CAST_INVALID_INPUT'
     >>> kind_of("java.time.DateTimeException: 13"), kind_of("ValueError: 13"), kind_of("7 groups")
     ('DateTimeException', 'ValueError', 'other')
     """
-    found = _KIND.match(error)
-    return "other" if found is None else found[1] or found[2]
+    kind = _KIND.match(error)
+    return "other" if kind is None else kind[1] or kind[2]
 
 
 def described(stream: StreamDef) -> str:
@@ -237,18 +235,18 @@ def described(stream: StreamDef) -> str:
 
 def registered(live: LiveQuery, *, commit: int, added_live: bool) -> Registered:
     """Return a query that joins as the registry keeps it."""
-    fresh = Registered(name=live.query.name, text=live.query.text, live=added_live, commit=commit)
-    return _following(fresh, live)
+    entry = Registered(name=live.query.name, text=live.query.text, live=added_live, commit=commit)
+    return _updated(entry, live)
 
 
-def _following(entry: Registered, live: LiveQuery) -> Registered:
+def _updated(entry: Registered, live: LiveQuery) -> Registered:
     derivation = None if live.derivation is None else live.derivation.as_record()
     return replace(entry, first_start=live.first_start, until=live.until, derivation=derivation)
 
 
 def _kept(report: BatchReport) -> Mapping[Placed, Block]:
-    """Return what a restart needs of a batch: its windows that are answered already are in the results."""
+    """Return the blocks that a restart needs of a batch: its windows already answered are in the results."""
     oldest = report.oldest_kept
     if oldest is None:
         return report.blocks
-    return {placed: block.since(oldest) for placed, block in report.blocks.items()}
+    return {relation: block.since(oldest) for relation, block in report.blocks.items()}

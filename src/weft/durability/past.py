@@ -1,24 +1,31 @@
-"""What a stream's checkpoint holds when an engine starts on it."""
+"""What a stream's checkpoint holds when an engine starts on it, and the record of these starts."""
 
+import json
+import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from weft.durability.checkpoint import Checkpoint, Recovered
-from weft.durability.incarnations import begin
 from weft.durability.places import claim_folder, find_folder
-from weft.sinks.fence import Lineage
+from weft.errors import DamagedFile
+from weft.sinks.fence import Lineage, lineage_from, records_of
 from weft.storage import Folder
+from weft.storage.container import pack, unpack
+
+_INCARNATIONS = "incarnations"
+"""The file beside a stream's commits that holds the starts of engines on the checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """A stream's checkpoint and what was committed to it; all None for a run without a checkpoint."""
+    """A stream's checkpoint and what was committed to it; all None without a checkpoint."""
 
     checkpoint: Checkpoint | None = None
     recovered: Recovered | None = None
-    """None where nothing was committed yet."""
+    """None if nothing was committed yet."""
     lineage: Lineage | None = None
-    """Ends with the incarnation that starts now, once that is noted."""
+    """Ends with the current incarnation, once that is recorded."""
 
     @property
     def last(self) -> int:
@@ -27,19 +34,19 @@ class Past:
 
     @property
     def watermark(self) -> int | None:
-        """Where the watermark was with the last commit."""
+        """The watermark of the last commit."""
         return None if self.recovered is None else self.recovered.last.clock.watermark
 
     def begun(self, stream: str, origin: str) -> "Past":
-        """Note in the checkpoint, whose name is the origin, that an engine starts now."""
+        """Record in the checkpoint, whose name is the origin, that an engine starts now."""
         if self.checkpoint is None:
             return self
         claim_folder(self.checkpoint.folder, stream, checkpoint=origin)
-        return replace(self, lineage=begin(self.checkpoint.folder, after=self.last))
+        return replace(self, lineage=_with_this_start(self.checkpoint.folder, after=self.last))
 
 
 def read_past(root: Folder | None, stream: str, held: Callable[[], None] | None) -> Past:
-    """Read what there is of a stream, and mend what a crash left; for who holds the checkpoint's lock."""
+    """Read what is stored of a stream, and repair what a crash left; call it with the checkpoint's lock."""
     if root is None:
         return Past()
     checkpoint = Checkpoint(find_folder(root, stream), held=held)
@@ -47,3 +54,25 @@ def read_past(root: Folder | None, stream: str, held: Callable[[], None] | None)
     recovered = checkpoint.recover()
     checkpoint.mend_notes(-1 if recovered is None else recovered.last.batch)
     return Past(checkpoint=checkpoint, recovered=recovered)
+
+
+def _with_this_start(stream: Folder, *, after: int) -> Lineage:
+    """Record that an engine starts after a commit, and return the lineage with this incarnation.
+
+    It is on the disk when this returns: no sink sees an incarnation that the checkpoint does not know.
+    """
+    name, place = _INCARNATIONS, f"{stream.uri}/{_INCARNATIONS}"
+    try:
+        stored = unpack(stream.read(name), name=place)
+        known = lineage_from(json.loads(bytes(stored[name])), path=place)
+    except FileNotFoundError:
+        known = None
+    except DamagedFile as error:
+        raise DamagedFile(
+            f"{error}: sinks know by it whose results they have; restore it from a copy, or begin with a new "
+            "checkpoint"
+        ) from None
+    by = f"process {os.getpid()} on {socket.gethostname()}"
+    lineage = (known or Lineage(incarnations=(), path=place)).followed(after=after, by=by)
+    stream.write(name, pack({name: json.dumps(records_of(lineage)).encode()}), replace=True)
+    return lineage

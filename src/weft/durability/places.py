@@ -1,4 +1,4 @@
-"""What a checkpoint's folders are called, and what it calls itself."""
+"""The names of a checkpoint's folders, and the checkpoint's own name."""
 
 import logging
 import re
@@ -12,16 +12,15 @@ from weft.storage.marks import Mark, mark_of, put_mark
 from weft.storage.names import file_name
 
 QUARANTINE = "quarantine"
-"""Where rows go that cannot be used, unless another place is given."""
+"""The folder of rows that cannot be used, unless another is given."""
 _ID = "id"
 _FOLDERS = frozenset({QUARANTINE, "requests", "answers"})
 _RESERVED = _FOLDERS | {_ID, "lock.json"}
-"""Names in a checkpoint that are no stream's."""
+"""Names in a checkpoint that are not those of streams."""
 _WRITTEN = re.compile(rb"([0-9a-f]{32})(?: ([0-9a-f]{8}))?\n?")
-"""A checkpoint's name and its checksum, which it is not without unless it is older, or written by hand."""
-
+"""A checkpoint's name and its checksum, which only older and hand-written ones lack."""
 _LONGEST = 255
-"""File systems have no longer names."""
+"""Maximum length of a name in file systems."""
 _log = logging.getLogger("weft.durability")
 
 
@@ -35,29 +34,29 @@ def folder_of(stream: str) -> str:
 
 
 def find_folder(root: Folder, stream: str) -> Folder:
-    """Return a stream's folder, be it there or not; one that an older version named gets today's name."""
+    """Return a stream's folder, which may not exist; one named by an older version is renamed."""
     name, older = folder_of(stream), _older_folder_of(stream)
     if older is not None and older != name and not root.has(name) and _has_commits(root.folder(older)):
         mark = mark_of(root.folder(older))
-        # Versions that leave marks named it for another stream.
+        # If it has another stream's mark, a newer version named it, for that stream.
         if mark is None or mark.stream == stream:
             root.rename(older, name)
     return root.folder(name)
 
 
 def has_folder(root: Folder, stream: str) -> bool:
-    """Say whether a checkpoint has a folder of a stream."""
+    """Return whether a checkpoint has a folder of a stream."""
     find_folder(root, stream)
     return root.has(folder_of(stream))
 
 
 def claim_folder(folder: Folder, stream: str, *, checkpoint: str) -> None:
-    """Make a stream's folder, or see that one which is there says whose it is."""
+    """Make a stream's folder if there is none, and mark it."""
     put_mark(folder, Mark(checkpoint=checkpoint, stream=stream))
 
 
 def remove_folder(root: Folder, stream: str, *, checkpoint: str) -> None:
-    """Remove the folder of a stream that did not start; one that cannot be removed is told of."""
+    """Remove the folder of a stream that did not start; if that fails, log it."""
     try:
         root.delete_tree(folder_of(stream), made_by=checkpoint)
     except (OSError, EngineError) as error:
@@ -66,13 +65,13 @@ def remove_folder(root: Folder, stream: str, *, checkpoint: str) -> None:
 
 
 def stream_of(folder: Folder, name: str) -> str:
-    """Return whose a folder of a checkpoint is; if an older version made it, its name tells."""
+    """Return the stream of a checkpoint's folder, by its mark, or by its name if it is an older one."""
     mark = mark_of(folder)
     return unquote(name).strip() if mark is None else mark.stream
 
 
 def _older_folder_of(stream: str) -> str | None:
-    """Return what versions without marks called a stream's folder; None if they had none inside."""
+    """Return a stream's folder name in versions without marks; None if it was outside the checkpoint."""
     quoted = quote(stream, safe="", errors="surrogatepass")
     if quoted in ("", ".", "..") or len(quoted) > _LONGEST:
         return None
@@ -80,21 +79,21 @@ def _older_folder_of(stream: str) -> str | None:
 
 
 def identity(root: Folder) -> str:
-    """Return the checkpoint's own name, given to it once; raise DamagedFile if it cannot be told."""
+    """Return the checkpoint's own name, made once; raise DamagedFile if it cannot be read."""
     try:
         written = root.read(_ID)
     except FileNotFoundError:
-        # Under another name sinks would take what is there for another history's.
+        # With a new name, sinks would take their results for those of another checkpoint.
         if _has_history(root):
             raise _lost(root, "is missing") from None
         written = _checked(uuid4().hex.encode())
         root.write(_ID, written)
     except DamagedFile as error:
         raise _lost(root, f"is damaged ({error})") from error
-    found = _WRITTEN.fullmatch(written)
-    if found is None or (found[2] is not None and written != _checked(found[1])):
+    parts = _WRITTEN.fullmatch(written)
+    if parts is None or (parts[2] is not None and written != _checked(parts[1])):
         raise _lost(root, "is damaged")
-    return found[1].decode()
+    return parts[1].decode()
 
 
 def _checked(name: bytes) -> bytes:

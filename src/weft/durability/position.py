@@ -1,15 +1,15 @@
-"""What Spark's batches are made of, by Spark's own notes.
+"""What Spark's batches consist of, by Spark's own notes.
 
-Spark gives a batch that it does again the number that it had, and Weft does not aggregate it twice. Yet notes
-can be lost: with the machine's power, for Spark does not wait until they are on the disk, or with a copy that
-left them out. Then Spark makes up another batch of that number, whose rows would never be aggregated. So a
-commit waits for the notes of its batch, and remembers what the batch was made of.
+Spark repeats a batch under the same number, and Weft does not aggregate it twice. But notes can be lost: in a
+power failure, as Spark does not wait until they are on the disk, or in a copy without them. Spark then forms
+another batch of that number, whose rows would never be aggregated. A commit therefore waits for the notes of
+its batch, and stores what the batch consisted of.
 
     spark/
-      metadata     a name, which nothing depends on
-      offsets/7    how far batch 7 reads: before it is given to Weft
-      sources/0/7  the files that it reads, each with its time: before that
-      commits/7    that Spark is done with it: after Weft has committed it
+      metadata     an arbitrary name
+      offsets/7    up to where batch 7 reads; written before Weft gets it
+      sources/0/7  the files that it reads, each with its time; written before that
+      commits/7    batch 7 is complete; written after Weft has committed it
 """
 
 import json
@@ -24,17 +24,17 @@ from weft.errors import DamagedFile
 from weft.storage import Folder
 
 _HEADER = 2
-"""The first lines of a note: its version, and when and with which settings the batch was planned."""
+"""Number of lines before the sources: the version, and the time and settings of planning."""
 _VERSION = re.compile(rb"v\d+")
 _NONE = b"-"
-"""What stands for a source that has not been read."""
+"""Stands for a source that has not been read."""
 _log = logging.getLogger("weft.durability")
 
 
 def mend(spark: Folder, committed: int) -> int:
-    """Remove notes that a crash has cut off, where Spark makes them anew; return the last batch planned.
+    """Remove notes truncated by a crash, if Spark writes them again; return the last batch planned, or −1.
 
-    That is −1 if there is none. Raise DamagedFile if notes of a batch that is committed cannot be read.
+    Raise DamagedFile if notes of a committed batch cannot be read.
     """
     offsets, commits = spark.folder("offsets"), spark.folder("commits")
     planned, done = _newest(offsets), _newest(commits)
@@ -54,7 +54,7 @@ def mend(spark: Folder, committed: int) -> int:
         spark.delete(".metadata.crc")
         _log.warning("Spark's note metadata was damaged, and is written anew", extra={"folder": spark.uri})
     for folder in (offsets, commits):
-        # The checksum of a note that is gone would have the next of its number be refused.
+        # Spark would refuse the next note of that number by the checksum of a removed one.
         folder.delete(f".{_newest(folder) + 1}.crc")
     return planned
 
@@ -64,11 +64,11 @@ def _newest(folder: Folder) -> int:
 
 
 def _mend_lists(spark: Folder, committed: int) -> bool:
-    """Remove lists of files that a crash has cut off, but for those that are committed; say if any were."""
+    """Remove truncated lists of files that are not committed; return whether there were any."""
     done, cut_off = _sources(spark, committed), False
     for source in spark.folder("sources").names():
         listed = spark.folder("sources").folder(source)
-        last = _place(done[int(source)]) if source.isdecimal() and int(source) < len(done) else None
+        last = _log_offset(done[int(source)]) if source.isdecimal() and int(source) < len(done) else None
         for name in listed.names():
             number = name.partition(".")[0]
             new = number.isdecimal() and int(number) > (-1 if last is None else last)
@@ -79,7 +79,7 @@ def _mend_lists(spark: Folder, committed: int) -> bool:
 
 
 def _is_whole(folder: Folder, name: str) -> bool:
-    """Say whether a note is a version and lines of JSON."""
+    """Return whether a note is a version and lines of JSON."""
     try:
         version, *lines = folder.read(name).splitlines()
         for line in lines:
@@ -107,7 +107,7 @@ def _has_name(spark: Folder) -> bool:
 def position(spark: Folder, batch: int, *, settled: bool = False) -> str:
     """Return a digest of what a batch reads; empty if Spark has no notes of it.
 
-    `settled` waits until those are on the disk; on a URI, they are as safe as that makes them.
+    `settled` waits until the notes are on the disk, as far as the file system guarantees that.
     """
     ends = _ends(spark, batch)
     notes = [(spark.folder("offsets"), str(batch))] if ends else []
@@ -134,7 +134,7 @@ def listed_files(spark: Folder, batch: int) -> dict[str, int]:
             number = name.partition(".")[0]
             mark = f'"batchId":{number}}}'.encode()
             for line in folder.read(name).splitlines()[1:]:
-                # Only a list that has earlier files, too, needs a look at each entry's own number.
+                # Only in a list that has earlier files, too, does each entry's own number matter.
                 if name == number or line.rstrip().endswith(mark):
                     entry = json.loads(line)
                     files[unquote(entry["path"])] = int(entry["timestamp"])
@@ -142,9 +142,9 @@ def listed_files(spark: Folder, batch: int) -> dict[str, int]:
 
 
 def _ends(spark: Folder, batch: int) -> list[tuple[bytes, bytes]]:
-    """Return how far each source was read when a batch began, and when it ended."""
+    """Return, for each source, the offsets at which a batch begins and ends."""
     before, after = _sources(spark, batch - 1), _sources(spark, batch)
-    return [(before[place] if place < len(before) else b"", end) for place, end in enumerate(after)]
+    return [(before[source] if source < len(before) else b"", end) for source, end in enumerate(after)]
 
 
 def _sources(spark: Folder, batch: int) -> list[bytes]:
@@ -155,20 +155,20 @@ def _sources(spark: Folder, batch: int) -> list[bytes]:
 
 
 def _lists(spark: Folder, source: int, begin: bytes, end: bytes) -> Iterator[tuple[Folder, str]]:
-    """Yield the lists of files that a source of files was read from; other sources have none."""
-    first, last = _place(begin), _place(end)
+    """Yield the lists of files between two offsets of a source of files; other sources have none."""
+    first, last = _log_offset(begin), _log_offset(end)
     listed = spark.folder("sources").folder(str(source))
-    there = set() if last is None else set(listed.names())
-    for place in range(0 if first is None else first + 1, 0 if last is None else last + 1):
-        # Every tenth list has all files before it, too, and says so in its name.
-        yield from ((listed, name) for name in (str(place), f"{place}.compact") if name in there)
+    names = set() if last is None else set(listed.names())
+    for number in range(0 if first is None else first + 1, 0 if last is None else last + 1):
+        # Every tenth list has all earlier files, too, and says so in its name.
+        yield from ((listed, name) for name in (str(number), f"{number}.compact") if name in names)
 
 
-def _place(end: bytes) -> int | None:
-    """Return how far a source of files was read, in lists."""
+def _log_offset(end: bytes) -> int | None:
+    """Return the last list that a source of files was read through; None for other sources."""
     try:
-        found = json.loads(end)
+        offset = json.loads(end)
     except ValueError:
         return None
-    place = found.get("logOffset") if isinstance(found, dict) else None
-    return place if isinstance(place, int) else None
+    number = offset.get("logOffset") if isinstance(offset, dict) else None
+    return number if isinstance(number, int) else None

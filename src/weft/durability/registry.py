@@ -1,4 +1,4 @@
-"""Which queries there are and how each fares: kept by name, and committed as changes."""
+"""The queries of a stream and their states: kept by name, and committed as changes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -7,21 +7,21 @@ from typing import Any
 
 
 class QueryState(StrEnum):
-    """How a query fares."""
+    """The state of a query."""
 
     RUNNING = "running"
     PAUSED = "paused"
     """Gives no results until it is resumed."""
     FAILED = "failed"
-    """Was taken out of the run by its own error."""
+    """Was stopped by its own error."""
     ENDED = "ended"
     """Its lifetime is over."""
     DROPPED = "dropped"
-    """Was dropped while running, and stays so though the workload names it."""
+    """Was dropped while the engine ran, and stays so though the workload names it."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it has left for good, unless it is asked for again."""
+        """Whether it is over for good, unless it is added again."""
         return self in (QueryState.ENDED, QueryState.DROPPED)
 
 
@@ -33,16 +33,16 @@ class Registered:
     text: str
     state: QueryState = QueryState.RUNNING
     live: bool = False
-    """Whether it was added while the stream ran: then no workload has to name it."""
+    """Whether it was added while the engine ran: then no workload has to name it."""
     first_start: int | None = None
-    """Where its windows may begin, in microseconds; None for a query that was there before the first row."""
+    """When its first window may begin, in microseconds; None for a query from before the first row."""
     until: int | None = None
-    """Its windows end by then, in microseconds."""
+    """When its last window ends at the latest, in microseconds."""
     derivation: Mapping[str, Any] | None = None
-    """How its predicate follows from others in rows that were aggregated before it came."""
+    """How its predicate follows from others in rows that were aggregated before it joined."""
     error: str | None = None
     failures: int = 0
-    """How many rows or results failed and became NULL."""
+    """Number of rows or results that failed and became NULL."""
     commit: int = 0
     """The commit with which it joined, or joined again."""
 
@@ -60,9 +60,9 @@ class Registry:
     """The queries of one stream, and what changed since the last commit."""
 
     def __init__(self, entries: Iterable[Registered] = ()) -> None:
-        self._entries = {one.name: one for one in entries}
+        self._entries = {entry.name: entry for entry in entries}
         self._left: dict[str, int] = {}
-        """Watermarks at which queries left: windows that had ended by then may have been given."""
+        """The watermark at which each query left: windows that had ended by then may have been answered."""
         self._changed: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[Registered]:
@@ -83,11 +83,11 @@ class Registry:
             self._changed[entry.name] = None
 
     def change(self, name: str, **values: Any) -> None:
-        """Change some of what is known of a query."""
+        """Change fields of a query."""
         self.put(replace(self._entries[name], **values))
 
     def forget(self, name: str, *, left: int | None = None) -> None:
-        """Remove a query; of one that `left` at a watermark, it is remembered what it may have given."""
+        """Remove a query; if it `left` at a watermark, remember which windows it may have answered."""
         before = self._entries.pop(name, None), self._left.pop(name, None)
         if left is not None:
             self._left[name] = left
@@ -99,9 +99,9 @@ class Registry:
         return self._left.get(name)
 
     def outdate(self, oldest: int) -> None:
-        """Forget queries that left, where nobody can be given their windows again.
+        """Forget queries that left, once their windows cannot be answered again.
 
-        All that is at hand began at `oldest` or later.
+        All retained partials begin at `oldest` or later.
         """
         for name in [name for name, left in self._left.items() if left <= oldest]:
             self.forget(name)
@@ -116,27 +116,27 @@ class Registry:
         return [self._record(name) for name in self._changed]
 
     def records(self) -> list[dict[str, Any]]:
-        """Return all that there is as plain values."""
+        """Return all queries as plain values."""
         return [self._record(name) for name in (*self._entries, *self._left)]
 
     def _record(self, name: str) -> dict[str, Any]:
-        """Return a query as plain values: only a name, and when it left, for what is gone."""
+        """Return a query as plain values; of a removed one, only the name and when it left."""
         if name in self._entries:
             return self._entries[name].as_record()
         return {"name": name, "left": self._left[name]} if name in self._left else {"name": name}
 
     def committed(self) -> None:
-        """Take note that the changes are durable."""
+        """Record that the changes are durable."""
         self._changed = {}
 
     def apply(self, changes: Iterable[Mapping[str, Any]]) -> None:
-        """Make changes that were committed."""
-        for one in changes:
-            name = one["name"]
+        """Apply committed changes."""
+        for record in changes:
+            name = record["name"]
             self._left.pop(name, None)
-            if "text" in one:
-                self._entries[name] = from_record(one)
+            if "text" in record:
+                self._entries[name] = from_record(record)
                 continue
             self._entries.pop(name, None)
-            if "left" in one:
-                self._left[name] = one["left"]
+            if "left" in record:
+                self._left[name] = record["left"]

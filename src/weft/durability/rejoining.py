@@ -1,4 +1,4 @@
-"""Which queries a run begins with: those of the workload, and those that the checkpoint knows."""
+"""The queries that a stream starts with: those of the workload, and those of the checkpoint."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -11,33 +11,33 @@ from weft.errors import EngineError, UserError
 from weft.query.logical import LogicalQuery, StreamDef
 
 Bind = Callable[[str, str], LogicalQuery]
-"""Makes a query of its name and text."""
+"""Makes a query from its name and text."""
 _log = logging.getLogger("weft.durability")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejoined:
-    """The queries of a stream at the beginning of a run."""
+    """The queries of a stream at a start."""
 
     running: Mapping[str, LogicalQuery]
-    """Those that run on or join."""
+    """Queries that continue or join."""
     new: Sequence[LogicalQuery]
-    """Those of them that the registry does not know."""
+    """Those of them that the registry does not know yet."""
     resting: Mapping[str, LogicalQuery]
-    """Those that are known and do not run."""
+    """Known queries that are paused, failed or over."""
     unbound: Sequence[Registered]
-    """Those that are known and cannot be bound any more."""
+    """Known queries that can no longer be bound."""
     notices: list[str]
-    """What the user should know."""
+    """Notices for the user."""
 
 
 def rejoin(
     queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, watermark: int | None
 ) -> Rejoined:
-    """Bring a workload and a registry together.
+    """Combine a workload with a registry.
 
-    The registry forgets what no workload names any more, and what was added while a run was under way and
-    has ended.
+    The registry forgets queries that the workload no longer names, and those added while the engine ran that
+    are over.
     """
     named = {query.name: query for query in queries}
     running: dict[str, LogicalQuery] = {}
@@ -77,34 +77,34 @@ def rejoin(
 
 
 def _is_same(entry: Registered, query: LogicalQuery, bind: Bind) -> bool:
-    """Say whether a query is that of an entry, however its text is set."""
+    """Return whether a query is that of an entry, however its text is formatted."""
     try:
         return entry.text == query.text or bind(entry.name, entry.text) == query
     except UserError:
         return False
 
 
-def check(stream: StreamDef, recovered: Recovered, queries: Sequence[LogicalQuery], place: str) -> None:
+def check(stream: StreamDef, recovered: Recovered, queries: Sequence[LogicalQuery], uri: str) -> None:
     """Refuse a checkpoint of another stream, or with other queries of the same names."""
-    there, here = recovered.last.stream, described(stream)
-    if there != here:
+    stored, declared = recovered.last.stream, described(stream)
+    if stored != declared:
         raise EngineError(
-            f"stream {stream.name} is not that of checkpoint {place}; declare it as before, or "
-            f"start a new checkpoint\n  there: {there}\n  here:  {here}"
+            f"stream {stream.name} is not that of checkpoint {uri}; declare it as before, or "
+            f"start a new checkpoint\n  there: {stored}\n  here:  {declared}"
         )
     for query in queries:
         known = recovered.registry.get(query.name)
         if known is not None and known.text != query.text and not known.state.is_over:
             raise EngineError(
-                f"query {query.name} is not the one that checkpoint {place} holds; give it another name, or "
+                f"query {query.name} is not the one that checkpoint {uri} holds; give it another name, or "
                 "start with the text that it has there, drop it (weft drop), and then change it"
                 f"\n  there: {known.text}\n  here:  {query.text}"
             )
 
 
-def check_names(stream: str, found: Rejoined, streams: Mapping[str, str]) -> None:
-    """Refuse two queries of one name, given the streams of others: sinks know results by it."""
-    for name in (*found.running, *found.resting, *(one.name for one in found.unbound)):
+def check_names(stream: str, rejoined: Rejoined, streams: Mapping[str, str]) -> None:
+    """Refuse two queries of one name, given the streams of other queries: sinks know results by name."""
+    for name in (*rejoined.running, *rejoined.resting, *(entry.name for entry in rejoined.unbound)):
         other = streams.get(name, stream)
         if other != stream:
             raise EngineError(

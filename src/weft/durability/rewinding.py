@@ -1,11 +1,12 @@
-"""Take sinks back to a checkpoint: what they have that it does not know of goes, if whoever asked agrees.
+"""Rewind sinks to a checkpoint: results that it does not know are removed, if the user approves.
 
     the sink saw       A ── B ── C through 61
     the checkpoint     A ── B ─┬ D                 restored from a copy of commit 34, say
-                               34: the last commit that both have. Results of later ones go.
+                               34: the last commit that both have. Results of later ones are removed.
 
-Later commits answered windows that end after the watermark of then, so that tells rows of one file or table
-apart. Results that the checkpoint has beyond the common commit are delivered again, and so must be at hand.
+Later commits answered windows that end after the watermark of the common commit, which therefore tells the
+rows of a file or table apart. Results that the checkpoint has beyond the common commit are delivered again,
+so they must be retained.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,7 @@ from weft.sinks.fence import Fencing, Lineage, Surplus, Target, common_commit, i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewind:
-    """What taking a sink back means."""
+    """What rewinding a sink means."""
 
     stream: str
     sink: str
@@ -31,11 +32,11 @@ class Rewind:
 
 
 Approve = Callable[[Sequence[Rewind]], bool]
-"""Is shown what would go, and says whether it may."""
+"""Is shown what would be removed, and returns whether to do so."""
 
 
 def rewind(sinks: Sequence[Sink], stream: str, past: Past, *, origin: str, approve: Approve) -> None:
-    """Take back the sinks that have seen what the checkpoint does not know; raise EngineError if refused."""
+    """Rewind the sinks that have results unknown to the checkpoint; raise EngineError if not approved."""
     if past.checkpoint is None or past.lineage is None:
         return
     planned = list(_planned(sinks, past.checkpoint, past, past.lineage, origin))
@@ -48,7 +49,7 @@ def rewind(sinks: Sequence[Sink], stream: str, past: Past, *, origin: str, appro
     if not approve(shown):
         raise EngineError(f"stream {stream}: its sinks were not taken back, and nothing was changed")
     for sink, fencing, target in planned:
-        # First: should a crash come between the two, the sink still refuses, and is taken back next time.
+        # First: after a crash between the two, the sink still refuses, and is rewound next time.
         past.checkpoint.deliver_again(sink.name, after=target.commit)
         fencing.rewind(target)
 
@@ -56,7 +57,7 @@ def rewind(sinks: Sequence[Sink], stream: str, past: Past, *, origin: str, appro
 def _planned(
     sinks: Sequence[Sink], checkpoint: Checkpoint, past: Past, lineage: Lineage, origin: str
 ) -> Iterator[tuple[Sink, Fencing, Target]]:
-    """Yield the sinks that have to be taken back, each with where to."""
+    """Yield the sinks to rewind, each with its target."""
     for sink in sinks:
         if not isinstance(sink, Fencing):
             continue
@@ -73,17 +74,17 @@ def _planned(
 def _common(
     sink: Sink, fencing: Fencing, checkpoint: Checkpoint, past: Past, lineage: Lineage, origin: str
 ) -> int | None:
-    """Return the last commit that a sink has as the checkpoint has it; None if it has seen no others."""
+    """Return the last commit that sink and checkpoint have in common; None if the sink is not ahead."""
     try:
         claim = fencing.seen(origin)
     except DamagedFile:
-        # Whose the results are cannot be told beyond those that the checkpoint itself has delivered.
+        # Beyond what the checkpoint has delivered, the origin of the results is unknown.
         return min(checkpoint.delivered(sink.name), past.last)
     return common_commit(lineage, claim) if claim is not None and is_ahead(lineage, claim) else None
 
 
 def _watermark(checkpoint: Checkpoint, commit: int) -> int | None:
-    """Return where the watermark was with a commit that is not the last; before the first, it was nowhere."""
+    """Return the watermark of a commit that is not the last; None before the first."""
     if commit < 0:
         return None
     try:
