@@ -22,7 +22,7 @@ from weft.optimizer.slices import Slicing, common_grid, edge_classes
 from weft.spark.job import slicing
 from weft.spark.job.constants import Constants
 from weft.spark.job.slicing import SliceCoder, Table, build_table
-from weft.state.open_windows import Advance
+from weft.state.clock import Advance
 from weft.window import Window
 
 CASES: list[dict[str, Any]] = [

@@ -46,9 +46,9 @@ from weft.optimizer.rules import optimize
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
 from weft.state.block import Block
+from weft.state.clock import Advance
 from weft.state.driver_store import DriverStore
 from weft.state.lives import LiveQuery
-from weft.state.open_windows import Advance
 from weft.state.signatures import Signatures
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 

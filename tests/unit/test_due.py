@@ -13,9 +13,8 @@ from tests.unit.window_samples import due_between, due_ends, windows
 
 from weft.finals.readings import readings
 from weft.optimizer.plan import answer, leaf
-from weft.state.clock import Clock, RowCounts, Seen
+from weft.state.clock import Advance, Clock, RowCounts, Seen, oldest_needed
 from weft.state.lives import LiveQuery
-from weft.state.open_windows import Advance, oldest_needed
 from weft.window import Window
 
 Times = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ from tests.unit.window_samples import due_ends
 
 from weft.optimizer.slice_starts import slice_starts
 from weft.optimizer.slices import Slicing, edge_classes
-from weft.state.open_windows import Advance
+from weft.state.clock import Advance
 from weft.window import Window
 
 Case = dict[str, Any]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from weft.finals.readings import Reading
 from weft.optimizer.slices import Slicing
+from weft.state.clock import ALWAYS, Advance, Times, shapes
 from weft.state.lives import NEVER
-from weft.state.open_windows import ALWAYS, Advance, Times, shapes
 from weft.window import Window
 
 SLIDES = (1, 2, 3, 4, 5, 6, 9, 10, 12, 15, 20, 30, 36, 45, 60)

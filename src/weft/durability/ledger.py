@@ -13,9 +13,8 @@ from weft.faultpoints import reach
 from weft.query.logical import StreamDef
 from weft.sinks import Delivery, Sink
 from weft.state.block import Block
-from weft.state.clock import Clock
+from weft.state.clock import Clock, oldest_needed, shapes
 from weft.state.lives import LiveQuery
-from weft.state.open_windows import oldest_needed, shapes
 from weft.state.report import BatchReport
 
 _KIND = re.compile(r"(?:[\w.$]+: )?\[([A-Z][A-Z0-9_.]*)\]|(?:[\w$]+[.$])*(\w+(?:Error|Exception))\b")

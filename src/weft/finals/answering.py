@@ -19,9 +19,8 @@ from weft.optimizer.plan import Answer, Grouping
 from weft.query.logical import LogicalQuery
 from weft.spark.columns import Udf
 from weft.spark.session.blame import culprits
-from weft.state.clock import Clock
+from weft.state.clock import Advance, Clock
 from weft.state.lives import LiveQuery, kept_since
-from weft.state.open_windows import Advance
 from weft.state.repeating import spelled_out
 from weft.state.store import Combined, DueWindows, GroupQuestion, PartialStore
 from weft.threads import side_by_side

@@ -15,9 +15,8 @@ from weft.expression import Literal
 from weft.finals.programs import Program, program_of
 from weft.optimizer.plan import Answer, Grouping
 from weft.predicates import Formula
-from weft.state.clock import Clock
+from weft.state.clock import Advance, Clock, Times, shapes
 from weft.state.lives import LiveQuery, answered_between
-from weft.state.open_windows import Advance, Times, shapes
 from weft.state.store import DueWindows
 from weft.window import Window
 

@@ -1,4 +1,4 @@
-"""Which windows are added up together: those that have a moment in common."""
+"""Which windows are added up together: those with a moment in common."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,12 +37,12 @@ def jobs(start: Times, end: Times) -> Iterator[Job]:
     edges = np.unique(np.concatenate([start, end]))
     first, last = np.searchsorted(edges, start), np.searchsorted(edges, end) - 1
     together = _stabbed(first, last)
-    # Long windows among short ones would stretch every job: those of similar length share anchors better.
+    # Long windows would stretch the jobs of short ones: windows of similar length may share anchors better.
     size = np.frexp((end - start).astype(np.float64))[1]
     apart = np.empty_like(together)
-    for one in np.unique(size):
-        chosen = np.flatnonzero(size == one)
-        apart[chosen] = _stabbed(first[chosen], last[chosen]) + int(one) * len(edges)
+    for exponent in np.unique(size):
+        chosen = np.flatnonzero(size == exponent)
+        apart[chosen] = _stabbed(first[chosen], last[chosen]) + int(exponent) * len(edges)
     chosen = min((together, apart), key=lambda number: _cells(number, first, last))
     order = np.argsort(chosen, kind="stable")
     cuts = np.flatnonzero(np.diff(chosen[order])) + 1

@@ -40,5 +40,5 @@ class Block:
             starts=self.starts[kept],
             keys=self.keys.take(kept) if self.keys.num_columns else self.keys.slice(0, len(kept)),
             fragments=self.fragments[kept],
-            partials={one: partial.take(kept) for one, partial in self.partials.items()},
+            partials={primitive: partial.take(kept) for primitive, partial in self.partials.items()},
         )

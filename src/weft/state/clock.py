@@ -1,18 +1,25 @@
-"""Event time as the stream shows it: watermark, late rows, rows set aside."""
+"""Event time as the stream shows it: watermark and row counts, and the windows that are still open."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from weft.query.logical import StreamDef
-from weft.state.open_windows import Advance
+import numpy as np
+import numpy.typing as npt
 
+from weft.query.logical import StreamDef
+from weft.window import Window
+
+Times = npt.NDArray[np.int64]
 _US = 1000
+ALWAYS = -(1 << 63) + 1
+"""Before all event times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCounts:
-    """What became of rows: `good + late + no_time + future + corrupt` is all that was read.
+    """Row counts: `good + late + no_time + future + corrupt` is all that was read.
 
-    Beside them are files of which nothing, or something else than was listed, was read.
+    `missing` counts files instead: listed ones that were not read as listed.
     """
 
     good: int = 0
@@ -22,7 +29,7 @@ class RowCounts:
     corrupt: int = 0
     """Records that could not be read as declared, and the rows of files set aside as a whole."""
     missing: int = 0
-    """Files that were listed and not read as they were then, one each: their rows cannot be counted."""
+    """Files that were listed, but not read as listed: their rows cannot be counted."""
 
     @property
     def read(self) -> int:
@@ -31,7 +38,7 @@ class RowCounts:
 
     @property
     def quarantined(self) -> int:
-        """Rows that are not as declared, or whose time cannot be used."""
+        """Rows that do not match the declaration, or whose time cannot be used."""
         return self.no_time + self.future + self.corrupt
 
     def __add__(self, other: "RowCounts") -> "RowCounts":
@@ -47,12 +54,22 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a batch showed."""
+    """The row counts and times of a batch."""
 
     counts: RowCounts
     oldest: int | None
     newest: int | None
     """Of the good rows, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advance:
+    """A move of the watermark, in microseconds; an end of input moves it past everything."""
+
+    before: int | None
+    """None when no batch has been seen yet."""
+    now: int | None
+    """None at the end of input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,17 +102,30 @@ class Clock:
         )
 
     def idle(self) -> "Clock":
-        """Return the clock of a stream that is taken to have said all it had to say so far."""
+        """Return the clock if no row older than the newest is still expected."""
         return self if self.newest is None else self._reaching(self.newest + 1)
 
     def ended(self, longest_range_ms: int) -> "Clock":
-        """Return the clock after every window was closed: no row may open one of them again."""
+        """Return the clock after every window was closed: no row may reopen one of them."""
         return self if self.newest is None else self._reaching(self.newest + longest_range_ms * _US)
 
     def _reaching(self, time: int) -> "Clock":
-        """Return the clock whose watermark has come to a time, or was further already."""
+        """Return the clock with its watermark at a time, or where it is if that is later."""
         return replace(self, watermark=time if self.watermark is None else max(self.watermark, time))
 
     def advance_from(self, before: "Clock") -> Advance:
         """Return the move of the watermark since an earlier clock."""
         return Advance(before=before.watermark, now=self.watermark)
+
+
+def shapes(windows: Iterable[Window]) -> Times:
+    """Return windows as rows of (range, slide, offset) in milliseconds."""
+    rows = [(window.range_ms, window.slide_ms, window.offset_ms) for window in windows]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def oldest_needed(windows: Times, watermark_us: int) -> int:
+    """Return the earliest start of a window still open, given rows of (range, slide, offset) in ms."""
+    ranges, slides, offsets = (windows * _US).T
+    next_end = (watermark_us - offsets) // slides * slides + slides + offsets
+    return int((next_end - ranges).min())

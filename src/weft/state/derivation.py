@@ -24,15 +24,15 @@ class Derivation:
         return {"predicate": self.predicate, "sources": self.sources, "patterns": self.patterns}
 
     def column(self, names: Sequence[str], bits: Bools) -> Bools:
-        """Return which fragments satisfy the predicate, given what they say of others by description.
+        """Return which fragments satisfy the predicate, given the names and bits of others.
 
         A source that is not among them is a predicate of another relation, and no row here satisfies it.
         """
-        places = {name: place for place, name in enumerate(names)}
+        columns = {name: column for column, name in enumerate(names)}
         codes = np.zeros(len(bits), dtype=np.int64)
         for order, source in enumerate(self.sources):
-            if source in places:
-                codes |= bits[:, places[source]].astype(np.int64) << order
+            if source in columns:
+                codes |= bits[:, columns[source]].astype(np.int64) << order
         return np.isin(codes, self.patterns)
 
 

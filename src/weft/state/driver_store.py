@@ -28,7 +28,7 @@ Numbers = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
 _FORGET_GROUPS_FROM = 10_000
-"""Below so many keys or fragments, forgetting some is not worth the renumbering."""
+"""Number of keys or fragments below which forgetting some is not worth the renumbering."""
 
 
 class DriverStore:
@@ -38,9 +38,9 @@ class DriverStore:
     answers, a slice that starts in a window lies within it. A fragment is known by its signature alone: the
     predicates of relations are disjoint, so a row counts once for each predicate. So blocks mix freely.
 
-    Blocks become runs, and no shard is in two of them: a new block's partials are added to those of shards
-    already there. Runs are joined when the newer is not much the smaller: each row is moved a logarithmic
-    number of times.
+    Blocks become sorted runs, and no shard is in two of them: a new block's partials are added to those of
+    known shards. Runs are merged when the newer is not much smaller: each row is moved a logarithmic number
+    of times.
     """
 
     def __init__(self, key_types: Sequence[pa.DataType]) -> None:
@@ -75,7 +75,7 @@ class DriverStore:
         return distinct_starts(self.runs())
 
     def runs(self) -> Sequence[SortedRun]:
-        """Return everything, with each shard in one place."""
+        """Return all runs, with each shard in one of them."""
         self.settle()
         return self._runs
 
@@ -103,7 +103,7 @@ class DriverStore:
         counts: dict[int, int] = {}
         for number, question in questions:
             satisfied = self.fragments.bits([question.predicate], np.arange(size))[0]
-            # Every group has a shard: where these are few, groups need not be counted.
+            # Every group has a shard: if these are few, groups need not be counted.
             if shards[satisfied].sum() > limit:
                 counts[number] = self._groups(satisfied, question)
         return {number: count for number, count in counts.items() if count > limit}
@@ -144,7 +144,7 @@ class DriverStore:
         ]
 
     def settle(self) -> None:
-        """Merge what came since the last time."""
+        """Merge the blocks added since the last time."""
         if not self._fresh:
             return
         blocks, self._fresh = self._fresh, []
@@ -190,8 +190,8 @@ class DriverStore:
             self._renumber(fragments=renamed)
 
     def _renumber(self, *, keys: Numbers | None = None, fragments: Numbers | None = None) -> None:
-        for place, run in enumerate(self._runs):
+        for index, run in enumerate(self._runs):
             key = run.key if keys is None else keys[run.key]
             fragment = run.fragment if fragments is None else fragments[run.fragment]
             renamed = SortedRun(start=run.start, key=key, fragment=fragment, partials=run.partials)
-            self._runs[place] = merged_in_order(joined([renamed]))
+            self._runs[index] = merged_in_order(joined([renamed]))

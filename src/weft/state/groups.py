@@ -1,4 +1,4 @@
-"""Small whole numbers for groups, so that merging never compares strings."""
+"""Numbers for groups, so that merging never compares keys."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 Ids = npt.NDArray[np.int64]
 _MOST_CODES = 1 << 62
 _DENSE = 16
-"""Codes that are at most so many times as many as rows are told apart without sorting."""
+"""Maximum number of possible codes a row for which distinct codes are found without sorting."""
 _NAN = object()
 """Stands for NaN in a key: all NaNs are one group, as in Spark."""
 
@@ -18,7 +18,7 @@ class GroupIndex:
     """Number the groups of a relation in the order in which they appear."""
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
-        self._schema = pa.schema([(f"k{place}", type) for place, type in enumerate(types)])
+        self._schema = pa.schema([(f"k{index}", type) for index, type in enumerate(types)])
         self._ids: dict[tuple[object, ...], int] = {}
         self._values: list[pa.Table] = []
 
@@ -39,24 +39,24 @@ class GroupIndex:
         keys = keys.rename_columns(self._schema.names).cast(self._schema)
         firsts, inverse = _distinct(keys)
         known = keys.take(pa.array(firsts))
-        own = list(zip(*map(_values, known.columns), strict=True))
+        groups = list(zip(*map(_values, known.columns), strict=True))
         # Most keys have been seen before.
-        found = list(map(self._ids.get, own))
+        numbers = list(map(self._ids.get, groups))
         fresh = []
-        for row in [row for row, number in enumerate(found) if number is None]:
+        for row in [row for row, number in enumerate(numbers) if number is None]:
             size = len(self._ids)
-            found[row] = self._ids.setdefault(own[row], size)
+            numbers[row] = self._ids.setdefault(groups[row], size)
             if len(self._ids) > size:
                 fresh.append(row)
         if fresh:
             self._values.append(known.take(pa.array(fresh)))
-        numbers = np.array(found, dtype=np.int64)
-        return numbers[inverse]
+        ids: Ids = np.array(numbers, dtype=np.int64)[inverse]
+        return ids
 
     def values(self, ids: Ids) -> pa.Table:
         """Return the keys of the given groups."""
         if not self.grouped:
-            # Only so does a table without columns have rows.
+            # A table without columns keeps its number of rows only in this way.
             return pa.table({"rows": np.zeros(len(ids), dtype=np.int8)}).select([])
         if len(self._values) != 1:
             self._values = [pa.concat_tables(self._values or [self._schema.empty_table()]).combine_chunks()]
@@ -91,17 +91,17 @@ def _distinct(keys: pa.Table) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp
     codes, size = np.zeros(keys.num_rows, dtype=np.int64), 1
     for column in keys.columns:
         encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-        several = len(encoded.dictionary) + 1
-        if size * several > _MOST_CODES:
+        count = len(encoded.dictionary) + 1
+        if size * count > _MOST_CODES:
             _, codes = np.unique(codes, return_inverse=True)
             size = len(codes) + 1
-        codes, size = codes * several + np.asarray(encoded.indices), size * several
+        codes, size = codes * count + np.asarray(encoded.indices), size * count
     if size <= _DENSE * len(codes):
-        # Several times as fast as sorting. Of equal rows the last to be written is the first there is.
-        place = np.full(size, -1, dtype=np.intp)
-        place[codes[::-1]] = np.arange(len(codes))[::-1]
-        firsts = place[place >= 0]
-        place[codes[firsts]] = np.arange(len(firsts))
-        return firsts, place[codes]
+        # Several times as fast as sorting. Of equal rows the first is written last, and stays.
+        table = np.full(size, -1, dtype=np.intp)
+        table[codes[::-1]] = np.arange(len(codes))[::-1]
+        firsts = table[table >= 0]
+        table[codes[firsts]] = np.arange(len(firsts))
+        return firsts, table[codes]
     _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
     return firsts, inverse

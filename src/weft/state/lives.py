@@ -1,11 +1,10 @@
-"""A query's part of the stream: from when until when it is answered."""
+"""A query's part of the stream: the times from which and until which it is answered."""
 
 from dataclasses import dataclass, replace
 
 from weft.query.logical import LogicalQuery
-from weft.state.clock import Clock
+from weft.state.clock import ALWAYS, Clock, oldest_needed, shapes
 from weft.state.derivation import Derivation
-from weft.state.open_windows import ALWAYS, oldest_needed, shapes
 
 _US = 1000
 NEVER = (1 << 63) - 1
@@ -18,25 +17,25 @@ class LiveQuery:
 
     query: LogicalQuery
     first_start: int | None = None
-    """None for a query that is answered from the first row on."""
+    """When its first window may begin; None for a query that is answered from the first row on."""
     until: int | None = None
-    """Its windows end by then; None for no end, or for one that the first row will decide."""
+    """When its last window ends at the latest; None for no end, or if the first row decides it."""
     derivation: Derivation | None = None
-    """How its predicate follows from others in rows that were aggregated before it came."""
+    """How its predicate follows from others in rows that were aggregated before it joined."""
 
     def decided(self, clock: Clock) -> "LiveQuery":
-        """Return it with its end, if that is known: the first row decides that of who was there before it."""
+        """Return the query with its end, once that is known: the first row decides it for earlier queries."""
         if self.query.lifetime_ms is None or self.until is not None or clock.oldest is None:
             return self
         return replace(self, until=clock.oldest + self.query.lifetime_ms * _US)
 
     def is_over(self, watermark: int | None) -> bool:
-        """Say whether no window of it can come any more."""
+        """Return whether none of its windows is still to come."""
         return self.until is not None and watermark is not None and watermark >= self.until
 
 
 def ending_after(live: LiveQuery, time: int) -> LiveQuery:
-    """Return a query that gives no window that has ended by a time: it may have been given before."""
+    """Return the query without windows that have ended by a time: they may have been answered before."""
     first = time - live.query.window.range_ms * _US + 1
     return replace(live, first_start=first if live.first_start is None else max(first, live.first_start))
 
@@ -56,7 +55,7 @@ def expected_span(last: int, before: Clock, now: Clock) -> int:
 
 
 def until_of(query: LogicalQuery, clock: Clock) -> int | None:
-    """Return when a query that joins now ends; None if it never does, or if the first row will decide."""
+    """Return when a query that joins now ends; None if it never does, or if the first row decides it."""
     if query.lifetime_ms is None or clock.newest is None:
         return None
     return clock.newest + query.lifetime_ms * _US
@@ -80,7 +79,7 @@ def first_window(live: LiveQuery, clock: Clock) -> tuple[int, int] | None:
 
 
 def kept_since(live: LiveQuery, watermark: int | None) -> int:
-    """Return from when on all that a query needs is at hand, whatever else was let go of."""
+    """Return the time from which on all partials that a query needs are retained."""
     first = ALWAYS if live.first_start is None else live.first_start
     if watermark is None:
         return first
@@ -88,7 +87,7 @@ def kept_since(live: LiveQuery, watermark: int | None) -> int:
 
 
 def answered_between(live: LiveQuery) -> tuple[int, int]:
-    """Return from when on a query's windows begin and by when they end."""
+    """Return when a query's first window may begin and its last window ends."""
     return (
         ALWAYS if live.first_start is None else live.first_start,
         NEVER if live.until is None else live.until,

@@ -34,7 +34,7 @@ Bools = npt.NDArray[np.bool_]
 _PAIRS = 1 << 20
 """Maximum number of (ask, shard) pairs looked at together; one key of one ask is never divided."""
 _LOOKED_AT = 64
-"""Pairs that are looked at for each that counts, before they make pieces smaller."""
+"""Number of pairs looked at for each that counts, above which pieces get smaller."""
 _RESULTS = 1 << 20
 """Maximum number of results made together, but for those that first hold one part."""
 _BEFORE_ALL = -(1 << 62)
@@ -73,7 +73,7 @@ def repeated(
     satisfied = fragments.bits(predicates, np.arange(len(fragments)))
     pairs = (satisfied @ of_fragment)[due.predicate]
     # Which shards count for which asks is told by a table: where few do, it is what must be bounded.
-    for asks in _together(np.maximum(pairs, len(shards) // _LOOKED_AT), _PAIRS):
+    for asks in _bounded(np.maximum(pairs, len(shards) // _LOOKED_AT), _PAIRS):
         for rows in _spans(shards, int(pairs[asks].sum())):
             ask, row = _counting(satisfied[due.predicate[asks]], shards.fragment[rows])
             parts = _pane_partials(shards, due, ask + asks.start, row + rows.start, primitives)
@@ -81,8 +81,8 @@ def repeated(
                 yield from _answers(due, parts, primitives)
 
 
-def _together(sizes: Times, most: int) -> Iterator[slice]:
-    """Yield runs of things whose sizes add up to a bounded sum, or single ones that are larger."""
+def _bounded(sizes: Times, most: int) -> Iterator[slice]:
+    """Yield spans of items whose sizes add up to at most a bound, or single items that are larger."""
     passed = np.cumsum(sizes)
     begin = 0
     while begin < len(sizes):
@@ -93,13 +93,13 @@ def _together(sizes: Times, most: int) -> Iterator[slice]:
 
 
 def _spans(shards: ShardsByKey, pairs: int) -> Iterator[slice]:
-    """Yield all shards, in spans of whole keys if they are too many pairs for one piece."""
+    """Yield all shards, in spans of whole keys if there are too many pairs for one piece."""
     if pairs <= _PAIRS:
         yield slice(0, len(shards))
         return
     begins = np.flatnonzero(np.diff(shards.key, prepend=-1))
     ends = np.append(begins[1:], len(shards))
-    for keys in _together(ends - begins, _PAIRS):
+    for keys in _bounded(ends - begins, _PAIRS):
         yield slice(int(begins[keys.start]), int(ends[keys.stop - 1]))
 
 
@@ -120,9 +120,9 @@ def _pane_partials(
     """Combine shards of one ask, key and pane."""
     if not len(ask):
         return None
-    each = _each(ask)
-    pane = _panes(due, each, shards.start[row])
-    inside = (pane >= (due.step * due.first - due.width)[each]) & (pane < (due.step * due.last)[each])
+    of_ask = _ask_index(ask)
+    pane = _panes(due, of_ask, shards.start[row])
+    inside = (pane >= (due.step * due.first - due.width)[of_ask]) & (pane < (due.step * due.last)[of_ask])
     if not inside.all():
         kept = np.flatnonzero(inside)
         ask, row, pane = ask[kept], row[kept], pane[kept]
@@ -137,18 +137,18 @@ def _pane_partials(
     lo, hi = begins[:-1], begins[1:]
     # One ask that every shard counts for reads them as they are.
     whole = len(row) == len(shards) and ask[0] == ask[-1]
-    partials = {
-        one: combine(one, shards.partial(one) if whole else shards.partial(one).take(row), lo, hi)
-        for one in primitives
-    }
+    partials = {}
+    for primitive in primitives:
+        partial = shards.partial(primitive)
+        partials[primitive] = combine(primitive, partial if whole else partial.take(row), lo, hi)
     group = np.cumsum(another[lo]) - 1
     return _PanePartials(
         ask=ask[lo], key=key[lo], pane=pane[lo], group=group, begins=begins, partials=partials
     )
 
 
-def _each(ask: Rows) -> Rows:
-    """Return what picks a value of each row's ask, which may be the same one for all rows."""
+def _ask_index(ask: Rows) -> Rows:
+    """Return the index of each row's ask, of length 1 if all rows have the same ask."""
     return ask if ask[0] != ask[-1] else ask[:1]
 
 
@@ -170,21 +170,21 @@ def _panes(due: DueWindows, ask: Rows, start: Times) -> Times:
 
 def _answers(due: DueWindows, parts: _PanePartials, primitives: Sequence[Primitive]) -> Iterator[Combined]:
     """Yield the windows that hold any of the parts."""
-    each = _each(parts.ask)
-    step, width = due.step[each], due.width[each]
+    of_ask = _ask_index(parts.ask)
+    step, width = due.step[of_ask], due.width[of_ask]
     former = np.full(len(parts.pane), _BEFORE_ALL)
     same = parts.group[1:] == parts.group[:-1]
     former[1:][same] = parts.pane[:-1][same]
     begin = np.maximum(former + 1, parts.pane - width + 1)
     # A step is of one pane or of two.
-    lowest = np.maximum(due.first[each], -((-begin - width) >> (step - 1)))
-    highest = np.minimum(due.last[each], (parts.pane + width) >> (step - 1))
+    lowest = np.maximum(due.first[of_ask], -((-begin - width) >> (step - 1)))
+    highest = np.minimum(due.last[of_ask], (parts.pane + width) >> (step - 1))
     count = np.maximum(0, highest - lowest + 1)
     searched = None if int(width.max()) == 1 else _searched(parts)
-    for some in _together(count, _RESULTS):
-        part = np.repeat(np.arange(some.start, some.stop), count[some])
+    for piece in _bounded(count, _RESULTS):
+        part = np.repeat(np.arange(piece.start, piece.stop), count[piece])
         if len(part):
-            number = spelled_out(lowest[some], count[some])
+            number = spelled_out(lowest[piece], count[piece])
             yield _combined(due, parts, primitives, part, number, searched)
 
 
@@ -201,17 +201,19 @@ def _combined(
 ) -> Combined:  # fmt: skip
     """Combine the parts of windows, given by the first part and the number of each."""
     ask = parts.ask[part]
-    each = _each(ask)
+    of_ask = _ask_index(ask)
     if searched is None:
         after = part + 1
     else:
         codes, stride, first = searched
-        last = np.minimum(due.step[each] * number - 1 - first, stride - 1)
+        last = np.minimum(due.step[of_ask] * number - 1 - first, stride - 1)
         after = np.searchsorted(codes, parts.group[part] * stride + last, side="right")
     return Combined(
         ask=ask,
         key=parts.key[part].astype(np.intp),
-        end=number * due.slide_us[each] + due.offset_us[each],
-        partials={one: combine(one, parts.partials[one], part, after) for one in primitives},
+        end=number * due.slide_us[of_ask] + due.offset_us[of_ask],
+        partials={
+            primitive: combine(primitive, parts.partials[primitive], part, after) for primitive in primitives
+        },
         operations=int((parts.begins[after] - parts.begins[part]).sum()),
     )

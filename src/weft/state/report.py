@@ -1,4 +1,4 @@
-"""What a batch did, as the loop, sinks and the live view are told."""
+"""What a batch did, for the loop, sinks and the live view."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,29 +24,29 @@ class BatchReport:
     final_ops: int = 0
     """Partials combined into results."""
     unshared_ops: int = 0
-    """Rows that the queries would aggregate if each ran alone."""
+    """Rows that would be aggregated if each query ran alone."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """Where the time went."""
+    """Time spent in each stage."""
     failures: Mapping[str, int] = field(default_factory=dict)
-    """By query, how many rows or results failed in this batch and became NULL."""
+    """By query, the number of rows or results that failed in this batch and became NULL."""
     blocks: Mapping[tuple[Grouping, int], Block] = field(default_factory=dict)
     """What the batch added to each relation, by the relation's grouping and id."""
     oldest_kept: int | None = None
-    """Slices that begin before it were let go of, in microseconds: no open window holds them."""
+    """Slices that begin before it, in microseconds, were evicted: no open window holds them."""
     fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
     """How the predicates of each shared relation split the batch's rows."""
     replanned: bool = False
-    """Whether the plan is another than that of the batch before."""
+    """Whether the plan differs from that of the batch before."""
     broken: Mapping[str, str] = field(default_factory=dict)
-    """Queries that failed and are gone from the plan, each with the reason."""
+    """Queries that failed and were removed from the plan, each with the reason."""
     set_aside: Callable[[], DataFrame] | None = None
-    """Finds the rows that were not aggregated; None if there were none."""
+    """Returns the rows that were not aggregated; None if there were none."""
     notices: tuple[str, ...] = ()
     """What the user should know of the batch: files set aside, columns that changed."""
     ended: tuple[str, ...] = ()
-    """The queries whose lifetime is over; they are gone from the plan."""
+    """The queries whose lifetime is over; they were removed from the plan."""
 
     @property
     def windows(self) -> int:
-        """How many result rows there are."""
+        """Number of result rows."""
         return sum(table.num_rows for table in self.results.values())

@@ -1,4 +1,4 @@
-"""Small whole numbers for fragments: sets of predicates that some rows satisfy together.
+"""Numbers for fragments: sets of predicates that rows satisfy together.
 
 A fragment is known by its signature (STS 4.3), whatever relation or plan it comes from. Signatures are kept
 as bits twice: by fragment, to find equal ones, and by predicate, to find the fragments that satisfy it.
@@ -16,10 +16,10 @@ from weft.predicates import Formula
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int32]
-_SPELLED_OUT = 4096
-"""How many signatures are spelled out as one byte per bit at a time."""
+_UNPACKED = 4096
+"""Maximum number of signatures that are unpacked to one byte per bit at a time."""
 _MOST_FREE = 32
-"""Up to so many bits may be nobody's; more of them only while as many have an owner."""
+"""Maximum number of free slots, unless more slots are in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -33,7 +33,7 @@ class Signatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classes:
-    """Fragments that agree in some predicates, taken as one."""
+    """Classes of fragments that agree in some predicates."""
 
     of: Numbers
     """The class of each fragment; −1 where it satisfies none of the predicates."""
@@ -45,7 +45,7 @@ class Classes:
 
 
 class Fragments:
-    """Number the fragments of a state; equal sets of predicates have one number."""
+    """Number the fragments of a store; equal signatures have one number."""
 
     def __init__(self) -> None:
         self._slots: dict[Formula, int] = {}
@@ -69,10 +69,10 @@ class Fragments:
         """Return the number of each of a block's fragments, numbering those not seen before."""
         known = self._known.get(signatures)
         if known is None:
-            slots = np.array([self._slot(one) for one in signatures.predicates], dtype=np.intp)
+            slots = np.array([self._slot(predicate) for predicate in signatures.predicates], dtype=np.intp)
             pieces = [np.empty(0, dtype=np.int32)]
-            for begin in range(0, len(signatures.bits), _SPELLED_OUT):
-                pieces.append(self._numbered(slots, signatures.bits[begin : begin + _SPELLED_OUT]))
+            for begin in range(0, len(signatures.bits), _UNPACKED):
+                pieces.append(self._numbered(slots, signatures.bits[begin : begin + _UNPACKED]))
             known = self._known[signatures] = np.concatenate(pieces)
         return known
 
@@ -81,24 +81,24 @@ class Fragments:
         if not len(fragments) or not len(predicates):
             return np.zeros((len(predicates), len(fragments)), dtype=bool)
         first, last = int(fragments.min()) >> 3, (int(fragments.max()) >> 3) + 1
-        slots = np.array([self._slots.get(one, -1) for one in predicates], dtype=np.intp)
+        slots = np.array([self._slots.get(predicate, -1) for predicate in predicates], dtype=np.intp)
         packed = self._by_predicate[:, first:last][np.maximum(slots, 0)]
         packed[slots < 0] = 0
         wide = np.unpackbits(packed, axis=1).view(bool)
-        places = _as_slice(fragments - first * 8)
+        columns = _as_slice(fragments - first * 8)
         # Rows stay contiguous with take, but not with an index.
-        return wide[:, places] if isinstance(places, slice) else np.take(wide, places, axis=1)
+        return wide[:, columns] if isinstance(columns, slice) else np.take(wide, columns, axis=1)
 
     def satisfied(self, predicates: Sequence[Formula], fragments: npt.NDArray[np.intp]) -> Bools:
         """Return which of the predicates any of the fragments satisfies."""
         united = np.bitwise_or.reduce(self._by_fragment[fragments], axis=0, initial=0)
         held = np.append(np.unpackbits(united).view(bool), False)
-        slots = [self._slots.get(one, -1) for one in predicates]
+        slots = [self._slots.get(predicate, -1) for predicate in predicates]
         return held[np.array(slots, dtype=np.intp)]
 
     def classes(self, predicates: Collection[Formula]) -> Classes:
-        """Take fragments as one where they agree in all these predicates; those alike lie close together."""
-        slots = [self._slots[one] for one in predicates if one in self._slots]
+        """Group fragments that agree in all these predicates; classes of one root are next to each other."""
+        slots = [self._slots[predicate] for predicate in predicates if predicate in self._slots]
         of = np.full(self._size, -1, dtype=np.int32)
         chosen = self._by_fragment[: self._size]
         if len(set(slots)) == len(self._slots):
@@ -109,12 +109,12 @@ class Fragments:
             asked[slots] = True
             chosen = chosen & np.packbits(asked)
             held = np.flatnonzero(chosen.any(axis=1))
-            found: dict[bytes, int] = {}
-            of[held] = [found.setdefault(key, len(found)) for key in _keys(chosen[held])]
+            numbers: dict[bytes, int] = {}
+            of[held] = [numbers.setdefault(key, len(numbers)) for key in _keys(chosen[held])]
             first = held[np.unique(of[held], return_index=True)[1]]
         if not len(first):
             return Classes(of=of, samples=first)
-        # Roots have different predicates, so the first bits tell their fragments apart.
+        # Roots have different predicates, so the first bit in use tells the root of a fragment.
         order = np.argsort((chosen[first] != 0).argmax(axis=1), kind="stable")
         renamed = np.full(len(order) + 1, -1, dtype=np.int32)
         renamed[order] = np.arange(len(order))
@@ -123,10 +123,10 @@ class Fragments:
     def keep(self, predicates: Iterable[Formula]) -> bool:
         """Forget all other predicates; return whether any was known."""
         wanted = set(predicates)
-        dropped = [one for one in self._slots if one not in wanted]
+        dropped = [predicate for predicate in self._slots if predicate not in wanted]
         if not dropped:
             return False
-        slots = [self._slots.pop(one) for one in dropped]
+        slots = [self._slots.pop(predicate) for predicate in dropped]
         self._free += slots
         kept = np.ones(8 * self._by_fragment.shape[1], dtype=bool)
         kept[slots] = False
@@ -134,8 +134,8 @@ class Fragments:
         self._by_fragment &= np.packbits(kept)
         self._empty = _are_empty(self._by_fragment[: self._size])
         if len(self._free) > max(_MOST_FREE, len(self._slots)):
-            self._close_up()
-        self._recall()
+            self._compact()
+        self._renumber()
         return True
 
     def derive(self, predicate: Formula, sources: Sequence[Formula], patterns: Collection[int]) -> None:
@@ -143,10 +143,9 @@ class Fragments:
 
         It holds where their bits, the first one lowest, are one of the patterns.
         """
-        everyone = np.arange(self._size)
         codes = np.zeros(self._size, dtype=np.int64)
-        for place, one in enumerate(self.bits(sources, everyone)):
-            codes |= one.astype(np.int64) << place
+        for order, satisfied in enumerate(self.bits(sources, np.arange(self._size))):
+            codes |= satisfied.astype(np.int64) << order
         held = np.isin(codes, list(patterns))
         slot = self._slot(predicate)
         packed = np.packbits(held)
@@ -156,7 +155,7 @@ class Fragments:
         column &= np.uint8(255 - bit)
         column |= np.where(held, bit, 0).astype(np.uint8)
         self._empty = _are_empty(self._by_fragment[: self._size])
-        self._recall()
+        self._renumber()
 
     def empty(self) -> Bools:
         """Return which fragments satisfy no predicate at all."""
@@ -168,29 +167,29 @@ class Fragments:
         self._by_fragment = np.zeros((max(8, len(live)), rows.shape[1]), dtype=np.uint8)
         self._by_predicate = np.zeros((8 * rows.shape[1], len(live) // 8 + 1), dtype=np.uint8)
         self._size, self._empty = 0, self._empty[:0]
-        everything = np.arange(8 * rows.shape[1])
-        for begin in range(0, len(rows), _SPELLED_OUT):
-            some = rows[begin : begin + _SPELLED_OUT]
-            self._append(some, everything, np.unpackbits(some, axis=1).view(bool))
-        self._recall()
+        slots = np.arange(8 * rows.shape[1])
+        for begin in range(0, len(rows), _UNPACKED):
+            packed = rows[begin : begin + _UNPACKED]
+            self._append(packed, slots, np.unpackbits(packed, axis=1).view(bool))
+        self._renumber()
 
-    def _close_up(self) -> None:
-        """Let go of bits that are nobody's."""
+    def _compact(self) -> None:
+        """Remove free slots."""
         slots = np.fromiter(self._slots.values(), dtype=np.intp, count=len(self._slots))
         width = max(1, -(-len(slots) // 8))
         rows = np.zeros((8 * width, self._by_predicate.shape[1]), dtype=np.uint8)
         rows[: len(slots)] = self._by_predicate[slots]
         narrow = np.zeros((len(self._by_fragment), width), dtype=np.uint8)
-        for begin in range(0, self._size, _SPELLED_OUT):
-            end = min(self._size, begin + _SPELLED_OUT)
+        for begin in range(0, self._size, _UNPACKED):
+            end = min(self._size, begin + _UNPACKED)
             bits = np.unpackbits(self._by_fragment[begin:end], axis=1)[:, slots]
             narrow[begin:end] = np.packbits(bits, axis=1) if len(slots) else 0
         self._by_predicate, self._by_fragment = rows, narrow
-        self._slots = {predicate: place for place, predicate in enumerate(self._slots)}
+        self._slots = {predicate: slot for slot, predicate in enumerate(self._slots)}
         self._free = []
 
-    def _recall(self) -> None:
-        """Find equal signatures anew; of those that have become equal, the first is found."""
+    def _renumber(self) -> None:
+        """Index signatures anew; of signatures that have become equal, the first counts."""
         self._known = WeakKeyDictionary()
         self._numbers = {}
         for number, key in enumerate(_keys(self._by_fragment[: self._size])):
@@ -246,15 +245,15 @@ def _keys(rows: Bytes) -> list[bytes]:
     return [data[begin : begin + width] for begin in range(0, len(rows) * width, width)] if width else []
 
 
-def _as_slice(places: npt.NDArray[np.intp]) -> npt.NDArray[np.intp] | slice:
-    """Return places as a slice where they follow each other: it is much the faster."""
-    if len(places) and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
-        return slice(int(places[0]), int(places[-1]) + 1)
-    return places
+def _as_slice(indices: npt.NDArray[np.intp]) -> npt.NDArray[np.intp] | slice:
+    """Return consecutive indices as a slice, which is much faster."""
+    if len(indices) and indices[-1] - indices[0] == len(indices) - 1 and (np.diff(indices) == 1).all():
+        return slice(int(indices[0]), int(indices[-1]) + 1)
+    return indices
 
 
 def _grown(array: Bytes, axis: int, least: int) -> Bytes:
-    """Return the array with room for at least so many; if it grows, then by a quarter or more."""
+    """Return the array with a length of at least `least` along an axis, grown by a quarter or more."""
     size = array.shape[axis]
     if least <= size:
         return array

@@ -30,24 +30,26 @@ class SortedRun:
         """Return the given rows, in that order."""
         return SortedRun(
             start=self.start[rows], key=self.key[rows], fragment=self.fragment[rows],
-            partials={one: partial.take(rows) for one, partial in self.partials.items()},
+            partials={primitive: partial.take(rows) for primitive, partial in self.partials.items()},
         )  # fmt: skip
 
     def since(self, start: int) -> "SortedRun":
-        """Return what begins at a time or later, without the rest's memory if that is much."""
+        """Return what begins at a time or later; the memory of the rest is freed if that is much."""
         cut = int(np.searchsorted(self.start, start))
         if cut > len(self) // 2:
             return self.take(np.arange(cut, len(self)))
         return SortedRun(
             start=self.start[cut:], key=self.key[cut:], fragment=self.fragment[cut:],
-            partials={one: between(partial, slice(cut, None)) for one, partial in self.partials.items()},
+            partials={
+                primitive: between(partial, slice(cut, None)) for primitive, partial in self.partials.items()
+            },
         )  # fmt: skip
 
     def partial(self, primitive: Primitive) -> Partial:
-        """Return a primitive's partials, empty where nobody had asked for it."""
-        # What was aggregated before anyone asked for a primitive is in no window of those who ask.
-        found = self.partials.get(primitive)
-        return empty(primitive, len(self)) if found is None else found
+        """Return a primitive's partials; empty ones if none were kept."""
+        # No window of a query that needs the primitive holds rows from before it was kept.
+        partial = self.partials.get(primitive)
+        return empty(primitive, len(self)) if partial is None else partial
 
 
 class ShardsByKey:
@@ -117,14 +119,15 @@ def changes(values: Times) -> npt.NDArray[np.bool_]:
 def joined(runs: Sequence[SortedRun], primitives: Sequence[Primitive] | None = None) -> SortedRun:
     """Return the rows of all runs one after the other, as a copy."""
     if primitives is None:
-        primitives = tuple(dict.fromkeys(one for run in runs for one in run.partials))
-    none = np.empty(0, dtype=np.int32)
+        primitives = tuple(dict.fromkeys(primitive for run in runs for primitive in run.partials))
+    no_numbers = np.empty(0, dtype=np.int32)
     return SortedRun(
         start=np.concatenate([np.empty(0, dtype=np.int64), *(run.start for run in runs)]),
-        key=np.concatenate([none, *(run.key for run in runs)]),
-        fragment=np.concatenate([none, *(run.fragment for run in runs)]),
+        key=np.concatenate([no_numbers, *(run.key for run in runs)]),
+        fragment=np.concatenate([no_numbers, *(run.fragment for run in runs)]),
         partials={
-            one: concatenate([run.partial(one) for run in runs] or [empty(one, 0)]) for one in primitives
+            primitive: concatenate([run.partial(primitive) for run in runs] or [empty(primitive, 0)])
+            for primitive in primitives
         },
     )  # fmt: skip
 
@@ -134,7 +137,7 @@ def shard_codes(*runs: SortedRun, key_first: bool = False) -> list[Times]:
     starts = np.concatenate([run.start for run in runs])
     keys = np.concatenate([run.key for run in runs]).astype(np.int64)
     fragments = np.concatenate([run.fragment for run in runs]).astype(np.int64)
-    # Edges are whole milliseconds; what is not is ranked like what would not fit.
+    # Edges are whole milliseconds; other starts are replaced by their ranks, as are numbers that do not fit.
     slices, rest = np.divmod(starts - int(starts.min(initial=_CODES - 1)), 1000)
     if rest.any():
         slices = np.unique(starts, return_inverse=True)[1]
@@ -164,7 +167,7 @@ def in_order(codes: Times) -> tuple[Rows, Times]:
     """Return the order of the codes, and the codes in order."""
     bits = len(codes).bit_length()
     if int(codes.max(initial=0)) << bits < _CODES:
-        # Numbers that carry their own place sort several times as fast as places do by their numbers.
+        # Sorting numbers that contain their index is several times as fast as sorting indices.
         packed = np.sort((codes << bits) | np.arange(len(codes)))
         return packed & ((1 << bits) - 1), packed >> bits
     order = np.argsort(codes, kind="stable")
@@ -183,12 +186,12 @@ def added_to(older: SortedRun, newer: SortedRun) -> SortedRun:
     if not len(left) or not len(right):
         return newer
     known, asked = shard_codes(left, right)
-    places = np.searchsorted(known, asked)
-    found = np.flatnonzero(known[np.minimum(places, len(known) - 1)] == asked)
-    if not len(found):
+    indices = np.searchsorted(known, asked)
+    common = np.flatnonzero(known[np.minimum(indices, len(known) - 1)] == asked)
+    if not len(common):
         return newer
-    taken = found + spans[1][0]
-    _merge_into(older, places[found] + spans[0][0], newer.take(taken))
+    taken = common + spans[1][0]
+    _merge_into(older, indices[common] + spans[0][0], newer.take(taken))
     rest = np.ones(len(newer), dtype=bool)
     rest[taken] = False
     return newer.take(np.flatnonzero(rest))

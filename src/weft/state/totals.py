@@ -1,4 +1,4 @@
-"""Final aggregation by running totals: any number of windows for one look at the rows.
+"""Final aggregation by running totals: any number of windows in one pass over the rows.
 
 Windows that have a moment in common, their anchor, are answered together. Partials are added up outward from
 the anchor, once for all windows, so that each window is the sum of two totals and nothing is ever subtracted:
@@ -32,16 +32,16 @@ _Name = tuple[Primitive | None, bool]
 """What is added up: a primitive's values, or (True) which of them are valid."""
 _SHARDS: _Name = (None, False)
 _CELLS = 2_000_000
-"""How many totals of one kind are kept at a time: 16 MB of them."""
+"""Maximum number of totals of one kind at a time: 16 MB of them."""
 _BATCH = 1 << 16
-"""How many totals are picked for windows at a time: they should stay in the processor's cache."""
+"""Maximum number of totals read for windows at a time: they should stay in the processor's cache."""
 _RESULTS = 2_000_000
-"""How many (window, key) pairs are answered at a time."""
+"""Maximum number of (window, key) pairs answered at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """Due windows, one by one: whose they are, when each ends, and of which rows."""
+    """Due windows, one by one: the ask, the end and the predicate of each."""
 
     ask: Rows
     end: Times
@@ -218,25 +218,25 @@ def _add_chunk(
     """Add some columns to the sums of all windows and of the columns' keys."""
     samples, keys = grid.sample[chunk], grid.key[chunk]
     held = fragments.satisfied(formulas, samples)
-    bits = fragments.bits([formulas[one] for one in np.flatnonzero(held).tolist()], samples)
+    bits = fragments.bits([formulas[number] for number in np.flatnonzero(held).tolist()], samples)
     # As whole numbers, 0 and −1 are masks for numbers of any width.
     mask = None if bits.all() else -bits.view(np.int8)
     windows = np.flatnonzero(held[predicate])
     windows = windows[np.argsort(job.first[windows], kind="stable")]
     which = (np.cumsum(held) - 1)[predicate]
     begins = np.flatnonzero(np.diff(keys, prepend=-1))
-    place = grid.cell[rows] * np.int64(len(keys)) + (grid.column[rows] - chunk.start)
+    index = grid.cell[rows] * np.int64(len(keys)) + (grid.column[rows] - chunk.start)
     step = max(1, _BATCH // len(keys))
     for name, measure in measures.items():
         total = sums[name]
         running = _room(room, measure, len(job.edges), len(keys))
-        _run(measure.ufunc, running, place, measure.values[rows], job.anchor)
+        _accumulate(measure.ufunc, running, index, measure.values[rows], job.anchor)
         for begin in range(0, len(windows), step):
-            some = windows[begin : begin + step]
-            picked = _picked(measure.ufunc, running, job, some)
+            batch = windows[begin : begin + step]
+            picked = _picked(measure.ufunc, running, job, batch)
             if mask is not None:
-                _blank(picked, measure, mask[which[some]])
-            total[some] = measure.ufunc(total[some], _by_key(measure.ufunc, picked, begins))
+                _blank(picked, measure, mask[which[batch]])
+            total[batch] = measure.ufunc(total[batch], _by_key(measure.ufunc, picked, begins))
 
 
 def _room(room: Times, measure: _Measure, cells: int, width: int) -> Values:
@@ -246,9 +246,9 @@ def _room(room: Times, measure: _Measure, cells: int, width: int) -> Values:
     return grid
 
 
-def _run(ufunc: np.ufunc, grid: Values, place: Times, values: Values, anchor: int) -> None:
+def _accumulate(ufunc: np.ufunc, grid: Values, index: Times, values: Values, anchor: int) -> None:
     """Fill in totals from each cell to the anchor (with it on the left), and leave the last row empty."""
-    ufunc.at(grid.reshape(-1), place, values)
+    ufunc.at(grid.reshape(-1), index, values)
     for cell in range(anchor - 1, -1, -1):
         ufunc(grid[cell], grid[cell + 1], out=grid[cell])
     for cell in range(anchor + 2, len(grid) - 1):
@@ -305,7 +305,7 @@ class _Piece:
             ask=windows.ask[window],
             key=self.key[pairs[1][order]],
             end=windows.end[window],
-            partials={one: partial.take(order) for one, partial in self.partials.items()},
+            partials={primitive: partial.take(order) for primitive, partial in self.partials.items()},
             operations=int(self.shards.sum(dtype=np.int64)),
         )
 

@@ -25,7 +25,7 @@ _PAIR_COST, _TOTAL_COST, _JOB_COST = 40e-9, 2e-9, 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What the driver keeps: runs, what their fragments mean, and how many keys there are."""
+    """The contents of a store: runs, the meaning of their fragments, and the number of keys."""
 
     runs: Sequence[SortedRun]
     fragments: Fragments
@@ -57,7 +57,7 @@ def _by_primitives(
     primitives: Sequence[tuple[Primitive, ...]], asks: Rows
 ) -> Iterator[tuple[Sequence[Primitive], Rows]]:
     """Yield asks that need the same primitives together."""
-    # Equal ones are one object, as far as possible: comparing thousands of them takes longer.
+    # Equal tuples are usually one object: comparing thousands of them takes longer.
     together: dict[int, list[int]] = {}
     for ask in asks.tolist():
         together.setdefault(id(primitives[ask]), []).append(ask)
@@ -66,7 +66,7 @@ def _by_primitives(
 
 
 def _spans(kept: Kept, due: DueWindows, asks: Rows) -> Iterator[Rows]:
-    """Yield asks whose due windows cover similar lengths of time: short ones need not look at a long past."""
+    """Yield asks whose due windows cover similar spans of time: short ones need not read a long past."""
     if not len(asks):
         return
     length = (due.until - due.since)[asks]
@@ -74,8 +74,8 @@ def _spans(kept: Kept, due: DueWindows, asks: Rows) -> Iterator[Rows]:
         yield asks
         return
     size = np.frexp(length.astype(np.float64))[1] // 3
-    for each in np.unique(size).tolist():
-        yield asks[size == each]
+    for exponent in np.unique(size).tolist():
+        yield asks[size == exponent]
 
 
 def _one_way(
@@ -97,10 +97,10 @@ def _totals_pay(
     """Return the ask and end of each window, and windows with anchors, if totals cost less than repeating."""
     if len(due) * len(shards) <= _FEW_PAIRS or not all(map(has_totals, primitives)):
         return None
-    size, each = len(kept.fragments), len(primitives) + 1
+    size, measures = len(kept.fragments), len(primitives) + 1
     bits = kept.fragments.bits(predicates, np.arange(size))
     of_fragment = np.bincount(shards.fragment, minlength=size)
-    by_repeating = int((bits @ of_fragment)[due.predicate].sum()) * each * _PAIR_COST
+    by_repeating = int((bits @ of_fragment)[due.predicate].sum()) * measures * _PAIR_COST
     starts = kept.starts
     if by_repeating <= _least_jobs(due, starts) * _JOB_COST:
         return None
@@ -109,14 +109,14 @@ def _totals_pay(
     # A column is a key and a fragment; many are absent where there are many keys.
     columns = min(len(shards), kept.keys * int((of_fragment > 0).sum()))
     cells = sum(2 * len(job.edges) + len(job.window) for job in together)
-    by_totals = columns * cells * each * _TOTAL_COST + len(together) * _JOB_COST
+    by_totals = columns * cells * measures * _TOTAL_COST + len(together) * _JOB_COST
     return (ask, end, together) if by_totals < by_repeating else None
 
 
 def _least_jobs(due: DueWindows, starts: Times) -> int:
     """Return how many anchors windows need at least: those of an ask that do not overlap have none in common.
 
-    What costs more than this many is not worth looking for: thousands of short windows have as many anchors.
+    If even that many cost too much, anchors are not searched for: thousands of short windows have thousands.
     """
     counts = due.last - due.first + 1
     apart = -(-counts * due.slide_us // np.maximum(due.range_us, due.slide_us))

@@ -33,7 +33,7 @@ from weft.spark.job.batch_groups import BatchGroups
 from weft.spark.job.job import Bounds
 from weft.spark.session.local import utc
 from weft.state.block import Block
-from weft.state.clock import Clock, RowCounts, Seen
+from weft.state.clock import ALWAYS, Advance, Clock, RowCounts, Seen, oldest_needed, shapes
 from weft.state.derivation import Derivation
 from weft.state.driver_store import DriverStore
 from weft.state.lives import (
@@ -44,7 +44,6 @@ from weft.state.lives import (
     kept_since,
     until_of,
 )
-from weft.state.open_windows import ALWAYS, Advance, oldest_needed, shapes
 from weft.state.report import BatchReport
 from weft.state.store import PartialStore
 from weft.stream import decode

@@ -26,8 +26,8 @@ from weft.optimizer.plan import Grouping, Leaf, RelationId, Selection, SharedPla
 from weft.optimizer.roots import fits_grid
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
 from weft.predicates import Codebook, Formula, codebook, cuts_of, tests
+from weft.state.clock import ALWAYS
 from weft.state.derivation import Derivation
-from weft.state.open_windows import ALWAYS
 
 Bools = npt.NDArray[np.bool_]
 _FORMER = RelationId(-1)
