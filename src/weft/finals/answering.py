@@ -1,4 +1,4 @@
-"""Answer the windows that are due: of all queries at once, but the trouble of one is not that of others."""
+"""Answer the due windows of all queries at once; an error of one query does not affect the others."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -28,14 +28,14 @@ from weft.threads import side_by_side
 Rows = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
 _WORTH_THREADS = 20_000
-"""From so many shards on, groupings are answered side by side."""
+"""Number of shards from which on groupings are answered in parallel."""
 _EMPTY_WINDOWS = 1 << 20
 """Maximum number of windows without a row that are answered together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What there is to answer from, and by what rules."""
+    """The stores, queries and rules that windows are answered by."""
 
     stores: Mapping[Grouping, PartialStore]
     queries: Mapping[str, LiveQuery]
@@ -48,7 +48,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Answered:
-    """New results, and what became of the queries."""
+    """New results, and the queries that failed."""
 
     results: dict[str, pa.Table] = field(default_factory=dict)
     final_ops: int = 0
@@ -160,7 +160,7 @@ def _rows(begins: Rows, ends: Rows) -> tuple[slice | Rows, Rows]:
 def _due(
     reading: Reading, store: PartialStore, advance: Advance, asked: Asked, broken: dict[str, str]
 ) -> tuple[DueWindows, Rows]:
-    """Return the due windows of all asks, and which asks have any; those over a limit are told of."""
+    """Return the due windows of all asks, and which asks have any; those over a limit go to `broken`."""
     due = reading.due(advance, store.starts())
     every = reading.every(advance, asked.clock)
     emits = np.array([ask.emit_empty for ask in reading.asks], dtype=bool)
@@ -204,7 +204,7 @@ class EmptyWindows:
         }
 
     def fill(self, asks: Rows, piece: Combined) -> None:
-        """Take note of windows that hold rows."""
+        """Mark windows that hold rows."""
         if not self._bare:
             return
         for order, ask in enumerate(asks.tolist()):
@@ -214,7 +214,7 @@ class EmptyWindows:
                 self._bare[ask][numbers - self._due.first[ask]] = False
 
     def finals(self) -> Iterator[tuple[Rows, Rows, Finals]]:
-        """Yield what there is to say of the others: the ask, its number for each row, and the finals."""
+        """Yield the finals of the other windows, with the ask and its number for each row."""
         for ask, bare in self._bare.items():
             numbers = np.flatnonzero(bare)
             for begin in range(0, len(numbers), _EMPTY_WINDOWS):

@@ -1,4 +1,4 @@
-"""Who reads what: queries that want the same windows of the same rows read one set of finals.
+"""Who reads what: queries with the same windows over the same rows read one set of finals.
 
 An ask is a window and a predicate, with the time from which and until which its windows are wanted. Queries
 that differ in aggregates, SELECT or HAVING alone read the same ask.
@@ -103,7 +103,7 @@ class Reading:
         )  # fmt: skip
 
     def readers_of(self, ask: int) -> Sequence[Reader]:
-        """Return who reads an ask, given by its number."""
+        """Return the readers of an ask, given by its number."""
         return self.readers[self.asks[ask]]
 
     def every(self, advance: Advance, clock: Clock) -> DueWindows:

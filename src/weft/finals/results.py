@@ -10,14 +10,14 @@ from weft.sinks import with_keys
 
 
 def not_kept() -> EngineError:
-    """Return why there are no results to be had from an engine."""
+    """Return the error for results that were not kept."""
     return EngineError("results are not kept in memory; start the engine with keep=True")
 
 
 def result_schema(query: LogicalQuery) -> pa.Schema:
     """Return the columns of a query's results: the window's bounds, then what it selects.
 
-    If it selects all that it groups by, the schema notes which columns tell rows of a window apart.
+    If it selects all its keys, the metadata of the schema names the columns that identify a row of a window.
     """
     moment = pa.timestamp("us", "UTC")
     outputs = [(output.name, arrow_type(output.expression.type)) for output in query.outputs]

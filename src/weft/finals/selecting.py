@@ -121,7 +121,7 @@ class Selected:
     failures: Counter[str] = field(default_factory=Counter)
 
     def add(self, columns: Sequence[pa.Array], bounds: Rows, readers: Sequence[Sequence[Reader]]) -> None:
-        """Take in results, those of each group of readers behind the others'."""
+        """Add results, which are in the order of the groups of readers."""
         cuts = bounds.tolist()
         for several, begin, end in zip(readers, cuts, cuts[1:], strict=False):
             if begin < end:
@@ -132,12 +132,12 @@ class Selected:
                     self.tables.setdefault(query.name, []).append(table)
 
     def take(self, other: "Selected") -> None:
-        """Take in the results of other queries."""
+        """Add the results of other queries."""
         self.tables |= other.tables
         self.failures.update(other.failures)
 
     def add_passing(self, columns: Sequence[pa.Array], passed: Passing) -> None:
-        """Take in the results that pass HAVING."""
+        """Add the results that pass HAVING."""
         rows, bounds = pa.array(passed.rows), np.concatenate(([0], np.cumsum(passed.counts)))
         self.add([column.take(rows) for column in columns], bounds, [(one,) for one in passed.readers])
 

@@ -24,7 +24,7 @@ Rows = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
 Readers = Sequence[Sequence[Reader]]
 _FEW_READERS = 4
-"""Up to this number of readers of an ask, conditions are evaluated reader by reader."""
+"""Maximum number of readers of an ask for which conditions are evaluated reader by reader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from weft.state.signatures import Signatures
 from weft.stream.warm_start import Derived, Found
 
 _LOOSE_BATCHES, _LOOSE_PART = 16, 0.25
-"""For how many batches, and of what part of its predicates, a plan keeps what nobody asks for any more."""
+"""Maximum number of batches, and part of its predicates, for which a plan keeps what no query needs."""
 
 
 class ActivePlan:
@@ -56,7 +56,7 @@ class ActivePlan:
         return True
 
     def leave(self, name: str) -> None:
-        """Answer a query no longer; what it asked for is still computed."""
+        """Answer a query no longer; what it needed is still computed."""
         self._failing.forget(name)
         self.plan = replace(
             self.plan, answers=tuple(one for one in self.plan.answers if one.query.name != name)
@@ -72,7 +72,7 @@ class ActivePlan:
         return self._readers[1]
 
     def is_loose(self, batches: int | None) -> bool:
-        """Say whether what nobody has asked for in so many batches is worth a change of the plan."""
+        """Return whether what nobody has asked for in so many batches is worth a change of the plan."""
         if batches is None:
             return False
         kept = sum(len(relation.predicates) for relation in self.plan.relations)
@@ -80,7 +80,7 @@ class ActivePlan:
         return batches >= _LOOSE_BATCHES or len(asked) < (1 - _LOOSE_PART) * kept
 
     def computes_all_of(self, plan: SharedPlan) -> bool:
-        """Say whether the plan's relations are these, in this order."""
+        """Return whether the plan's relations are these, in this order."""
         if plan.by_value != self.plan.by_value:
             return False
         return plan is self.plan or [*map(_unordered, plan.relations)] == [

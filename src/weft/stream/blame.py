@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def find_culprits(pipeline: "Pipeline", batch: DataFrame, error: Exception) -> dict[str, str]:
     """Return the queries that fail on a batch, each with its error; none if it is not the queries' fault.
 
-    Files that cannot be read are no query's fault, and trials go without them. Whoever processes the batch
-    again sets them aside.
+    Files that cannot be read are no query's fault, and trials leave them out. Processing the batch again sets
+    them aside.
     """
-    rest, looked = batch, False
+    rest, checked = batch, False
 
     def run(queries: Sequence[LogicalQuery]) -> None:
-        nonlocal rest, looked
+        nonlocal rest, checked
         with utc(batch.sparkSession):
             job = pipeline.plans.job_of(queries)
             # What is known of groups is known of another plan.
@@ -34,9 +34,9 @@ def find_culprits(pipeline: "Pipeline", batch: DataFrame, error: Exception) -> d
                 job.run(rest, bounds)
                 return
             except SPARK_ERRORS:
-                if looked:
+                if checked:
                     raise
-                (rest, files), looked = readable(batch, pipeline.stream), True
+                (rest, files), checked = readable(batch, pipeline.stream), True
                 if not files:
                     raise
             job.run(rest, bounds)

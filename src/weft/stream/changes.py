@@ -1,11 +1,11 @@
-"""Changes of queries that one commit makes durable: how to undo each, and what is to follow it."""
+"""Changes of queries that one commit makes durable: how to undo each, and what follows it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 Call = Callable[[], object]
-"""Something to be done later."""
+"""An action for later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +20,8 @@ class _Step:
 class Changes:
     """What was changed since the last commit, in order.
 
-    Each level of the engine notes its own part of a change: what undoes it should it not become durable, and
-    what may only follow once it has.
+    Each level of the engine adds its own part of a change: what undoes it if it does not become durable, and
+    what follows once it is.
     """
 
     def __init__(self) -> None:
@@ -32,21 +32,21 @@ class Changes:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """By query that was changed, what there is to say should that fail."""
+        """By query that was changed, the beginning of the error message if that fails."""
         changed = {step.query for step in self._steps}
         return {name: problem for name, problem in self._problems.items() if name in changed}
 
     def note(
         self, query: str, *, problem: str | None = None, undo: Call | None = None, after: Call | None = None
     ) -> None:
-        """Take note of a part of a query's change."""
+        """Add a part of a query's change."""
         self._steps.append(_Step(query=query, undo=undo, after=after))
         if problem is not None:
             self._problems[query] = problem
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Undo what is noted inside if an error is raised; what was noted before stays."""
+        """Undo the changes made inside if an error is raised; earlier ones stay."""
         begun = len(self._steps)
         try:
             yield
@@ -58,7 +58,7 @@ class Changes:
     @classmethod
     @contextmanager
     def at_once(cls) -> Iterator["Changes"]:
-        """Take changes that need no commit: what is to follow them follows at the end."""
+        """Collect changes that need no commit: what follows them is done at the end."""
         changes = cls()
         with changes.attempt():
             yield changes
@@ -71,7 +71,7 @@ class Changes:
         self._steps = [step for step in self._steps if step.query != query]
 
     def refuse_all(self, why: Callable[[str], Exception]) -> None:
-        """Undo all changes; `why` makes an error of each one's problem."""
+        """Undo all changes; `why` makes an error from the problem of each."""
         for query, problem in self.problems.items():
             self.refused[query] = why(problem)
         self._undo(self._steps)

@@ -1,4 +1,4 @@
-"""The loop over a stream's batches: process, commit, deliver; queries come and go in between."""
+"""The loop over a stream's batches: process, commit, deliver; queries join and leave in between."""
 
 import logging
 import threading
@@ -32,21 +32,21 @@ from weft.stream.membership import Membership
 from weft.stream.pipeline import Pipeline
 
 _STOP_SECONDS = 30.0
-"""How long a stop waits for Spark to finish with a batch that Weft has committed, and for sinks."""
+"""Maximum time that a stop waits for Spark to complete a batch that Weft has committed, and for sinks."""
 _MISSING = "files of a batch vanished, or were changed, after they were listed: their rows may be missing"
 _log = logging.getLogger("weft.stream")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """When batches are taken: all there is and then stop, or again and again."""
+    """When batches are taken: all available data and then stop, or repeatedly."""
 
     follow: bool = False
     interval_ms: int = 0
 
 
 class _StopRequested(Exception):
-    """Raised instead of beginning a batch once a stop was asked for; Spark will offer the batch again."""
+    """Raised instead of starting a batch once a stop was requested; Spark offers the batch again."""
 
 
 class Loop:
@@ -76,9 +76,9 @@ class Loop:
         self._scratch: TemporaryDirectory[str] | None = None
         self._error: BaseException | None = None
         self._failed_batch: int | None = None
-        """The batch that the error came in."""
-        self._told = False
-        """Whether the error was raised where someone waits."""
+        """The batch in which the error occurred."""
+        self._raised = False
+        """Whether the error was raised to a caller."""
         self._membership = Membership(
             pipeline,
             ledger,
@@ -88,7 +88,7 @@ class Loop:
             on_doubt=self._doubt,
         )
         self.batches = 0
-        """How many batches this run has processed."""
+        """Number of batches processed since the start."""
 
     @property
     def spark(self) -> SparkSession:
@@ -97,7 +97,7 @@ class Loop:
 
     @property
     def sound(self) -> bool:
-        """Whether no error has ended it."""
+        """Whether no error has ended the loop."""
         return self._error is None
 
     @property
@@ -105,10 +105,10 @@ class Loop:
         """Whether batches may still come."""
         return self._query is not None and self._query.isActive
 
-    # Queries come and go between batches.
+    # Queries join and leave between batches.
 
     def together(self) -> AbstractContextManager[Changes]:
-        """Make all changes of queries inside durable at once, at a batch boundary; or none, if that fails."""
+        """Make all changes of queries inside durable by one commit, between batches; or none."""
         return self._membership.together()
 
     def add(self, query: LogicalQuery) -> LiveQuery:
@@ -125,18 +125,24 @@ class Loop:
         self._stopping.set()
 
     def start(self, trigger: Trigger) -> None:
-        """Begin taking batches."""
+        """Start taking batches."""
         if self._ledger.registry.changed:
             with self._lock:
                 self._membership.commit("the stream cannot start")
         if self._aside is not None:
             self._aside.forget_after(self._ledger.batch, rewind=self._rewind)
         if not self._frame.isStreaming:
-            self._handle_all()
+            # A static DataFrame is the only batch.
+            try:
+                self._handle(self._frame, 0)
+            except Exception:
+                self._raise(None)
+                raise
             return
         writer = self._frame.writeStream.foreachBatch(self._handle)
         if self._spark_folder is None:
-            self._spark_folder = self._made_folder()
+            self._scratch = TemporaryDirectory(prefix="weft-", ignore_cleanup_errors=True)
+            self._spark_folder = LocalFolder(Path(self._scratch.name))
         writer = writer.option("checkpointLocation", self._spark_folder.spark_uri)
         if trigger.follow:
             self._query = writer.trigger(processingTime=f"{trigger.interval_ms} milliseconds").start()
@@ -145,16 +151,8 @@ class Loop:
         if self._idle_seconds is not None:
             threading.Thread(target=self._watch_idle, name="weft-idle", daemon=True).start()
 
-    def _handle_all(self) -> None:
-        """Take a static DataFrame as the only batch."""
-        try:
-            self._handle(self._frame, 0)
-        except Exception:
-            self._raise(None)
-            raise
-
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the stream has ended (True) or the time is up; raise what went wrong."""
+        """Wait until the stream has ended (True) or the time is up; raise its error."""
         if self._query is None:
             return True
         try:
@@ -174,7 +172,7 @@ class Loop:
         return ended is not False
 
     def process_available(self) -> None:
-        """Wait until all rows at hand have been processed."""
+        """Wait until all available rows have been processed."""
         if self._query is None:
             return
         try:
@@ -183,10 +181,10 @@ class Loop:
             self._raise(None if self._stopping.is_set() else error)
 
     def stop(self, *, flush: bool = False) -> bool:
-        """Stop between batches: the one under way is finished, committed and delivered.
+        """Stop between batches: the one under way is completed, committed and delivered.
 
-        `flush` closes every window: the input has ended. Return whether all sinks have all results. An error
-        that nobody was told of is raised.
+        `flush` closes every window: the input has ended. Return whether all sinks have all results. Raise
+        the loop's error, unless it was raised before.
         """
         query = self._query
         died = None if query is None or query.isActive or self._stopping.is_set() else query.exception()
@@ -196,35 +194,35 @@ class Loop:
                 batch = self._ledger.batch
             self._await_spark_commit(query, batch)
             query.stop()
-        # After an error the last batch will come again: nothing may be closed before it.
+        # After an error the last batch is repeated: no window may be closed before it.
         try:
             with self._lock:
                 if flush and self._error is None and died is None:
                     self._finish()
-                self._tell_untold()
-                self._tell_rest()
+                self._report_waiting()
+                self._report_rest()
         finally:
             delivered = self._ledger.drain(_STOP_SECONDS)
             self._release()
-        if not self._told:
+        if not self._raised:
             self._raise(died)
         return delivered
 
     def abandon(self) -> None:
-        """Stop and deliver nothing: the stream is not to have begun."""
+        """Stop and deliver nothing, as if the stream had never started."""
         self._stopping.set()
         if self._query is not None:
             self._query.stop()
         self._release()
 
     def _release(self) -> None:
-        """Let go of sinks, and of Spark's notes where no checkpoint keeps them."""
+        """Close the sinks, and remove Spark's notes if they are not in a checkpoint."""
         self._ledger.close()
         if self._scratch is not None:
             self._scratch.cleanup()
 
     def _finish(self) -> None:
-        """Close every window; should that fail, it is told when all else is done, and they stay open."""
+        """Close every window; if that fails, they stay open, and the stop ends with the error."""
         try:
             self._commit(self._pipeline.finish(self.spark))
         except Exception as error:
@@ -238,12 +236,8 @@ class Loop:
                 return
             self._pause.wait(0.02)
 
-    def _made_folder(self) -> Folder:
-        self._scratch = TemporaryDirectory(prefix="weft-", ignore_cleanup_errors=True)
-        return LocalFolder(Path(self._scratch.name))
-
     def _handle(self, batch: DataFrame, number: int) -> None:
-        # Before the lock is taken: queries come and go also while a sink is away.
+        # Before the lock is taken: queries join and leave also while a sink is unavailable.
         try:
             self._ledger.await_room()
         except Fenced as error:
@@ -274,12 +268,12 @@ class Loop:
             self.batches += 1
 
     def _process(self, batch: DataFrame, number: int) -> BatchReport:
-        """Process a batch; queries that are shown to make it fail are taken out, and the others go on."""
+        """Process a batch; queries that are shown to make it fail are removed, and the others continue."""
         before = self._pipeline.clock
         try:
             return self._pipeline.process(batch, self._listed(number))
         except Exception as error:
-            # What is aggregated already must not be aggregated again; a restart begins with the last commit.
+            # Rows already aggregated must not be aggregated again; a restart starts from the last commit.
             if self._pipeline.clock is not before:
                 raise
             broken = find_culprits(self._pipeline, batch, error)
@@ -293,7 +287,7 @@ class Loop:
     def _listed(self, number: int) -> dict[str, int]:
         """Return the files that Spark listed for a batch, with their times; none for other sources.
 
-        A DataFrame of the user's may leave files out on purpose.
+        A DataFrame of the user may leave files out on purpose.
         """
         source = self._pipeline.stream.source
         if source is None or source.format not in FILE_FORMATS or self._spark_folder is None:
@@ -304,16 +298,16 @@ class Loop:
         began = perf_counter()
         self._ledger.commit(self._pipeline.outcome(report), batch=batch)
         seconds = {**report.seconds, "commit": perf_counter() - began}
-        self._tell_untold()
+        self._report_waiting()
         self._on_batch(replace(report, seconds=seconds))
 
-    def _tell_untold(self) -> None:
-        untold, self._membership.untold = self._membership.untold, []
-        for report in untold:
+    def _report_waiting(self) -> None:
+        reports, self._membership.unreported = self._membership.unreported, []
+        for report in reports:
             self._on_batch(report)
 
-    def _tell_rest(self) -> None:
-        """Tell what files that there was no time to look at say of their columns."""
+    def _report_rest(self) -> None:
+        """Report schema changes in files that there was no time to read."""
         looked = self.batches > 0 and self._error is None
         notices = self._pipeline.watch.rest(self.spark) if looked else []
         if notices:
@@ -330,7 +324,7 @@ class Loop:
                     try:
                         self._commit(self._pipeline.idle(self.spark))
                     except Exception as error:
-                        # The text may hold values of rows; whoever waits for the stream is told it.
+                        # The text may hold values of rows; it is raised to callers that wait.
                         problem = "the stream stops: closing idle windows failed"
                         _log.error(problem, extra={"kind": type(error).__name__})
                         self._error = error
@@ -342,16 +336,13 @@ class Loop:
         cause = self._error
         if cause is None and error is None:
             return
-        self._told = True
+        self._raised = True
         if isinstance(cause, WeftError):
             raise cause
         cause = cause or error
         assert cause is not None
-        told = sentence(cause, fate=self._fate(), again="start it again")
-        raise EngineError(f"the stream stopped: {told}") from cause
-
-    def _fate(self) -> str:
-        """Say what became of the batch that failed; nothing, if it may be committed all the same."""
-        if self._failed_batch is None or self._ledger.may_be_ahead():
-            return ""
-        return f"nothing of batch {self._failed_batch:,} is consumed"
+        # The batch that failed may be committed all the same.
+        unknown = self._failed_batch is None or self._ledger.may_be_ahead()
+        fate = "" if unknown else f"nothing of batch {self._failed_batch:,} is consumed"
+        reason = sentence(cause, fate=fate, again="start it again")
+        raise EngineError(f"the stream stopped: {reason}") from cause

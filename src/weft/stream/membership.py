@@ -22,7 +22,7 @@ from weft.stream.pipeline import Pipeline
 
 
 class Membership:
-    """Which queries a stream answers."""
+    """The queries of a stream, as they join and leave."""
 
     def __init__(
         self,
@@ -36,22 +36,22 @@ class Membership:
     ) -> None:
         """Change queries while `lock` is held, unless there is an `error`.
 
-        `on_doubt` is told of a commit that may be durable though it failed.
+        `on_doubt` is called after a commit that may be durable though it failed.
         """
         self._pipeline, self._ledger = pipeline, ledger
         self._lock, self._session = lock, session
         self._error, self._on_doubt = error, on_doubt
         self._changes: Changes | None = None
-        """Those that the next commit makes durable."""
+        """The changes that the next commit makes durable."""
         self._joined: list[str] = []
-        self.untold: list[BatchReport] = []
-        """Answers to queries that joined: they are told of with the next batch."""
+        self.unreported: list[BatchReport] = []
+        """Past windows of queries that joined, to be reported with the next batch."""
 
     @contextmanager
     def together(self) -> Iterator[Changes]:
         """Make all changes inside durable by one commit at the end; if that fails, none is made.
 
-        Where this stands inside itself, an error undoes only the inner changes, and the outer end commits.
+        When nested, an error undoes only the inner changes, and the outermost end commits.
         """
         with self._lock:
             if self._changes is not None:
@@ -87,7 +87,7 @@ class Membership:
             given = left if known is None else clock.watermark
             if given is not None:
                 joined = self._pipeline.queries[name] = ending_after(joined, given)
-            # One that a workload names stays one when it is resumed, or when another takes its place.
+            # A query that a workload names remains one when it is resumed or replaced.
             live = known is None or known.live
             registry.put(registered(joined, commit=self._ledger.number + 1, added_live=live))
             self._joined.append(name)
@@ -101,7 +101,7 @@ class Membership:
             registry = self._ledger.registry
             known = registry.get(name)
             if state is QueryState.PAUSED and (known is None or known.state is not QueryState.RUNNING):
-                # It failed, ended or was dropped in the batch that was waited for.
+                # It failed, ended or was dropped in the batch that this call waited for.
                 found = "gone" if known is None else known.state
                 raise EngineError(f"query {name} is {found}: there is nothing to pause")
             undo = None if known is None else partial(registry.put, known)
@@ -115,13 +115,13 @@ class Membership:
     def commit(self, problem: str) -> None:
         """Make what the registry holds durable; an EngineError begins with the problem."""
         try:
-            self._put_down(None)
+            self._commit_report(None)
         except OSError as error:
             raise EngineError(f"{problem}: {self._why_not(error)}") from error
         reach("registry.visible")
 
     def _make_durable(self, changes: Changes) -> None:
-        """Answer the past windows of those that joined, and commit; raise an error if nothing was done."""
+        """Answer the past windows of queries that joined, and commit; raise an error if nothing was done."""
         try:
             report = self._answered(changes) if self._joined and changes.problems else None
             if changes.problems:
@@ -133,30 +133,30 @@ class Membership:
         if changes.refused and not changes.problems:
             raise next(iter(changes.refused.values()))
         if report is not None and report.results:
-            self.untold.append(report)
+            self.unreported.append(report)
 
     def _answered(self, changes: Changes) -> BatchReport:
-        """Answer the past windows of those that joined; one that fails at that is refused alone."""
+        """Answer the past windows of queries that joined; a query that fails at that is refused alone."""
         try:
             report = self._pipeline.answer_warm(self._session())
         except Exception as error:
-            # No query's fault: those that are at fault are in the report.
-            who = f"query {self._joined[0]}" if len(self._joined) == 1 else "queries"
-            raise EngineError(f"{who} cannot be added: {sentence(error)}") from error
+            # No query's fault: queries at fault are in the report.
+            subject = f"query {self._joined[0]}" if len(self._joined) == 1 else "queries"
+            raise EngineError(f"{subject} cannot be added: {sentence(error)}") from error
         for name in [name for name in self._joined if name in report.broken]:
             changes.refuse(name, EngineError(f"query {name} cannot be added: {report.broken[name]}"))
             report = without(report, name)
         return report
 
     def _write(self, changes: Changes, report: BatchReport | None) -> None:
-        """Commit the changes; where the disk is at fault, each is refused."""
+        """Commit the changes; if the disk is at fault, each is refused."""
         try:
-            self._put_down(report)
+            self._commit_report(report)
         except OSError as error:
             why, cause = self._why_not(error), error
             changes.refuse_all(lambda problem: _caused(EngineError(f"{problem}: {why}"), cause))
 
-    def _put_down(self, report: BatchReport | None) -> None:
+    def _commit_report(self, report: BatchReport | None) -> None:
         reach("registry.before")
         outcome = self._pipeline.outcome(report or BatchReport(counts=RowCounts(), results={}))
         if self._ledger.is_durable or (report is not None and report.results):
@@ -166,19 +166,19 @@ class Membership:
 
     def _why_not(self, error: OSError) -> str:
         """Return why a commit failed and what to do."""
-        found = error.strerror or error
-        said = f"the checkpoint cannot be written ({found}); free space, or mend what keeps "
+        reason = error.strerror or error
+        text = f"the checkpoint cannot be written ({reason}); free space, or mend what keeps "
         if self._ledger.may_be_ahead():
-            # What is in memory may not be what is durable.
+            # The state in memory may differ from what is durable.
             self._on_doubt(error)
             return (
-                f"{said}it from being written, and start the stream again: it stops, for only then it will "
+                f"{text}it from being written, and start the stream again: it stops, for only then it will "
                 "show whether anything has changed"
             )
-        return f"{said}it from being written, and try again; nothing has changed"
+        return f"{text}it from being written, and try again; nothing has changed"
 
     def _take_out(self, name: str, known: Registered | None, left: int | None) -> None:
-        """Take out a query that could not be made durable."""
+        """Remove a query that could not be made durable."""
         if name in self._pipeline.queries:
             self._pipeline.remove(name)
         if known is None:
@@ -187,21 +187,21 @@ class Membership:
             self._ledger.registry.put(known)
 
     def _gone(self, name: str, live: LiveQuery | None) -> None:
-        """Answer a query no longer, now that it has left for sure."""
+        """Answer a query no longer, now that its leaving is durable."""
         if live is not None and self._pipeline.queries.get(name) is live:
             self._pipeline.remove(name)
-        # The name may be another's when they are told of.
-        self.untold = [without(report, name) for report in self.untold]
+        # Another query may have the name when they are reported.
+        self.unreported = [without(report, name) for report in self.unreported]
 
     def _check_sound(self, problem: str) -> None:
-        """Refuse a change after an error: what a batch did that is not committed must not become durable."""
+        """Refuse a change after an error: uncommitted effects of a batch must not become durable."""
         error = self._error()
         if error is not None:
             raise EngineError(f"{problem}: the stream has stopped ({root(error)}); start it again")
 
 
 def without(report: BatchReport, query: str) -> BatchReport:
-    """Return a report that tells nothing of a query."""
+    """Return a report without a query."""
     return replace(
         report,
         results={name: rows for name, rows in report.results.items() if name != query},

@@ -55,15 +55,15 @@ __all__ = ["BatchReport", "LiveQuery", "Pipeline"]
 _US = 1000
 _END_OF_TIME = (1 << 63) - 1
 _FIRST_SPAN = 600_000_000
-"""How much event time the first batch is taken to cover, in microseconds."""
+"""Event time that the first batch is assumed to cover, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Aggregated:
-    """What became of a batch's rows."""
+    """An aggregated batch."""
 
     rows: DataFrame
-    """Those that could be read."""
+    """The rows that could be read."""
     unread: list[UnreadFile]
     active: ActivePlan
     groups: BatchGroups
@@ -116,7 +116,7 @@ class Pipeline:
     def add(self, query: LogicalQuery, *, since: int | EllipsisType | None = ...) -> LiveQuery:
         """Let a query join before the next batch.
 
-        Its windows begin after all data already aggregated, or earlier if the partials at hand answer them
+        Its windows begin after all data already aggregated, or earlier if the retained partials answer them
         exactly; those that have ended by now are answered with the next report. Where `since` is given, its
         windows begin then (None: with the first row).
         """
@@ -147,7 +147,7 @@ class Pipeline:
     def remove(self, name: str) -> None:
         """Let a query leave before the next batch.
 
-        What only it asked for is computed until the next change of the plan, but not for many batches.
+        What only it needed is computed until the next change of the plan, but not for many batches.
         """
         del self.queries[name]
         self._waiting.pop(name, None)
@@ -195,7 +195,7 @@ class Pipeline:
             )
 
     def _aggregate(self, account: FileAccount, bounds: Bounds) -> _Aggregated:
-        """Plan, if need be, and run the job; files that cannot be read are left out."""
+        """Plan, if necessary, and run the job; files that cannot be read are left out."""
         rows, unread, began = account.batch, list[UnreadFile](), perf_counter()
         while True:
             try:
@@ -237,7 +237,7 @@ class Pipeline:
         return replace(report, ended=(*report.ended, *self._end()))
 
     def idle(self, spark: SparkSession) -> BatchReport:
-        """Close the windows that only the delay holds open: the stream has fallen silent."""
+        """Close the windows that only the delay holds open: the stream is idle."""
         self.plans.ahead(self._logical())
         before, self.clock = self.clock, self.clock.idle()
         with utc(spark):
@@ -252,7 +252,7 @@ class Pipeline:
             return self._answer(spark, Advance(before=now, now=now))
 
     def _adopted(self, plan: SharedPlan) -> None:
-        """Keep what a new plan asks for of the partials so far."""
+        """Keep the retained partials that a new plan needs."""
         self.fragmentations = ()
         self.stores = {relation.grouping: self._store(relation.grouping) for relation in plan.relations}
         after = after_all(self.clock)
@@ -261,7 +261,7 @@ class Pipeline:
         self._derivations = {key: one for key, one in self._derivations.items() if key in asked}
 
     def _store(self, grouping: Grouping) -> PartialStore:
-        """Return a grouping's partials so far, less those that nobody asks for any more."""
+        """Return a grouping's partials, without those that no query needs."""
         store = self.stores.get(grouping)
         if store is None:
             return DriverStore([arrow_type(key.type) for key in grouping[1]])
@@ -273,31 +273,31 @@ class Pipeline:
         return store
 
     def bounds(self) -> Bounds:
-        """Return what the next batch's rows are judged by."""
+        """Return the bounds by which the next batch's rows are late or in the future."""
         skew = self.stream.skew_ms
         future = None if skew is None else int(time() * 1_000_000) + skew * _US
         groups = self.plans.planner.groups_per_slice
         return Bounds(watermark=self.clock.watermark, future=future, span=self._span, groups=groups)
 
     def _answer(self, spark: SparkSession, advance: Advance) -> BatchReport:
-        found = Answered()
+        answered = Answered()
         moved = advance.now is None or advance.now != advance.before
         if moved or self._waiting:
             asked = Asked(
                 stores=self.stores, queries=self.queries, waiting=self._waiting, clock=self.clock,
                 functions=self.functions, limits=self._limits,
             )  # fmt: skip
-            found = answer_due(spark, *self._read(everyone=moved), advance, asked)
+            answered = answer_due(spark, *self._read(everyone=moved), advance, asked)
             self._waiting = {}
         oldest = None
         if moved:
             oldest = self.oldest_needed() if advance.now is not None else _END_OF_TIME
             self._evict(oldest)
-        for name in found.broken:
+        for name in answered.broken:
             self.remove(name)
         return BatchReport(
-            counts=RowCounts(), results=found.results, final_ops=found.final_ops,
-            failures=found.failures, broken=found.broken, ended=self._end(), oldest_kept=oldest,
+            counts=RowCounts(), results=answered.results, final_ops=answered.final_ops,
+            failures=answered.failures, broken=answered.broken, ended=self._end(), oldest_kept=oldest,
         )  # fmt: skip
 
     def _read(self, *, everyone: bool) -> tuple[Sequence[Answer], Sequence[Reading]]:
@@ -311,7 +311,7 @@ class Pipeline:
         return answers, self._reading[1]
 
     def _evict(self, oldest: int) -> None:
-        """Forget slices that no open window holds."""
+        """Evict slices that no open window holds."""
         for store in self.stores.values():
             store.evict(oldest)
         after = after_all(self.clock)
@@ -319,14 +319,14 @@ class Pipeline:
             self._history.evict(min(oldest, after))
 
     def _end(self) -> tuple[str, ...]:
-        """Let queries go whose lifetime is over."""
+        """Remove queries whose lifetime is over, and return their names."""
         over = [name for name, live in self.queries.items() if live.is_over(self.clock.watermark)]
         for name in over:
             self.remove(name)
         return tuple(over)
 
     def oldest_needed(self) -> int:
-        """Return the start of the oldest window still open: what lies before it can be forgotten."""
+        """Return the start of the oldest open window: earlier slices can be evicted."""
         if self.clock.watermark is None:
             return -_END_OF_TIME
         windows = shapes({live.query.window for live in self.queries.values()})
@@ -346,7 +346,7 @@ class Pipeline:
         }
 
     def restore(self, clock: Clock, known: Mapping[str, LiveQuery]) -> None:
-        """Go back to a clock; queries that are not among those known then join after it."""
+        """Restore a clock; queries that are not among those known then join after it."""
         self.clock = clock
         for name, live in self.queries.items():
             self.queries[name] = known.get(name) or replace(

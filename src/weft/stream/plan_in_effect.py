@@ -1,4 +1,4 @@
-"""The plan that batches are aggregated by: made, kept, extended, and made anew when another pays."""
+"""The plan that batches are aggregated by: made, kept, extended, and replaced when another pays."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ class PlanInEffect:
         sharing: Sharing,
         on_adopt: Callable[[SharedPlan], None],
     ) -> None:
-        """Begin without a plan; `on_adopt` is called with each that takes effect."""
+        """Start without a plan; `on_adopt` is called with each that takes effect."""
         self._stream, self._tables, self._functions = stream, tables, functions
         self._on_adopt = on_adopt
         self.planner = Planner(slicing=slicing, sharing=sharing)
@@ -46,13 +46,13 @@ class PlanInEffect:
         self._stale = True
         """Whether a query has joined that the plan does not answer."""
         self._loose_for: int | None = None
-        """For how many batches the plan has kept what nobody asks for any more."""
+        """Number of batches for which the plan has computed what no query needs."""
         self._accepted: frozenset[object] = frozenset()
-        """What Spark is known to compute."""
+        """What Spark is known to be able to compute."""
         self._known = KnownValues()
         """The values of columns for which predicates have been evaluated."""
         self._forms = Forms()
-        """What is known of rows and groups."""
+        """Row and group counts so far."""
 
     @property
     def plan(self) -> SharedPlan:
@@ -69,7 +69,7 @@ class PlanInEffect:
         return False
 
     def leave(self, name: str) -> None:
-        """Answer a query no longer; what only it asked for is still computed for some batches."""
+        """Answer a query no longer; what only it needed is still computed for some batches."""
         self.planner.forget(name)
         if self.active is not None:
             self.active.leave(name)
@@ -77,11 +77,11 @@ class PlanInEffect:
             self._loose_for = 0
 
     def outdate(self) -> None:
-        """Make the plan anew before it is used again."""
+        """Have the plan made anew before it is used again."""
         self._stale = True
 
     def for_batch(self, queries: Iterable[LogicalQuery], batch: DataFrame | None) -> ActivePlan:
-        """Return the plan of some queries, made anew when they came or went or another plan pays.
+        """Return the plan of the queries, made anew when they have changed or another plan pays.
 
         What is planned without a batch is planned again with the first.
         """
@@ -139,7 +139,7 @@ class PlanInEffect:
         try:
             groups = active.job.run(batch, expected)
         except BaseException:
-            # What has failed must not be tried again as it is, should the query at fault have left.
+            # The failed plan must not be tried again unchanged if the query at fault has left.
             self._stale = True
             raise
         if not self._accepted:
@@ -153,7 +153,7 @@ class PlanInEffect:
         return self._accepted.issuperset(computed(leaves([query], self.planner.slicing)))
 
     def job_of(self, queries: Sequence[LogicalQuery], *, shared: bool = False) -> BatchJob:
-        """Return a job of some queries that share nothing, or all that they can."""
+        """Return a job of some queries that share nothing, or as much as possible."""
         slicing = self.planner.slicing
         plan = optimize(queries, slicing) if shared else leaves(queries, slicing)
         return BatchJob(plan, self._stream, self._tables, self._functions)

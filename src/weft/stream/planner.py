@@ -1,4 +1,4 @@
-"""Plan with what the stream shows: a sample of the batch at hand, and the counts of batches before it."""
+"""Plan by what the stream shows: a sample of the current batch, and the counts of earlier batches."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -27,19 +27,19 @@ from weft.predicates import Cut, Formula, cuts_of, tests
 from weft.query.logical import LogicalQuery
 
 TakeSample = Callable[[SharedPlan], Sample]
-"""Sample the batch at hand for the leaves of a plan."""
+"""Samples the current batch for the leaves of a plan."""
 _WORTH = 0.8
 """A new plan replaces the current one when it costs less than this part of it…"""
 _WORTH_MICROSECONDS = 50_000.0
-"""…and saves at least so much in a batch: making a plan is not free."""
+"""…and saves at least this much in a batch: making a plan is not free."""
 _ALIKE = 1.25
 """Costs that differ by less are alike."""
 _REMEMBERED = 64
-"""Of so many relations that are in the plan no more, but could be, it is known how many groups they had."""
+"""Maximum number of relations no longer in the plan whose group counts are remembered."""
 _MORE_ROOTS = 3
-"""A plan may grow by so many roots until it is made anew."""
+"""Maximum number of roots by which a plan grows before it is made anew."""
 _RIPE = 8
-"""A plan that has grown by half is made anew after so many batches."""
+"""Number of batches after which a plan that has grown by half is made anew."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,13 +55,13 @@ class Planner:
     _span_ms: float | None = None
     _groups: dict[Measured, float] = field(default_factory=dict)
     _batches: int = 0
-    """Since the last time that the plan was looked at."""
+    """Number of batches since the plan was last reconsidered."""
     _patience: int = 1
     """How many batches until it is looked at again: twice as many each time that it stays."""
     _per_slice: Mapping[RelationId, float] = field(default_factory=dict)
     """How many groups a slice of each root of the current plan is expected to have, if not one."""
     _expected: Statistics | None = None
-    """What the current plan was chosen by."""
+    """The statistics by which the current plan was chosen."""
     _expected_groups: Mapping[Measured, float] = field(default_factory=dict)
     """How many groups each relation of the current plan is expected to have in a batch."""
     _planned: frozenset[Selection] = frozenset()
@@ -76,7 +76,7 @@ class Planner:
     """The current plan and its roots, which the sample tells, however many rows a batch has."""
 
     def plan(self, queries: Sequence[LogicalQuery], take_sample: TakeSample | None) -> SharedPlan:
-        """Plan queries anew; without a batch at hand, by what would be expected of any stream."""
+        """Plan queries anew; without a batch, by what is expected of any stream."""
         self._batches, self._patience, self._age = 0, 1, 0
         self._sample, self.provisional, self._expected = None, False, None
         apart = self._apart(queries)
@@ -96,7 +96,7 @@ class Planner:
         return self._own(query).leaf
 
     def forget(self, name: str) -> None:
-        """Let a query go that is planned no more."""
+        """Forget a query that is no longer planned."""
         self._leaves.pop(name, None)
 
     def _own(self, query: LogicalQuery) -> "_Own":
@@ -151,7 +151,7 @@ class Planner:
         return roots
 
     def reconsider(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan:
-        """Return a better plan if the batches since the last look tell of one; else the same."""
+        """Return a better plan if the latest batches suggest one; else the same."""
         if self._sample is None or self._batches < self._patience or self.sharing is not Sharing.AUTO:
             return plan
         statistics = self._statistics(self._sample)
@@ -173,11 +173,11 @@ class Planner:
         return self._chosen(other, statistics)
 
     def _is_in_vain(self, now: float) -> bool:
-        """Say whether a batch costs about what it did when no other plan was found that is worth it."""
+        """Return whether a batch costs about what it did when no other plan was found that is worth it."""
         return self._vain is not None and 1 / _ALIKE < now / self._vain < _ALIKE
 
     def _surprised(self, now: Statistics) -> bool:
-        """Say whether the stream is not as it was expected to be: by half, or twice over."""
+        """Return whether the stream is not as it was expected to be: by half, or twice over."""
         then = self._expected
         if then is None:
             return True
@@ -239,7 +239,7 @@ class Planner:
 
 
 def _is_worth(now: float, then: float) -> bool:
-    """Say whether a plan that costs so much less, in microseconds a batch, should replace the current one."""
+    """Return whether a plan is so much cheaper, in microseconds a batch, that it should replace another."""
     return then <= _WORTH * now and now - then >= _WORTH_MICROSECONDS
 
 

@@ -1,4 +1,4 @@
-"""A pipeline as the last commit left it."""
+"""Restore a pipeline from the last commit."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from weft.stream.pipeline import Pipeline
 
 
 def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: Recovered) -> None:
-    """Bring a pipeline to where the last commit left it, for the queries that run on."""
+    """Restore a pipeline from the last commit, for the queries that continue."""
     known = {
         entry.name: _live(entry, queries[entry.name]) for entry in recovered.registry if entry.name in queries
     }

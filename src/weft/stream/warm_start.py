@@ -1,4 +1,4 @@
-"""Warm start: which partials at hand answer a query that joins late, and from when on.
+"""Warm start: which retained partials answer a query that joins late, and from when on.
 
 A plan's *epoch* begins after the newest row that was aggregated before the plan was adopted. So all rows from
 an epoch's beginning on were aggregated in it or in later ones, however late they came:
@@ -34,7 +34,7 @@ _FORMER = RelationId(-1)
 """Stands for relations of plans of an earlier run."""
 _MOST_SOURCES = 16
 _MOST_EDGES = 4096
-"""How many edges of one class are compared with those of several."""
+"""Maximum number of edges of one class that are compared with those of others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class Held:
         )
 
     def tells(self, predicate: Formula, derived: Derived | None = None) -> bool:
-        """Say whether a row here shows if it satisfies a predicate; by those it follows from, if given."""
+        """Return whether a row here shows if it satisfies a predicate; by those it follows from, if given."""
         if derived is None:
             return predicate in self._own or predicate in self.derived
         return (self.shared or len(derived.sources) == 1) and self._own.issuperset(derived.sources)
@@ -170,7 +170,7 @@ class Found:
 
 
 class History:
-    """The epochs whose rows are still at hand."""
+    """The epochs whose partials are still retained."""
 
     def __init__(self, slicing: Slicing) -> None:
         self._slicing = slicing
@@ -195,7 +195,7 @@ class History:
         self._epochs.append(Epoch(since=since, held=held))
 
     def _forget(self, plan: SharedPlan) -> None:
-        """Take note that partials at hand have lost what a new plan does not ask for."""
+        """Record that retained partials have lost what a new plan does not need."""
         primitives: dict[Grouping, set[Primitive]] = {}
         predicates: dict[Grouping, set[Formula]] = {}
         for one in plan.relations:
@@ -231,7 +231,7 @@ class History:
                 self._epochs.append(Epoch(since=since, held=held))
 
     def evict(self, before: int) -> None:
-        """Take note that slices that begin before a time are gone."""
+        """Record that slices that begin before a time were evicted."""
         self._evicted = max(self._evicted, before)
         # The rows of an epoch lie before the next one's beginning.
         while len(self._epochs) > 1 and self._epochs[1].since <= self._evicted:
@@ -272,7 +272,7 @@ class History:
 
 
 def cut_at(edges: frozenset[EdgeClass], wanted: EdgeClass) -> bool:
-    """Say whether time is cut at all edges of a class.
+    """Return whether time is cut at all edges of a class.
 
     >>> ten, five = EdgeClass(10, 0), EdgeClass(10, 5)
     >>> cut_at(frozenset([ten, five]), EdgeClass(5, 0)), cut_at(frozenset([ten]), EdgeClass(15, 0))
