@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from weft.spark.session import session
+from weft.spark.session import local as session
 from weft.spark.session.local import local_session
 
 
