@@ -63,8 +63,8 @@ def answer_due(
 
     def answer_some(queries: Sequence[LogicalQuery]) -> Answered:
         names = {query.name for query in queries}
-        some = [answer for answer in answers if answer.query.name in names]
-        return _answer(spark, readings(some, asked.queries, asked.waiting), advance, asked)
+        theirs = [answer for answer in answers if answer.query.name in names]
+        return _answer(spark, readings(theirs, asked.queries, asked.waiting), advance, asked)
 
     try:
         return _answer(spark, read, advance, asked)
@@ -79,14 +79,14 @@ def answer_due(
 
 
 def _answer(spark: SparkSession, read: Sequence[Reading], advance: Advance, asked: Asked) -> Answered:
-    many = sum(len(asked.stores[one.grouping]) for one in read) > _WORTH_THREADS
+    many = sum(len(asked.stores[reading.grouping]) for reading in read) > _WORTH_THREADS
     parts = side_by_side(partial(_finals, advance, asked), read, worth=many)
     answered, selected = Answered(), Selected()
     for part in parts:
         answered.final_ops += part.operations
         answered.broken |= part.broken
         selected.take(part.selected)
-    for_spark = [one for part in parts for one in part.for_spark]
+    for_spark = [rows for part in parts for rows in part.for_spark]
     if for_spark:
         select_by_spark(spark, for_spark, asked.functions, selected)
     answered.failures = selected.failures
@@ -121,8 +121,8 @@ def _finals(advance: Advance, asked: Asked, reading: Reading) -> _Part:
         start = piece.end - due.range_us[asks_together][piece.ask]
         finals = Finals(store.keys, piece.key, start, piece.end, piece.partials)
         _select(reading, asks_together, piece.ask, finals, part)
-    for some, ask, finals in bare.finals():
-        _select(reading, some, ask, finals, part)
+    for asks_together, ask, finals in bare.finals():
+        _select(reading, asks_together, ask, finals, part)
     return part
 
 
@@ -218,9 +218,11 @@ class EmptyWindows:
         for ask, bare in self._bare.items():
             numbers = np.flatnonzero(bare)
             for begin in range(0, len(numbers), _EMPTY_WINDOWS):
-                some = numbers[begin : begin + _EMPTY_WINDOWS] + self._due.first[ask]
-                end = some * self._due.slide_us[ask] + self._due.offset_us[ask]
-                zeros = np.zeros(len(some), dtype=np.intp)
-                partials = {one: empty(one, len(some)) for one in self._reading.primitives[ask]}
+                piece = numbers[begin : begin + _EMPTY_WINDOWS] + self._due.first[ask]
+                end = piece * self._due.slide_us[ask] + self._due.offset_us[ask]
+                zeros = np.zeros(len(piece), dtype=np.intp)
+                partials = {
+                    primitive: empty(primitive, len(piece)) for primitive in self._reading.primitives[ask]
+                }
                 start = end - self._due.range_us[ask]
                 yield np.array([ask]), zeros, Finals(self._store.keys, zeros, start, end, partials)

@@ -67,7 +67,7 @@ class Reading:
 
     def settle(self) -> None:
         """Lay out the asks side by side, those of one program next to each other."""
-        self.asks = tuple(sorted(self.readers, key=lambda ask: [each.rank for each in self.readers[ask]]))
+        self.asks = tuple(sorted(self.readers, key=lambda ask: [reader.rank for reader in self.readers[ask]]))
         self.windows = shapes(ask.window for ask in self.asks)
         self.first_start = np.array([ask.first_start for ask in self.asks], dtype=np.int64)
         self.until = np.array([ask.until for ask in self.asks], dtype=np.int64)
@@ -131,7 +131,10 @@ def _interned(
 ) -> tuple[Primitive, ...]:
     """Return all primitives of some readers, the same tuple wherever they are the same."""
     needed = {
-        one for reader in readers for _, primitives, _ in reader.program.aggregates for one in primitives
+        primitive
+        for reader in readers
+        for _, primitives, _ in reader.program.aggregates
+        for primitive in primitives
     }
     ordered = tuple(sorted(needed, key=str))
     return known.setdefault(ordered, ordered)

@@ -43,15 +43,15 @@ class Search:
         """Return from which place up to which readers have their rows, or for <> do not have them."""
         own = [self.own[reader.parameters[self.parameter].value] for reader in readers]
         if self.comparison in ("<", "<="):
-            return [(0, place + (self.comparison == "<=")) for place in own]
+            return [(0, rank + (self.comparison == "<=")) for rank in own]
         if self.comparison in (">", ">="):
-            return [(place + (self.comparison == ">"), self.last + 1) for place in own]
-        return [(place, place + 1) for place in own]
+            return [(rank + (self.comparison == ">"), self.last + 1) for rank in own]
+        return [(rank, rank + 1) for rank in own]
 
     def holds(self, rows: Rows, span: tuple[int, int]) -> Bools:
         """Say for which rows the comparison holds, for the reader of a span."""
-        places = self.places[rows]
-        inside: Bools = (places >= span[0]) & (places < span[1])
+        ranks = self.places[rows]
+        inside: Bools = (ranks >= span[0]) & (ranks < span[1])
         return ~inside if self.comparison == "<>" else inside
 
 
@@ -69,11 +69,11 @@ def search_for(part: Expression, evaluator: Evaluator, readers: Sequence[Reader]
     if points is None:
         return None
     ordered = sorted(set(points.values()))
-    place = {one: 2 * number + 1 for number, one in enumerate(ordered)}
+    rank = {value: 2 * number + 1 for number, value in enumerate(ordered)}
     value = left if left.type == type else Call("cast", (left,), type)
     return Search(
         comparison=comparison, parameter=right.index, places=evaluator.positions(value, ordered),
-        own={constant: place[one] for constant, one in points.items()}, last=2 * len(ordered),
+        own={constant: rank[value] for constant, value in points.items()}, last=2 * len(ordered),
     )  # fmt: skip
 
 
@@ -81,10 +81,10 @@ def _points(constants: Iterable[Literal], type: DataType) -> dict[Scalar, Point]
     """Return constants as points among values of a type; None if one cannot be searched for."""
     points: dict[Scalar, Point] = {}
     for constant in constants:
-        one = point(constant, type)
-        if one is None:
+        value = point(constant, type)
+        if value is None:
             return None
-        points[constant.value] = one
+        points[constant.value] = value
     return points
 
 
@@ -94,10 +94,10 @@ def found_by(searches: Sequence[Search], rows: Rows, readers: Sequence[Reader]) 
     rows = rows[np.argsort(first.places[rows], kind="stable")]
     cuts = np.searchsorted(first.places[rows], first.spans(readers)).tolist()
     spans = [search.spans(readers) for search in others]
-    found = []
+    rows_by_reader = []
     for turn, (reader, (begin, end)) in enumerate(zip(readers, cuts, strict=True)):
         mine = np.delete(rows, slice(begin, end)) if first.comparison == "<>" else rows[begin:end]
-        for search, several in zip(others, spans, strict=True):
-            mine = mine[search.holds(mine, several[turn])]
-        found.append((reader, np.sort(mine)))
-    return found
+        for search, own_spans in zip(others, spans, strict=True):
+            mine = mine[search.holds(mine, own_spans[turn])]
+        rows_by_reader.append((reader, np.sort(mine)))
+    return rows_by_reader

@@ -78,7 +78,7 @@ class Finals:
         function = aggregate(name)
         if function is None:
             raise InternalError(f"no aggregate {name}")
-        lowered = function.lower([self._partials[one] for one in primitives], type)
+        lowered = function.lower([self._partials[primitive] for primitive in primitives], type)
         if function.can_overflow and lowered.null_count:
             null = np.asarray(lowered.is_null())
             self._overflows[call] = self._partials[primitives[0]].valid_mask() & null
@@ -123,10 +123,10 @@ class Selected:
     def add(self, columns: Sequence[pa.Array], bounds: Rows, readers: Sequence[Sequence[Reader]]) -> None:
         """Add results, which are in the order of the groups of readers."""
         cuts = bounds.tolist()
-        for several, begin, end in zip(readers, cuts, cuts[1:], strict=False):
+        for group, begin, end in zip(readers, cuts, cuts[1:], strict=False):
             if begin < end:
                 parts = [column.slice(begin, end - begin) for column in columns]
-                for reader in several:
+                for reader in group:
                     query = reader.answer.query
                     table = pa.Table.from_arrays(parts, schema=result_schema(query))
                     self.tables.setdefault(query.name, []).append(table)
@@ -139,7 +139,7 @@ class Selected:
     def add_passing(self, columns: Sequence[pa.Array], passed: Passing) -> None:
         """Add the results that pass HAVING."""
         rows, bounds = pa.array(passed.rows), np.concatenate(([0], np.cumsum(passed.counts)))
-        self.add([column.take(rows) for column in columns], bounds, [(one,) for one in passed.readers])
+        self.add([column.take(rows) for column in columns], bounds, [(reader,) for reader in passed.readers])
 
     def fail(self, read: ReadRows, *masks: Bools | None) -> None:
         """Count rows in which anything failed, for the readers of each."""
@@ -148,9 +148,9 @@ class Selected:
             return
         failed = np.logical_or.reduce(marked)
         counts = np.diff(np.concatenate(([0], np.cumsum(failed)))[read.bounds])
-        for several, count in zip(read.readers, counts.tolist(), strict=True):
+        for group, count in zip(read.readers, counts.tolist(), strict=True):
             if count:
-                self.failures.update({reader.answer.query.name: count for reader in several})
+                self.failures.update({reader.answer.query.name: count for reader in group})
 
 
 def select(read: ReadRows, selected: Selected) -> None:

@@ -39,13 +39,13 @@ class Passing:
 
 def passing(having: Expression, evaluator: Evaluator, bounds: Rows, readers: Readers) -> Passing:
     """Return the rows that pass HAVING; `bounds` tells which rows are those of each ask, and so whose."""
-    having = _with_agreed(having, [reader for several in readers for reader in several])
+    having = _with_agreed(having, [reader for group in readers for reader in group])
     if not has_parameter(having):
         return passing_alike(evaluator.holds(having), bounds, readers)
     if max(map(len, readers)) > _FEW_READERS:
-        found = _passing_searched(having, evaluator, bounds, readers)
-        if found is not None:
-            return found
+        searched = _passing_searched(having, evaluator, bounds, readers)
+        if searched is not None:
+            return searched
     return _passing_each(having, evaluator, bounds, readers)
 
 
@@ -63,9 +63,8 @@ def constant_parts(condition: Expression) -> list[Expression]:
 def _with_agreed(having: Expression, readers: Sequence[Reader]) -> Expression:
     """Put constants in place of the parameters that are the same for all readers."""
     columns = zip(*(reader.parameters for reader in readers), strict=True)
-    agreed = {
-        index: column[0] for index, column in enumerate(columns) if len({one.value for one in column}) == 1
-    }
+    numbered = enumerate(columns)
+    agreed = {index: column[0] for index, column in numbered if len({own.value for own in column}) == 1}
     return _with_constants(having, agreed) if agreed else having
 
 
@@ -82,10 +81,10 @@ def passing_alike(holds: Bools, bounds: Rows, readers: Readers) -> Passing:
     """Return rows that pass for every reader of their ask."""
     rows = np.flatnonzero(holds)
     cuts = np.searchsorted(rows, bounds)
-    everyone = [reader for several in readers for reader in several]
+    everyone = [reader for group in readers for reader in group]
     if len(everyone) == len(readers):
         return Passing(rows=rows, counts=np.diff(cuts), readers=everyone)
-    times = [len(several) for several in readers]
+    times = [len(group) for group in readers]
     begin, count = np.repeat(cuts[:-1], times), np.repeat(np.diff(cuts), times)
     return Passing(rows=rows[spelled_out(begin, count)], counts=count, readers=everyone)
 
@@ -97,7 +96,7 @@ def _passing_each(having: Expression, evaluator: Evaluator, bounds: Rows, reader
     found: list[tuple[Reader, Rows]] = []
     lengths = np.diff(bounds)
     for turn in range(max(map(len, readers))):
-        asks = np.array([ask for ask, several in enumerate(readers) if len(several) > turn], dtype=np.intp)
+        asks = np.array([ask for ask, group in enumerate(readers) if len(group) > turn], dtype=np.intp)
         rows = spelled_out(bounds[asks], lengths[asks])
         whole = len(asks) == len(readers)
         columns = {slot: values if whole else values.take(pa.array(rows)) for slot, values in given.items()}
@@ -134,22 +133,21 @@ def _with_given(expression: Expression, evaluator: Evaluator, given: dict[Slot, 
 
 def _parameters(having: Expression, readers: Sequence[Reader], lengths: Rows) -> dict[Slot, pa.Array]:
     """Return each reader's parameters, repeated for its rows."""
-    reader = pa.array(np.repeat(np.arange(len(readers)), lengths))
-    return {
-        slot: pa.array([one.parameters[slot.index].value for one in readers], arrow_type(slot.type)).take(
-            reader
-        )
-        for slot in walk(having)
-        if isinstance(slot, Slot) and slot.index >= 0
-    }
+    numbers = pa.array(np.repeat(np.arange(len(readers)), lengths))
+    columns: dict[Slot, pa.Array] = {}
+    for slot in walk(having):
+        if isinstance(slot, Slot) and slot.index >= 0:
+            values = [reader.parameters[slot.index].value for reader in readers]
+            columns[slot] = pa.array(values, arrow_type(slot.type)).take(numbers)
+    return columns
 
 
 def _passing_searched(
     having: Expression, evaluator: Evaluator, bounds: Rows, readers: Readers
 ) -> Passing | None:
-    """Give readers the rows whose places they ask for; None where HAVING is not an AND of comparisons."""
+    """Give readers the rows of their spans; None where HAVING is not an AND of comparisons."""
     parts = _conjuncts(having)
-    everyone = [reader for several in readers for reader in several]
+    everyone = [reader for group in readers for reader in group]
     searches: list[Search] = []
     for part in filter(has_parameter, parts):
         search = search_for(part, evaluator, everyone)
@@ -161,8 +159,8 @@ def _passing_searched(
         if not has_parameter(part):
             usable = usable & evaluator.holds(part)
     found: list[tuple[Reader, Rows]] = []
-    for several, begin, end in zip(readers, bounds.tolist(), bounds[1:].tolist(), strict=False):
-        found += found_by(searches, begin + np.flatnonzero(usable[begin:end]), several)
+    for group, begin, end in zip(readers, bounds.tolist(), bounds[1:].tolist(), strict=False):
+        found += found_by(searches, begin + np.flatnonzero(usable[begin:end]), group)
     return _joined(found)
 
 

@@ -371,8 +371,9 @@ class Execution:
             )
             for name, running in list(self.streams.items())
         }
-        sinks = [one.status for running in list(self.streams.values()) for one in running.ledger.deliveries]
-        return EngineStatus(streams=streams, sinks=tuple(sinks))
+        ledgers = [running.ledger for running in list(self.streams.values())]
+        sinks = tuple(delivery.status for ledger in ledgers for delivery in ledger.deliveries)
+        return EngineStatus(streams=streams, sinks=sinks)
 
     @property
     def _guard(self) -> Callable[[], None] | None:

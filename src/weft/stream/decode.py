@@ -45,11 +45,11 @@ def seen(job: BatchJob, result: BatchGroups) -> Seen:
 
 def failures(job: BatchJob, result: BatchGroups) -> dict[str, int]:
     """Return how many rows failed in each query, where any did."""
-    found: dict[str, int] = {}
+    failed: dict[str, int] = {}
     for column, queries in job.failures.queries.items():
         count = pc.sum(result.counts[column]).as_py() or 0
         if count:
-            found |= {name: found.get(name, 0) + count for name in queries}
+            failed |= {name: failed.get(name, 0) + count for name in queries}
     for column, answers in job.failures.answers.items():
         if not pc.sum(result.counts[column]).as_py():
             continue
@@ -63,8 +63,8 @@ def failures(job: BatchJob, result: BatchGroups) -> dict[str, int]:
             mine = numbered.signatures[:, numbered.predicates.index(answer.predicate)]
             count = int(counts[numbered.first : numbered.end][mine].sum())
             if count:
-                found[answer.query.name] = found.get(answer.query.name, 0) + count
-    return found
+                failed[answer.query.name] = failed.get(answer.query.name, 0) + count
+    return failed
 
 
 def blocks(active: ActivePlan, result: BatchGroups) -> dict[tuple[Grouping, int], Block]:

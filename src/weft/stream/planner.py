@@ -184,7 +184,7 @@ class Planner:
         pairs = [(now.rows, then.rows), (now.span_ms, then.span_ms)]
         expected = self._expected_groups
         pairs += [(count, expected[key]) for key, count in now.groups.items() if key in expected]
-        return any(not 0.5 < one / max(other, 1.0) < 2.0 for one, other in pairs)
+        return any(not 0.5 < measured / max(planned, 1.0) < 2.0 for measured, planned in pairs)
 
     def note(self, plan: SharedPlan, *, rows: int, span_ms: float, groups: Sequence[int] = ()) -> None:
         """Take in what a batch showed: its rows, the event time it covers, and each root's groups.
@@ -232,10 +232,10 @@ class Planner:
         return sum(expected) / max(self._expected.rows, 1.0)
 
     def _statistics(self, sample: Sample | None) -> Statistics:
-        found = Statistics(sample=sample or Sample(rows=0, attributes={}, positions={}))
+        statistics = Statistics(sample=sample or Sample(rows=0, attributes={}, positions={}))
         if self._rows is not None and self._span_ms is not None:
-            return replace(found, rows=self._rows, span_ms=max(self._span_ms, 1.0), groups=self._groups)
-        return found
+            return replace(statistics, rows=self._rows, span_ms=max(self._span_ms, 1.0), groups=self._groups)
+        return statistics
 
 
 def _is_worth(now: float, then: float) -> bool:
@@ -306,17 +306,17 @@ class _Place:
             return False
         if self.worded:
             return True
-        sizes = {expression: len(some) for expression, some in self.cuts.items()}
-        for expression, some in cuts.items():
+        sizes = {expression: len(values) for expression, values in self.cuts.items()}
+        for expression, values in cuts.items():
             mine = self.cuts.get(expression, set())
-            sizes[expression] = len(mine) + len(some - mine)
+            sizes[expression] = len(mine) + len(values - mine)
         return prod(size + 2 for size in sizes.values()) <= MOST_CELLS
 
     def put(self, several: Sequence[Relation], cuts: Mapping[Expression, Set[Cut]]) -> None:
         """Add the leaves of one predicate."""
         self.members += several
-        for expression, some in cuts.items():
-            self.cuts.setdefault(expression, set()).update(some)
+        for expression, values in cuts.items():
+            self.cuts.setdefault(expression, set()).update(values)
 
 
 def _placed(plan: SharedPlan, several: Mapping[Selection, Sequence[Relation]]) -> list[_Place]:

@@ -81,7 +81,7 @@ class Held:
         These are all of the relation's; or, if their grid would be too large, those that test nothing else
         than the other. None if even their grid is.
         """
-        asked = None if self._fits else frozenset(one.expression for one in tests(predicate))
+        asked = None if self._fits else frozenset(test.expression for test in tests(predicate))
         if asked not in self._codebooks:
             mine = [
                 one
@@ -134,8 +134,8 @@ class Held:
         if not self.shared or len(self.predicates) < 2:
             return None
         cuts = self._cuts
-        for one in tests(predicate):
-            if not cuts.get(one.expression, set()).issuperset(cut.value for cut in one.values.cuts):
+        for test in tests(predicate):
+            if not cuts.get(test.expression, set()).issuperset(cut.value for cut in test.values.cuts):
                 return None
         told = self._told_by(predicate)
         truth = None if told is None else told[1].verdict(predicate)
@@ -278,21 +278,22 @@ def cut_at(edges: frozenset[EdgeClass], wanted: EdgeClass) -> bool:
     >>> cut_at(frozenset([ten, five]), EdgeClass(5, 0)), cut_at(frozenset([ten]), EdgeClass(15, 0))
     (True, False)
     """
-    for one in edges:
-        if wanted.modulus % one.modulus == 0 and (wanted.residue - one.residue) % one.modulus == 0:
+    for edge_class in edges:
+        modulus, residue = edge_class.modulus, edge_class.residue
+        if wanted.modulus % modulus == 0 and (wanted.residue - residue) % modulus == 0:
             return True
     # Several classes may do it together; what they have in common repeats after their common multiple.
-    period, some = wanted.modulus, []
-    for one in sorted(edges):
-        longer = lcm(period, one.modulus)
+    period, compared = wanted.modulus, []
+    for edge_class in sorted(edges):
+        longer = lcm(period, edge_class.modulus)
         if longer // wanted.modulus <= _MOST_EDGES:
             period = longer
-            some.append(one)
+            compared.append(edge_class)
     times = np.arange(wanted.residue, wanted.residue + period, wanted.modulus)
-    found = np.zeros(len(times), dtype=bool)
-    for one in some:
-        found |= (times - one.residue) % one.modulus == 0
-    return bool(found.all())
+    cut = np.zeros(len(times), dtype=bool)
+    for edge_class in compared:
+        cut |= (times - edge_class.residue) % edge_class.modulus == 0
+    return bool(cut.all())
 
 
 def _sources(signatures: Bools, truth: Bools) -> list[int] | None:
@@ -306,7 +307,7 @@ def _sources(signatures: Bools, truth: Bools) -> list[int] | None:
     chosen: list[int] = []
     group = np.zeros(len(bits), dtype=np.intp)
     while True:
-        true, false = (np.bincount(group[some], minlength=group.max() + 1) for some in (wanted, ~wanted))
+        true, false = (np.bincount(group[rows], minlength=group.max() + 1) for rows in (wanted, ~wanted))
         mixed = (true > 0) & (false > 0)
         if not mixed.any():
             return chosen
@@ -324,8 +325,8 @@ def _sources(signatures: Bools, truth: Bools) -> list[int] | None:
 def _undecided(bits: Bools, wanted: Bools, group: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
     """Return, for each predicate, how many pairs differ and are not told apart once it is looked at, too."""
     total = np.zeros(bits.shape[1])
-    for one in np.unique(group):
-        mine = group == one
+    for number in np.unique(group):
+        mine = group == number
         inside, outside = bits[mine & wanted], bits[mine & ~wanted]
         yes, no = inside.sum(axis=0, dtype=float), outside.sum(axis=0, dtype=float)
         total += yes * no + (len(inside) - yes) * (len(outside) - no)
