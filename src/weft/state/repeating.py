@@ -72,7 +72,7 @@ def repeated(
     of_fragment = np.bincount(shards.fragment, minlength=len(fragments))
     satisfied = fragments.bits(predicates, np.arange(len(fragments)))
     pairs = (satisfied @ of_fragment)[due.predicate]
-    # Which shards count for which asks is told by a table: where few do, it is what must be bounded.
+    # A table says which shards count for which asks: if few do, its size is what must be bounded.
     for asks in _bounded(np.maximum(pairs, len(shards) // _LOOKED_AT), _PAIRS):
         for rows in _spans(shards, int(pairs[asks].sum())):
             ask, row = _counting(satisfied[due.predicate[asks]], shards.fragment[rows])

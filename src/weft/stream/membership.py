@@ -77,13 +77,13 @@ class Membership:
         with self.together() as changes:
             self._check_sound(problem)
             if name in self._pipeline.queries:
-                # Whoever asked looked before another's request was carried out.
+                # Lost a race with another request.
                 raise EngineError(f"query {name} is running already")
             registry, clock = self._ledger.registry, self._pipeline.clock
             known, left = registry.get(name), registry.left(name)
             changes.note(name, problem=problem, undo=partial(self._take_out, name, known, left))
             joined = self._pipeline.add(query)
-            # What partials at hand would answer, it may have given before: in this run, or in another.
+            # Windows that the retained partials answer may have been answered before, even before a restart.
             given = left if known is None else clock.watermark
             if given is not None:
                 joined = self._pipeline.queries[name] = ending_after(joined, given)
