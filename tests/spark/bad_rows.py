@@ -15,7 +15,8 @@ from weft.spark.input.damaged import SPARK_ERRORS, SetAsideFile, readable
 from weft.spark.input.quarantine import set_aside, write_set_aside
 from weft.spark.input.schema_changes import SchemaWatch
 from weft.spark.input.sources import open_stream
-from weft.spark.job.job import BatchJob, Bounds
+from weft.spark.job.job import BatchJob
+from weft.spark.job.verdicts import Bounds
 from weft.spark.session.local import utc
 from weft.state.clock import Clock, RowCounts
 from weft.stream import decode

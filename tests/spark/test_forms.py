@@ -20,7 +20,8 @@ from weft.optimizer.rules import Sharing, copy_rows, optimize
 from weft.optimizer.statistics import assumed
 from weft.spark.input.lookups import LocalTable
 from weft.spark.job.batch_groups import BatchGroups
-from weft.spark.job.job import BatchJob, Bounds
+from weft.spark.job.job import BatchJob
+from weft.spark.job.verdicts import Bounds
 from weft.state.clock import Seen
 from weft.state.driver_store import DriverStore
 from weft.state.signatures import Signatures

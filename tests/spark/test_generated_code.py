@@ -11,7 +11,8 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 import weft
 from weft.bench.departures import COLUMNS, departure_queries
 from weft.optimizer.rules import Sharing, optimize
-from weft.spark.job.job import BatchJob, Bounds
+from weft.spark.job.job import BatchJob
+from weft.spark.job.verdicts import Bounds
 
 MOST_BYTES = 8_000
 BOUNDS = Bounds(watermark=None, future=None)

@@ -20,8 +20,10 @@ from weft.optimizer.statistics import Sample
 from weft.predicates import All, Formula, Test, Values
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
-from weft.spark.job.fragment_coder import FragmentCoder, attributes_of
-from weft.spark.job.job import Bounds, in_job_order
+from weft.spark.job.fragment_coder import FragmentCoder
+from weft.spark.job.job import in_job_order
+from weft.spark.job.positions import attributes_of
+from weft.spark.job.verdicts import Bounds
 from weft.state.block import Block
 from weft.state.clock import RowCounts, Seen
 from weft.state.signatures import Signatures

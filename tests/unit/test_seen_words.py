@@ -14,8 +14,8 @@ from tests.unit.test_words import of_boolean, searched, whole
 import weft.predicates as wp
 from weft.expression import Expression
 from weft.predicates.words import Axis, WordBook, Words, word_book
-from weft.spark.job import words as seen_words
-from weft.spark.job.words import distinct, seen_signatures
+from weft.spark.job import seen_signatures as seen_words
+from weft.spark.job.seen_signatures import distinct, seen_signatures
 from weft.types import Kind
 
 FORMULAS = tuple(

@@ -27,8 +27,9 @@ from weft.bench.records import Record, Seconds
 from weft.bench.runs import How, Input, engine_for
 from weft.bench.same_rows import differences_from_plain
 from weft.optimizer.rules import Sharing
-from weft.spark.job.job import BatchJob, Bounds
+from weft.spark.job.job import BatchJob
 from weft.spark.job.sampling import take_sample
+from weft.spark.job.verdicts import Bounds
 from weft.stream.planner import Planner
 
 _ORDINARY = "one ordinary query"

@@ -15,7 +15,7 @@ from weft.query.logical import LogicalQuery
 from weft.spark.job.failures import Failures
 from weft.spark.job.fragment_coder import FragmentCoder, Numbered
 from weft.spark.job.job import BatchJob
-from weft.spark.job.words import Follows
+from weft.spark.job.seen_signatures import Follows
 from weft.state.signatures import Signatures
 from weft.stream.warm_start import Derived, Found
 

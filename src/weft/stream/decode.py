@@ -12,10 +12,10 @@ from weft.aggregates import from_arrow
 from weft.optimizer.cost import Fragmentation
 from weft.optimizer.plan import Grouping, Relation, SharedPlan
 from weft.predicates import Formula
-from weft.spark.job.batch_groups import BatchGroups
-from weft.spark.job.fragment_coder import NOBODYS, Numbered
-from weft.spark.job.job import CORRUPT, FRAGMENT, FUTURE, LATE, NEWEST, NO_TIME, OLDEST, READ, SLICE, BatchJob
-from weft.spark.job.layout import ROWS, Slot
+from weft.spark.job.batch_groups import FRAGMENT, NEWEST, OLDEST, READ, ROWS, SLICE, BatchGroups, Slot
+from weft.spark.job.fragment_coder import IN_NO_FRAGMENT, Numbered
+from weft.spark.job.job import BatchJob
+from weft.spark.job.verdicts import CORRUPT, FUTURE, LATE, NO_TIME
 from weft.state.block import Block
 from weft.state.clock import RowCounts, Seen
 from weft.state.signatures import Signatures
@@ -29,10 +29,10 @@ def seen(job: BatchJob, result: BatchGroups) -> Seen:
     counted = result.counts.filter(pa.array(result.fragment < job.fragments.counting_end))
     fragment = np.asarray(counted[FRAGMENT])
     read = np.asarray(counted[READ] if READ in counted.column_names else counted[ROWS])
-    good = counted.filter(pa.array(fragment >= NOBODYS))
+    good = counted.filter(pa.array(fragment >= IN_NO_FRAGMENT))
     return Seen(
         counts=RowCounts(
-            good=int(read[fragment >= NOBODYS].sum()),
+            good=int(read[fragment >= IN_NO_FRAGMENT].sum()),
             late=int(read[fragment == LATE].sum()),
             no_time=int(read[fragment == NO_TIME].sum()),
             future=int(read[fragment == FUTURE].sum()),
@@ -54,7 +54,7 @@ def failures(job: BatchJob, result: BatchGroups) -> dict[str, int]:
         if not pc.sum(result.counts[column]).as_py():
             continue
         counts = np.bincount(
-            np.maximum(result.fragment, NOBODYS),
+            np.maximum(result.fragment, IN_NO_FRAGMENT),
             weights=np.asarray(result.counts[column]),
             minlength=max(one.end for one in job.fragments.numbered),
         )

@@ -30,7 +30,7 @@ from weft.spark.input.missing import FileAccount, count_missing
 from weft.spark.input.quarantine import set_aside
 from weft.spark.input.schema_changes import SchemaWatch
 from weft.spark.job.batch_groups import BatchGroups
-from weft.spark.job.job import Bounds
+from weft.spark.job.verdicts import Bounds
 from weft.spark.session.local import utc
 from weft.state.block import Block
 from weft.state.clock import ALWAYS, Advance, Clock, RowCounts, Seen, oldest_needed, shapes

@@ -13,11 +13,12 @@ from weft.optimizer.statistics import Sample
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.spark.columns import Udf
 from weft.spark.input.declarations import Tables
-from weft.spark.job.asked_values import KnownValues
 from weft.spark.job.batch_groups import BatchGroups
 from weft.spark.job.forms import Forms
-from weft.spark.job.job import BatchJob, Bounds
+from weft.spark.job.job import BatchJob
 from weft.spark.job.sampling import take_sample
+from weft.spark.job.value_predicates import KnownValues
+from weft.spark.job.verdicts import Bounds
 from weft.spark.session.blame import culprits
 from weft.stream.active_plan import ActivePlan, computed
 from weft.stream.planner import Planner

@@ -25,7 +25,7 @@ from weft.spark.input.files import batch_files
 from weft.spark.input.records import TEXT_FORMATS, corrupt_column, is_corrupt, why_corrupt
 from weft.spark.input.sources import FILE_FORMATS, read_files
 from weft.spark.input.times import event_time
-from weft.spark.job.job import BAD, CORRUPT, FUTURE, LATE, NO_TIME, TIME, Bounds, verdict
+from weft.spark.job.verdicts import BAD, CORRUPT, FUTURE, LATE, NO_TIME, TIME, Bounds, verdict
 from weft.spark.session.local import utc
 
 Kept = Literal["quarantine", "late"]

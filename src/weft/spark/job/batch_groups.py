@@ -1,26 +1,101 @@
-"""The groups that a batch's rows make: what a job gives."""
+"""The groups that a job makes of a batch, and which column holds which key and primitive of which relation.
 
-from collections.abc import Sequence
+Relations computed in one job share columns: the first DOUBLE sums of all relations are in one column, where
+the fragment tells them apart. So a job's width grows with the widest relation, not with their number.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from weft.optimizer.plan import Relation
+from weft.types import DataType
+
 Numbers = npt.NDArray[np.int64]
+FRAGMENT = "__weft_fragment"
+"""The column of a group's fragment."""
+SLICE = "__weft_slice"
+"""The column of the start of a group's slice, or of a time within it."""
+ROWS = "rows"
+"""The column that counts a group's rows; it is the primitive count(*) too."""
+READ = "read"
+"""The column that counts the rows of the stream that a group has, without copies made by joins."""
+OLDEST, NEWEST = "oldest", "newest"
+"""The columns of the first and the last event time of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A column that several relations use for a value of one type."""
+
+    name: str
+    type: DataType
+    lifts: tuple[str, ...] = ()
+    """The aggregate functions applied to it; none for a key."""
+
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the aggregated columns."""
+        return tuple(f"{self.name}_{lift}" for lift in self.lifts)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of one job."""
+
+    keys: tuple[tuple[Slot, ...], ...]
+    """For each relation, the slots of its keys."""
+    primitives: tuple[tuple[Slot | None, ...], ...]
+    """For each relation, the slots of its primitives; None for count(*)."""
+
+    def key_slots(self) -> tuple[Slot, ...]:
+        """Return every key slot once."""
+        return tuple(dict.fromkeys(slot for slots in self.keys for slot in slots))
+
+    def primitive_slots(self) -> tuple[Slot, ...]:
+        """Return every primitive slot once."""
+        return tuple(dict.fromkeys(slot for slots in self.primitives for slot in slots if slot is not None))
+
+
+def lay_out(relations: Sequence[Relation]) -> Layout:
+    """Assign slots to the keys and primitives of relations."""
+    names: dict[Hashable, str] = {}
+    keys, primitives = [], []
+    for relation in relations:
+        seen: Counter[Hashable] = Counter()
+        keys.append(tuple(_slot(names, seen, "key", key.type, ()) for key in relation.keys))
+        primitives.append(
+            tuple(
+                None
+                if primitive.argument is None
+                else _slot(names, seen, "value", primitive.argument.type, primitive.lifts)
+                for primitive in relation.primitives
+            )
+        )
+    return Layout(tuple(keys), tuple(primitives))
+
+
+def _slot(
+    names: dict[Hashable, str], seen: Counter[Hashable], prefix: str, type: DataType, lifts: tuple[str, ...]
+) -> Slot:
+    kind = (prefix, type, lifts)
+    name = names.setdefault((*kind, seen[kind]), f"{prefix}{len(names)}")
+    seen[kind] += 1
+    return Slot(name, type, lifts)
 
 
 class BatchGroups:
-    """The groups of all relations, and of rows that are in none."""
+    """The groups that a job makes of a batch: those of all relations, and of rows that are in none."""
 
-    def __init__(
-        self, counts: pa.Table, fragment: str, rows: str, relations: Sequence[pa.Table] | None = None
-    ) -> None:
+    def __init__(self, counts: pa.Table, relations: Sequence[pa.Table] | None = None) -> None:
         self.counts = counts
-        """Of every group, its fragment and what is counted; where Spark made groups, all else as well."""
-        self._rows = rows
+        """The fragment and the counts of every group; where Spark grouped rows, all other columns as well."""
         self._relations = relations
-        self.fragment: npt.NDArray[np.int32] = np.asarray(counts[fragment])
+        self.fragment: npt.NDArray[np.int32] = np.asarray(counts[FRAGMENT])
         """The fragment of every group."""
 
     def __len__(self) -> int:
@@ -30,13 +105,12 @@ class BatchGroups:
         """Return some columns of the groups of a relation, whose fragments are those from first to end."""
         if self._relations is not None:
             return self._relations[index].select(columns)
-        mine = (self.fragment >= first) & (self.fragment < end)
-        return self.counts.select(columns).filter(pa.array(mine))
+        in_relation = (self.fragment >= first) & (self.fragment < end)
+        return self.counts.select(columns).filter(pa.array(in_relation))
 
     @cached_property
     def rows_in_fragments(self) -> Numbers:
-        """How many rows each fragment has that is numbered from 0, up to the last that has any."""
+        """The number of rows of each fragment from number 0 on, up to the last that has any."""
         numbered = np.flatnonzero(self.fragment >= 0)
-        counts = np.asarray(self.counts[self._rows])[numbered]
-        found = np.bincount(self.fragment[numbered], weights=counts, minlength=1)
-        return found.astype(np.int64)
+        counts = np.asarray(self.counts[ROWS])[numbered]
+        return np.bincount(self.fragment[numbered], weights=counts, minlength=1).astype(np.int64)

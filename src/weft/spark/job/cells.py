@@ -1,6 +1,6 @@
 """From rows to the fragments of a relation, in the driver.
 
-What Spark does by look-ups when it groups rows itself (weft.spark.job.fragment_coder):
+The counterpart of weft.spark.job.fragment_coder where the driver groups rows:
 
     row ─search→ positions ─look up, add→ cell ─look up→ fragment, or none
                            ─look up→ words ─read→ signature
@@ -21,19 +21,19 @@ from weft.predicates import TRUE, All, Attribute, Codebook, Formula, Test
 from weft.predicates.codebook import Bits
 from weft.predicates.words import BYTES, Axis, WordBook, Words
 from weft.spark.job.lifting import Numbers, Rows
-from weft.spark.job.words import SeenSignatures
+from weft.spark.job.seen_signatures import SeenSignatures
 
 
 class RowAnswers(Protocol):
-    """What there is to know of a batch's rows."""
+    """What is evaluated over a batch's rows."""
 
     def __len__(self) -> int: ...
 
     def positions(self, attribute: Attribute) -> Numbers:
-        """Return where the values of each row stand in an attribute."""
+        """Return the position of each row's value in an attribute."""
 
     def truths(self, condition: Expression) -> Truths:
-        """Return what a condition is for each row."""
+        """Return the truth of a condition for each row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,8 +55,8 @@ class Cells:
         taken = np.flatnonzero(fragments >= 0)
         if self.shared:
             return taken, fragments[taken].astype(np.int64)
-        place, predicate = np.nonzero(self.book.signatures[fragments[taken]])
-        return taken[place], predicate
+        index, predicate = np.nonzero(self.book.signatures[fragments[taken]])
+        return taken[index], predicate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,8 +93,8 @@ class Worded:
     """The fragments of a relation whose rows have words."""
 
     book: WordBook
-    asked: Mapping[Hashable, Attribute | Expression | Lone]
-    """By the keys of axes: what is asked of a row."""
+    inputs: Mapping[Hashable, Attribute | Expression | Lone]
+    """By the keys of axes: what gives a row's answer."""
     shared: bool
     """Whether a row is in one fragment; otherwise it is in one for each byte of its words that is not 0."""
     seen: SeenSignatures
@@ -106,14 +106,14 @@ class Worded:
             numbers = self.seen.numbers(self.book, words, {})
             taken = np.flatnonzero(numbers >= 0)
             return taken, numbers[taken].astype(np.int64)
-        found = [_in_byte(words[:, number // BYTES], number) for number in range(self.book.bytes)]
-        return tuple(map(np.concatenate, zip(*found, strict=True)))  # type: ignore[return-value]
+        by_byte = [_in_byte(words[:, number // BYTES], number) for number in range(self.book.bytes)]
+        return tuple(map(np.concatenate, zip(*by_byte, strict=True)))  # type: ignore[return-value]
 
     def _words(self, rows: RowAnswers) -> Words:
         """Return the words of all rows."""
         words = np.empty((self.book.width, len(rows)), dtype=np.int64)
         for word, fields in zip(words, self.book.fields, strict=False):
-            tables = [(one.axis, one.codes << one.shift) for one in fields]
+            tables = [(part.axis, part.codes << part.shift) for part in fields]
             word[:] = self._looked_up(rows, tables, np.add)
         for word, mask in zip(words[len(self.book.fields) :], self.book.masks, strict=True):
             word[:] = self._looked_up(rows, mask.tables, np.bitwise_and) if mask.tables else mask.used
@@ -122,29 +122,31 @@ class Worded:
         return words.T
 
     def _looked_up(self, rows: RowAnswers, tables: Sequence[tuple[Axis, Words]], join: np.ufunc) -> Words:
-        """Return what tables hold for the answers of each row, joined.
+        """Return the entries of tables for the answers of each row, joined.
 
-        What is known for the values of a column is joined there, and looked up for all rows at once.
+        Where answers are known by value of a column, entries are joined by value before they are looked up.
         """
         joined: dict[int, tuple[Numbers | None, Words]] = {}
         for axis, table in tables:
-            answers, which = self._answers(rows, axis)
-            own, before = table[answers], joined.get(id(which))
-            joined[id(which)] = which, own if before is None else join(before[1], own)
-        by_row = (own if which is None else own[which] for which, own in joined.values())
-        return reduce(join, by_row)
+            answers, values = self._answers(rows, axis)
+            entries, before = table[answers], joined.get(id(values))
+            joined[id(values)] = values, entries if before is None else join(before[1], entries)
+        return reduce(
+            join, (entries if values is None else entries[values] for values, entries in joined.values())
+        )
 
     def _answers(self, rows: RowAnswers, axis: Axis) -> tuple[Numbers, Numbers | None]:
-        asked = self.asked[axis.key]
-        if isinstance(asked, Attribute):
-            return rows.positions(asked), None
-        if isinstance(asked, Lone):
-            return asked.holds(rows).astype(np.int64), None
-        return rows.truths(asked)  # type: ignore[return-value]
+        """Return answers by row, or by value with the number of each row's value."""
+        given_by = self.inputs[axis.key]
+        if isinstance(given_by, Attribute):
+            return rows.positions(given_by), None
+        if isinstance(given_by, Lone):
+            return given_by.holds(rows).astype(np.int64), None
+        return rows.truths(given_by)  # type: ignore[return-value]
 
 
 def _in_byte(word: Words, number: int) -> tuple[Rows, Numbers]:
-    """Return the rows of which a byte of the words is not 0, and their fragments: see `byte_signatures`."""
+    """Return the rows with a byte of the words that is not 0, and their fragments: see `byte_signatures`."""
     values = (word >> 8 * (number % BYTES)) & 255
     taken = np.flatnonzero(values)
     return taken, values[taken] + 256 * number

@@ -1,17 +1,16 @@
 """Fold a batch's rows into the groups of every relation, in the driver.
 
-Where a batch has few rows, or nearly as many groups as copies of rows, it does not pay that Spark repeats
-each row for every relation, sends the copies through a shuffle and hands over groups that are more than the
-rows were. Then rows come to the driver once, with the columns that queries read, and are grouped here: what
-queries compute of them is evaluated (weft.evaluation), they are sorted by one number a row, and aggregated
-over stretches of equal numbers.
+Where a batch has few rows, or nearly as many groups as copies of rows, it does not pay for Spark to repeat
+each row for every relation, shuffle the copies and return more groups than there were rows. Then rows come to
+the driver once, with the columns that queries read, and are grouped here: expressions are evaluated
+(weft.evaluation), rows are sorted by one number each and aggregated over stretches of equal numbers.
 
     row        time, verdict, columns                                      one Spark stage, no shuffle
-               ─evaluate→ positions, keys, values                          each once, whoever uses it
+               ─evaluate→ positions, keys, values                          each once, for all relations
     relation   its rows ─(slice, keys, fragment) as one number, sorted→ stretches ─aggregate→ groups
 
-The groups are those that Spark's own grouping would give (weft.spark.job.job), but for the order in which
-doubles are added up; and slices start at their edges.
+The groups are those of Spark's own grouping (weft.spark.job.job), except for the order in which doubles are
+added up; and slices start at their edges.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,85 +25,65 @@ from weft.evaluation.evaluator import Truths
 from weft.expression import Column, Expression
 from weft.predicates import Attribute
 from weft.spark.input.lookups import LocalTable
-from weft.spark.job.batch_groups import BatchGroups
+from weft.spark.job.batch_groups import FRAGMENT, NEWEST, OLDEST, READ, ROWS, SLICE, BatchGroups, Slot
 from weft.spark.job.cells import Cells, Lone, Worded
 from weft.spark.job.handover import Handover
-from weft.spark.job.layout import Slot
 from weft.spark.job.lifting import Groups, Numbers, Rows, Values, lifted
+from weft.spark.job.verdicts import BAD, TIME
 from weft.threads import side_by_side
 
 _MOST_CODES = 1 << 62
 _LATEST = np.iinfo(np.int64).max
 _WORTH_THREADS = 100_000
-"""From so many rows of all relations on, relations are grouped side by side."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """What the columns of rows and of groups are called, other than keys and values."""
-
-    time: str
-    verdict: str
-    """Of rows: why a row is not aggregated, as a fragment number; NULL for good rows."""
-    first_copy: str | None
-    """Of rows: whether a row is the first copy of a row of the stream; None where there is one copy."""
-    read: str
-    """Of groups: how many first copies it has."""
-    fragment: str
-    slice: str
-    rows: str
-    oldest: str
-    newest: str
-    failed_tests: tuple[str, ...]
-    """Of groups: where a predicate failed, and how often; a row counts once."""
-    failed_values: tuple[str, ...]
-    """Of groups: where a key or an aggregate's argument failed, and how often; each copy of a row counts."""
+"""With more rows in all relations, relations are grouped in threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldedRelation:
-    """What is grouped and aggregated for one relation, over the columns of rows."""
+    """The grouping and aggregation of one relation, over the columns of rows."""
 
     fragments: Cells | Lone | Worded
     """How the fragments of rows are found."""
     taken: Expression | None
-    """Whether the relation takes a row at all; None where it takes all."""
+    """Whether a row is one of the relation's; None where all are."""
     starts: Callable[[Numbers], Numbers]
     """From times to the starts of their slices."""
     keys: tuple[tuple[Slot, Expression], ...]
-    """Columns of groups, and what they are made of."""
+    """Columns of groups, and the keys in them."""
     values: tuple[tuple[Slot, Expression], ...]
-    """Where aggregates are kept, and what they are made of."""
+    """Columns of groups, and what is aggregated in them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowColumns:
     """What the columns of rows hold."""
 
-    names: Names
     handover: Handover
     """The columns that expressions read."""
-    failures: Mapping[str, tuple[Expression, ...]]
-    """By the names of counted failures: the operations that may fail, or one column that says so."""
+    has_copies: bool
+    """Whether joins may repeat a row of the stream: then READ is true of the first copy of each."""
+    failed_tests: Mapping[str, tuple[Expression, ...]]
+    """Counts of failed predicates, once per row: the operations that may fail, or a column that says so."""
+    failed_values: Mapping[str, tuple[Expression, ...]]
+    """The same for keys and aggregates' arguments, once per copy of a row."""
 
 
 class RowTable:
-    """A batch's rows, and what relations ask of them, found out once."""
+    """A batch's rows, and what relations evaluate over them, each once."""
 
     def __init__(self, rows: pa.Table, columns: RowColumns, tables: Mapping[int, LocalTable]) -> None:
-        self._columns, self.names = columns, columns.names
+        self.columns = columns
         self._evaluator = columns.handover.evaluator(rows, tables)
         self._codes: dict[Expression, tuple[Numbers, int]] = {}
         self._keys: dict[Expression, pa.Array] = {}
         self._values: dict[Expression, Values] = {}
         self._positions: dict[int, Numbers] = {}
         self._failures: dict[str, Numbers | None] = {}
-        self.times: Numbers = np.asarray(pc.fill_null(rows[self.names.time], 0))
-        self.verdicts: Numbers = np.asarray(pc.fill_null(rows[self.names.verdict], 0)).astype(np.int64)
+        self.times: Numbers = np.asarray(pc.fill_null(rows[TIME], 0))
+        self.verdicts: Numbers = np.asarray(pc.fill_null(rows[BAD], 0)).astype(np.int64)
         """0 for good rows."""
         self._is_good = self.verdicts == 0
-        first = self.names.first_copy
-        self.first_copies = None if first is None else np.asarray(rows[first]).astype(np.int64)
+        self.first_copies = np.asarray(rows[READ]).astype(np.int64) if columns.has_copies else None
         """1 for the first copy of each row of the stream; None where there is one copy."""
 
     def __len__(self) -> int:
@@ -120,36 +98,35 @@ class RowTable:
         return self._keys[expression]
 
     def codes(self, key: Expression) -> tuple[Numbers, int]:
-        """Return a small number for each row's value of a key, and how many there are."""
+        """Return a small number for each row's value of a key, and how many such numbers there are."""
         if key not in self._codes:
             floats = key.type.is_fractional
             encoded = self.key(key).dictionary_encode() if floats else self._evaluator.encoded(key)
-            several = len(encoded.dictionary)
-            numbers = np.asarray(encoded.indices.fill_null(several)).astype(np.int64)
-            self._codes[key] = numbers, several + 1
+            null = len(encoded.dictionary)
+            self._codes[key] = np.asarray(encoded.indices.fill_null(null)).astype(np.int64), null + 1
         return self._codes[key]
 
     def values(self, expression: Expression) -> Values:
-        """Return what is aggregated."""
+        """Return the values of an expression, to be aggregated."""
         if expression not in self._values:
             self._values[expression] = Values(self._evaluator.values(expression), expression.type)
         return self._values[expression]
 
     def positions(self, attribute: Attribute) -> Numbers:
-        """Return where the values of each row stand in an attribute."""
-        # By what it is, not by what it holds: an attribute may have thousands of points.
+        """Return the position of each row's value in an attribute."""
+        # By identity: an attribute may have thousands of points to be hashed.
         if id(attribute) not in self._positions:
-            found = self._evaluator.positions(attribute.expression, attribute.points)
-            self._positions[id(attribute)] = found
+            positions = self._evaluator.positions(attribute.expression, attribute.points)
+            self._positions[id(attribute)] = positions
         return self._positions[id(attribute)]
 
     def truths(self, condition: Expression) -> Truths:
-        """Return what a condition is for each row."""
+        """Return the truth of a condition for each row."""
         return self._evaluator.truths(condition)
 
     @cached_property
     def moments(self) -> tuple[Numbers, Numbers]:
-        """The different times of good rows, in order, and which of them is each row's; 0 for others."""
+        """The distinct times of good rows in order, and the index of each row's; 0 for other rows."""
         good = np.flatnonzero(self._is_good)
         times = self.times[good]
         own = _sorted(times - times.min(initial=_LATEST))
@@ -158,30 +135,28 @@ class RowTable:
         return times[own.firsts], which
 
     def in_fragments(self, relation: FoldedRelation) -> tuple[Rows, Numbers]:
-        """Return the good rows that a relation takes, once for each of their fragments, and these."""
+        """Return the good rows of a relation, each once for each of its fragments, and these fragments."""
         rows, numbers = relation.fragments.find(self)
-        taken = self._is_good if relation.taken is None else self._taken(relation.taken)
+        taken = self._is_good
+        if relation.taken is not None:
+            taken = taken & self._evaluator.holds(relation.taken)
         if taken.all():
             return rows, numbers
         kept = taken[rows]
         return rows[kept], numbers[kept]
 
-    def _taken(self, condition: Expression) -> npt.NDArray[np.bool_]:
-        taken: npt.NDArray[np.bool_] = self._evaluator.holds(condition) & self._is_good
-        return taken
-
-    def failures(self, name: str) -> Numbers | None:
-        """Return 1 for each good row in which something failed, 0 for others; None where nothing did."""
+    def failures(self, name: str, sites: Sequence[Expression]) -> Numbers | None:
+        """Return 1 for each good row in which an operation failed, 0 for others; None where none did."""
         if name not in self._failures:
-            self._failures[name] = self._failed(self._columns.failures[name])
+            self._failures[name] = self._failed(sites)
         return self._failures[name]
 
     def _failed(self, sites: Sequence[Expression]) -> Numbers | None:
-        found = [
+        by_site = [
             self._evaluator.holds(site) if isinstance(site, Column) else self._evaluator.failed_at(site)
             for site in sites
         ]
-        failed = [one for one in found if one is not None]
+        failed = [rows for rows in by_site if rows is not None]
         if not failed:
             return None
         any_failed = np.logical_or.reduce(failed) & self._is_good
@@ -197,9 +172,9 @@ def fold(
 ) -> BatchGroups:
     """Return the groups of all relations.
 
-    Every row is counted once: in the groups of the first relation, if that is what `first_counts` says and it
-    takes the row, and otherwise by its verdict alone. `firsts` tells the number of the first fragment of each
-    relation, when all have been found.
+    Every row is counted once: in the groups of the first relation, if `first_counts` and the row is in any,
+    and otherwise by its verdict alone. `firsts` returns the number of the first fragment of each relation,
+    once all fragments have been found.
     """
 
     def grouped(index: int) -> tuple[Rows, pa.Table]:
@@ -208,24 +183,22 @@ def fold(
         return taken, _groups(rows, relations[index], taken, fragments, counts=counts)
 
     many = len(rows) * len(relations) > _WORTH_THREADS
-    found = side_by_side(grouped, range(len(relations)), worth=many)
-    names = rows.names
-    tables = [_numbered(one, names.fragment, first) for (_, one), first in zip(found, firsts(), strict=True)]
+    by_relation = side_by_side(grouped, range(len(relations)), worth=many)
+    tables = [_numbered(groups, first) for (_, groups), first in zip(by_relation, firsts(), strict=True)]
     uncounted = np.ones(len(rows), dtype=bool)
     if first_counts:
-        uncounted[found[0][0]] = False
-    counting = {names.fragment, names.rows, names.oldest, names.newest, names.read}
-    counting |= {*names.failed_tests, *names.failed_values}
-    counts = [one.select([name for name in one.column_names if name in counting]) for one in tables]
+        uncounted[by_relation[0][0]] = False
+    failures = {*rows.columns.failed_tests, *rows.columns.failed_values}
+    counting = {FRAGMENT, ROWS, OLDEST, NEWEST, READ, *failures}
+    counts = [table.select([name for name in table.column_names if name in counting]) for table in tables]
     counts.append(_rest(rows, np.flatnonzero(uncounted)))
-    whole = pa.concat_tables(counts, promote_options="default")
-    return BatchGroups(whole, names.fragment, names.rows, tables)
+    return BatchGroups(pa.concat_tables(counts, promote_options="default"), tables)
 
 
-def _numbered(groups: pa.Table, fragment: str, first: int) -> pa.Table:
+def _numbered(groups: pa.Table, first: int) -> pa.Table:
     """Return a relation's groups with its fragments numbered among those of all relations."""
-    numbers = np.asarray(groups[fragment]) + np.int32(first)
-    return groups.set_column(groups.column_names.index(fragment), fragment, pa.array(numbers))
+    numbers = np.asarray(groups[FRAGMENT]) + np.int32(first)
+    return groups.set_column(groups.column_names.index(FRAGMENT), FRAGMENT, pa.array(numbers))
 
 
 def _groups(
@@ -239,50 +212,48 @@ def _groups(
     own = _sorted(_codes(rows, relation, taken, slices[moment], fragments))
     groups = Groups(taken[own.order], own.begins)
     columns: dict[str, pa.Array] = {
-        rows.names.fragment: pa.array(fragments[own.firsts].astype(np.int32)),
-        rows.names.slice: pa.array(starts[moment[own.firsts]]),
-        rows.names.rows: pa.array(groups.sizes),
+        FRAGMENT: pa.array(fragments[own.firsts].astype(np.int32)),
+        SLICE: pa.array(starts[moment[own.firsts]]),
+        ROWS: pa.array(groups.sizes),
     }
     for slot, key in relation.keys:
         columns[slot.name] = rows.key(key).take(pa.array(groups.firsts))
     for slot, value in relation.values:
-        found = lifted(slot.lifts, rows.values(value), groups)
-        columns |= dict(zip(slot.fields(), found, strict=True))
+        columns |= dict(zip(slot.fields(), lifted(slot.lifts, rows.values(value), groups), strict=True))
     if counts:
         columns |= _counted(rows, groups)
-    columns |= {name: _failures(rows, name, groups) for name in rows.names.failed_values}
+    for name, sites in rows.columns.failed_values.items():
+        columns[name] = _failures(rows.failures(name, sites), groups)
     return pa.table(columns)
 
 
 def _rest(rows: RowTable, left: Rows) -> pa.Table:
-    """Return groups that only count rows: one for each verdict, and one for good rows that nobody counts."""
+    """Return groups that only count rows: one for each verdict, and one for good rows that are left."""
     own = _sorted(rows.verdicts[left] - int(rows.verdicts.min(initial=0)))
     groups = Groups(left[own.order], own.begins)
     columns = {
-        rows.names.fragment: pa.array(rows.verdicts[groups.firsts].astype(np.int32)),
-        rows.names.rows: pa.array(groups.sizes),
+        FRAGMENT: pa.array(rows.verdicts[groups.firsts].astype(np.int32)),
+        ROWS: pa.array(groups.sizes),
         **_counted(rows, groups),
-        **{name: pa.array(np.zeros(len(groups.begins), dtype=np.int64)) for name in rows.names.failed_values},
+        **{name: _failures(None, groups) for name in rows.columns.failed_values},
     }
     return pa.table(columns)
 
 
 def _counted(rows: RowTable, groups: Groups) -> dict[str, pa.Array]:
     """Return what is counted once for each row of the stream."""
-    times, names = rows.times[groups.order], rows.names
+    times, first = rows.times[groups.order], rows.first_copies
     columns = {
-        names.oldest: pa.array(np.minimum.reduceat(times, groups.begins)),
-        names.newest: pa.array(np.maximum.reduceat(times, groups.begins)),
+        OLDEST: pa.array(np.minimum.reduceat(times, groups.begins)),
+        NEWEST: pa.array(np.maximum.reduceat(times, groups.begins)),
+        READ: pa.array(groups.sizes if first is None else groups.added(first)),
     }
-    first = rows.first_copies
-    columns[names.read] = pa.array(groups.sizes if first is None else groups.added(first))
-    for name in names.failed_tests:
-        columns[name] = _failures(rows, name, groups, first)
+    for name, sites in rows.columns.failed_tests.items():
+        columns[name] = _failures(rows.failures(name, sites), groups, first)
     return columns
 
 
-def _failures(rows: RowTable, name: str, groups: Groups, counted: Numbers | None = None) -> pa.Array:
-    failed = rows.failures(name)
+def _failures(failed: Numbers | None, groups: Groups, counted: Numbers | None = None) -> pa.Array:
     if failed is None:
         return pa.array(np.zeros(len(groups.begins), dtype=np.int64))
     return pa.array(groups.added(failed if counted is None else failed * counted))
@@ -292,7 +263,7 @@ def _codes(
     rows: RowTable, relation: FoldedRelation, taken: Rows, slices: Numbers, fragments: Numbers
 ) -> Numbers:
     """Return slice, keys and fragment of each row that is taken, as one number."""
-    parts = [(one, int(one.max(initial=0)) + 1) for one in (slices, fragments)]
+    parts = [(codes, int(codes.max(initial=0)) + 1) for codes in (slices, fragments)]
     for _, key in relation.keys:
         codes, distinct = rows.codes(key)
         parts.append((codes[taken], distinct))
@@ -312,7 +283,7 @@ def _sorted(codes: Numbers) -> Groups:
     """Return equal codes side by side."""
     bits = len(codes).bit_length()
     if int(codes.max(initial=0)) << bits < _MOST_CODES:
-        # Numbers that carry their own place sort several times as fast as places do by their numbers.
+        # Sorting codes with their index in the low bits is several times as fast as sorting indices by code.
         packed = np.sort((codes << bits) | np.arange(len(codes)))
         order, codes = packed & ((1 << bits) - 1), packed >> bits
     else:

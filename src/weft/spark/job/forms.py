@@ -43,7 +43,7 @@ class Forms:
 
         `groups_per_row` is what the planner expects, for as long as no batch of this job has told: 0 if it
         expects nothing, and the job before tells; None if no batch at all has been seen. `many_words` says
-        that Spark is slow to give rows their words (weft.spark.job.words).
+        that Spark is slow to give rows their words (weft.spark.job.word_coder).
         """
         if not size:
             # A batch without rows is how queries are tried: Spark should look at all that it may compute.

@@ -1,10 +1,11 @@
 """Predicates evaluated once for each value of a column instead of once for each row.
 
-Where a column takes few values, what LIKEs and registered functions say of each is kept in the driver. A row
-looks its value up among those known: strings by hash, and then the string itself is compared, so that two
-strings of one hash are told apart. Rows of other values are grouped by the value; it is evaluated when the
-job is done, and known from then on. So the generated code holds none of these predicates, and a batch needs
-a second job only if it shows new values, or if new predicates ask about known ones.
+Where a column has few different values, the results of LIKEs and registered functions for each are kept in
+the driver. A row looks its value up among the known ones: strings by hash, and then the string itself is
+compared, so that two strings with the same hash are told apart. Rows with other values are grouped by the
+value; it is evaluated when the job is done, and known from then on. So the generated code contains none of
+these predicates, and a batch needs a second job only if it has new values, or if there are new predicates on
+known ones.
 
     answers of the axis:   0: NULL   1: not known   2 + i: known value i
 """
@@ -30,29 +31,27 @@ from weft.spark.job.points import searched_longs, strings_block
 from weft.types import DataType, Kind
 
 MOST_VALUES = 1 << 18
-"""How many values of a column are known at most; with more, it is begun anew with the latest."""
+"""Maximum number of known values of a column; beyond it, all but the latest are forgotten."""
 NULL, UNKNOWN, FIRST = 0, 1, 2
 _FALSE, _TRUE, _NULL = 0, 1, 2
 Truths = npt.NDArray[np.int8]
-Asked = tuple[Expression, bool]
-"""An expression, and whether it is asked for its failures rather than its value."""
+Fact = tuple[Expression, bool]
+"""What is known of each value: the truth of an expression or, if the second is True, whether it fails."""
 
 
 @dataclass(slots=True, eq=False)
 class KnownColumn:
-    """A column of the stream, its values so far, and what predicates say of each."""
+    """A column of the stream, its values so far, and which predicates are true of each."""
 
     name: str
     type: DataType
-    asked: tuple[Expression, ...] = ()
-    """The boolean expressions that predicates test."""
-    fallible: tuple[Expression, ...] = ()
-    """The calls in them that may fail, whose failures are counted."""
+    _facts: tuple[Fact, ...] = ()
+    """The boolean expressions that predicates test, and the calls in them whose failures are counted."""
     _values: pa.Array = field(init=False)
     _order: npt.NDArray[np.int64] = field(init=False)
     """What values are searched by, in order: their hashes, or themselves."""
-    _told: dict[Asked, Truths] = field(default_factory=dict)
-    """For NULL and each value, what is asked of it."""
+    _truths: dict[Fact, Truths] = field(default_factory=dict)
+    """Whether each fact is true of NULL, and of each value."""
     _learnt: bool = False
     version: int = 0
     """Counts changes of what is known."""
@@ -63,7 +62,7 @@ class KnownColumn:
     def _forget(self) -> None:
         self._values = pa.array([], arrow_type(self.type))
         self._order = np.empty(0, dtype=np.int64)
-        self._told, self._learnt = {}, False
+        self._truths, self._learnt = {}, False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -75,115 +74,124 @@ class KnownColumn:
         """The name in a form that may be part of others: a column may be called anything."""
         return self.name.encode().hex()
 
+    @property
+    def search_name(self) -> str:
+        """The name of the column that holds where a row's value may be among the known ones."""
+        return f"__weft_search_{self.code_name}"
+
+    @property
+    def answer_name(self) -> str:
+        """The name of the column that holds a row's answer."""
+        return f"__weft_value_{self.code_name}"
+
+    @property
+    def missed_name(self) -> str:
+        """The name of the column that holds a row's value where it is not known yet."""
+        return f"__weft_missed_{self.code_name}"
+
     def __len__(self) -> int:
         return len(self._values)
 
-    def ask(self, asked: Sequence[Expression], fallible: Sequence[Expression]) -> None:
-        """Set what is to be known of each value; what nobody asks for is forgotten."""
-        self.asked, self.fallible = tuple(asked), tuple(fallible)
-        wanted = set(self._all())
-        self._told = {one: truths for one, truths in self._told.items() if one in wanted}
-
-    def _all(self) -> list[Asked]:
-        return [*((one, False) for one in self.asked), *((one, True) for one in self.fallible)]
+    def require(self, tested: Sequence[Expression], fallible: Sequence[Expression]) -> None:
+        """Set what is to be known of each value (truths of expressions, failures of calls) and no more."""
+        self._facts = *((expression, False) for expression in tested), *((call, True) for call in fallible)
+        self._truths = {fact: self._truths[fact] for fact in self._facts if fact in self._truths}
 
     def prepare(self, batch: DataFrame, functions: Mapping[str, Udf]) -> None:
-        """Know what is asked, of the values of a batch if none are known yet."""
-        new = [one for one in self._all() if one not in self._told]
+        """Evaluate what is not known of known values, or everything for the values of a first batch."""
+        new = [fact for fact in self._facts if fact not in self._truths]
         if self._learnt and new:
             values = pa.concat_arrays([pa.nulls(1, self._values.type), self._values])
-            found = self._evaluated(self._frame(batch.sparkSession, values), functions, new)
-            # Spark may give rows in another order.
-            told = found["value"].combine_chunks().cast(values.type)
-            rows = pc.index_in(values, value_set=told, skip_nulls=False)
-            self._told |= {one: _truths(found[f"t{place}"].take(rows)) for place, one in enumerate(new)}
+            evaluated = self._evaluated(self._frame(batch.sparkSession, values), functions, new)
+            # Spark may return rows in another order.
+            rows = pc.index_in(
+                values, value_set=evaluated["value"].combine_chunks().cast(values.type), skip_nulls=False
+            )
+            self._truths |= {fact: _truths(evaluated[f"t{n}"].take(rows)) for n, fact in enumerate(new)}
             self.version += 1
         elif not self._learnt:
-            nothing = batch.sparkSession.range(1).select(F.lit(None).cast(str(self.type)).alias(self.name))
-            own = batch.select(named(self.name)).where(named(self.name).isNotNull())
+            null = batch.sparkSession.range(1).select(F.lit(None).cast(str(self.type)).alias(self.name))
+            not_null = batch.select(named(self.name)).where(named(self.name).isNotNull())
             # NULL after the limit, which might leave it out.
-            several = own.distinct().limit(MOST_VALUES).union(nothing)
-            self._take(self._evaluated(several, functions, self._all()))
-            # A batch without rows tells of nothing.
+            values = not_null.distinct().limit(MOST_VALUES).union(null)
+            self._add(self._evaluated(values, functions, self._facts))
+            # A batch without rows has no values.
             self._learnt = len(self) > 0
 
     def learn(self, spark: SparkSession, values: pa.Array, functions: Mapping[str, Udf]) -> None:
-        """Know more values, each of which is new."""
+        """Evaluate values that were not known so far."""
         if len(self) + len(values) > MOST_VALUES:
             self._forget()
             self._learnt = True
-        if self._told.keys() != set(self._all()):
+        if self._truths.keys() != set(self._facts):
             values = pa.concat_arrays([pa.nulls(1, values.type), values])
-        self._take(self._evaluated(self._frame(spark, values), functions, self._all()))
+        self._add(self._evaluated(self._frame(spark, values), functions, self._facts))
 
     def _frame(self, spark: SparkSession, values: pa.Array) -> DataFrame:
         return spark.createDataFrame(pa.table({self.name: values})).select(
             named(self.name).cast(str(self.type)).alias(self.name)
         )
 
-    def _evaluated(self, rows: DataFrame, functions: Mapping[str, Udf], asked: Sequence[Asked]) -> pa.Table:
+    def _evaluated(self, rows: DataFrame, functions: Mapping[str, Udf], facts: Sequence[Fact]) -> pa.Table:
         translate = Translator(functions)
-        for step in registered_calls([(translate, [one for one, _ in asked])], functions):
+        for step in registered_calls([(translate, [expression for expression, _ in facts])], functions):
             rows = rows.withColumns(step)
-        own = named(self.name)
-        code = F.xxhash64(own) if self.type.kind is Kind.STRING else own.cast("bigint")
-        told = [
-            (translate.failure_at(one) if fails else translate(one)).alias(f"t{place}")
-            for place, (one, fails) in enumerate(asked)
+        truths = [
+            (translate.failure_at(expression) if fails else translate(expression)).alias(f"t{n}")
+            for n, (expression, fails) in enumerate(facts)
         ]
-        return rows.select(own.alias("value"), code.alias("code"), *told).toArrow()
+        return rows.select(named(self.name).alias("value"), self._code().alias("code"), *truths).toArrow()
 
-    def _take(self, found: pa.Table) -> None:
+    def _code(self) -> Column:
+        """Return what a row's value is searched by."""
+        value = named(self.name)
+        return F.xxhash64(value) if self.type.kind is Kind.STRING else value.cast("bigint")
+
+    def _add(self, evaluated: pa.Table) -> None:
         """Add values that were evaluated, and NULL if it is among them."""
-        null = np.asarray(found["value"].is_null())
-        value = found["value"].combine_chunks()
-        several = pa.concat_arrays([self._values, value.filter(pa.array(~null)).cast(self._values.type)])
-        codes = np.concatenate(
-            [self._order, np.asarray(found["code"].filter(pa.array(~null)), dtype=np.int64)]
-        )
+        null = np.asarray(evaluated["value"].is_null())
+        new = evaluated.filter(pa.array(~null))
+        values = pa.concat_arrays([self._values, new["value"].combine_chunks().cast(self._values.type)])
+        codes = np.concatenate([self._order, np.asarray(new["code"], dtype=np.int64)])
         order = np.argsort(codes, kind="stable")
-        told = {}
-        for place, one in enumerate(self._all()):
-            truths, known = _truths(found[f"t{place}"]), self._told.get(one, np.empty(0, dtype=np.int8))
-            nothing = truths[null][:1] if null.any() else known[:1]
-            told[one] = np.concatenate([nothing, np.concatenate([known[1:], truths[~null]])[order]])
-        self._values, self._order, self._told = several.take(pa.array(order)), codes[order], told
+        by_fact = {}
+        for n, fact in enumerate(self._facts):
+            truths, known = _truths(evaluated[f"t{n}"]), self._truths.get(fact, np.empty(0, dtype=np.int8))
+            of_null = truths[null][:1] if null.any() else known[:1]
+            by_fact[fact] = np.concatenate([of_null, np.concatenate([known[1:], truths[~null]])[order]])
+        self._values, self._order, self._truths = values.take(pa.array(order)), codes[order], by_fact
         self.version += 1
 
     def answers(self, values: pa.Array) -> npt.NDArray[np.int64]:
         """Return the answers for values that are known; −1 for NULL, which stands for none."""
-        places = pc.index_in(values.cast(self._values.type), value_set=self._values, skip_nulls=True)
-        found: npt.NDArray[np.int64] = np.asarray(pc.fill_null(places, -FIRST - 1), dtype=np.int64)
-        return np.where(found < 0, -1, found + FIRST)
+        indices = pc.index_in(values.cast(self._values.type), value_set=self._values, skip_nulls=True)
+        return np.asarray(pc.fill_null(pc.add(indices, FIRST), -1), dtype=np.int64)
 
     def axis(self) -> Axis:
         """Return the axis of the column, with what is known of its values now."""
-        told = dict(self._told)
+        truths = dict(self._truths)
         size = len(self) + FIRST
 
         def holds(formula: Formula) -> Bits:
             assert isinstance(formula, Test)
             values = formula.values
             by_truth = np.array([values.has(0), values.has(1), values.null])
-            return np.asarray(by_truth[_spread(told[formula.expression, False], size)], dtype=bool)
+            return np.asarray(by_truth[_by_answer(truths[formula.expression, False], size)], dtype=bool)
 
         return Axis(self.key, size, holds, unknown=UNKNOWN, alone=True)
 
     def failed(self, site: Expression) -> npt.NDArray[np.int64]:
         """Return, for each answer, whether a call fails for it."""
-        truths: Truths = _spread(self._told[site, True], len(self) + FIRST)
+        truths = _by_answer(self._truths[site, True], len(self) + FIRST)
         return np.where(truths == _TRUE, 1, 0).astype(np.int64)
 
     def search(self) -> Column:
-        """Return where a row's value may stand among those known."""
-        own = named(self.name)
-        return searched_longs(
-            self._order, F.xxhash64(own) if self.type.kind is Kind.STRING else own.cast("bigint")
-        )
+        """Return where a row's value may be among the known ones."""
+        return searched_longs(self._order, self._code())
 
-    def answer(self, searched: Column) -> Column:
-        """Return the answer of a row, given where its value may stand."""
-        own = named(self.name)
+    def answer(self) -> Column:
+        """Return the answer of a row, given the result of the search."""
+        own, searched = named(self.name), F.col(self.search_name)
         known = searched >= 0
         if self.type.kind is Kind.STRING:
             texts = self._values.cast(pa.binary()).to_pylist()
@@ -191,12 +199,12 @@ class KnownColumn:
         return F.when(own.isNull(), F.lit(NULL)).when(known, searched + FIRST).otherwise(F.lit(UNKNOWN))
 
 
-def _spread(truths: Truths, size: int) -> Truths:
-    """Return what is known by value, NULL first, by answer."""
-    found = np.full(size, _NULL, dtype=np.int8)
+def _by_answer(truths: Truths, size: int) -> Truths:
+    """Return truths by answer, given those of NULL and of each value."""
+    by_answer = np.full(size, _NULL, dtype=np.int8)
     if len(truths):
-        found[NULL], found[FIRST:] = truths[0], truths[1:]
-    return found
+        by_answer[NULL], by_answer[FIRST:] = truths[0], truths[1:]
+    return by_answer
 
 
 def _truths(column: pa.ChunkedArray) -> Truths:

@@ -1,7 +1,8 @@
-"""Values as weft.predicates knows them, on Spark's side: columns that compare like them, and constants."""
+"""The points and sets of weft.predicates as Spark columns: comparisons, constants and tables."""
 
 from collections.abc import Sequence
 from decimal import Context, Decimal
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -44,26 +45,27 @@ def points_array(points: Sequence[Point], type: DataType) -> Column:
     if type.kind is Kind.STRING:
         return _strings([point.decode() for point in points if isinstance(point, bytes)])
     if type.kind is Kind.DECIMAL:
-        return _split([str(_decimal(point, type)) for point in points], str(type))
+        numbers = ",".join(str(_decimal(point, type)) for point in points)
+        return F.split(F.lit(numbers), ",").cast(f"array<{type}>")
     return _searched(np.array(points, dtype=np.float64 if type.is_fractional else np.int64))
 
 
-def lookup(values: npt.NDArray[np.integer], place: Column) -> Column:
-    """Return the number at a place of a table, however large.
+def lookup(values: npt.NDArray[np.integer], index: Column) -> Column:
+    """Return the number at an index of a table, however large.
 
     The table is one block of memory for Spark. (As an array of objects it would be sent and printed number by
     number: 1.0 s a batch for 262,144 of them, instead of nothing to speak of.)
     """
-    return F.get(_numbers(values.astype(np.int32), "int"), place)
+    return F.get(_numbers(values.astype(np.int32), "int"), index)
 
 
-def lookup_long(values: npt.NDArray[np.int64], place: Column) -> Column:
-    """Return the 64-bit number at a place of a table."""
-    return F.get(_numbers(values, "bigint"), place)
+def lookup_long(values: npt.NDArray[np.int64], index: Column) -> Column:
+    """Return the 64-bit number at an index of a table."""
+    return F.get(_numbers(values, "bigint"), index)
 
 
 def searched_longs(values: npt.NDArray[np.int64], value: Column) -> Column:
-    """Return where a 64-bit number stands among others in order, as Java's binary search tells it."""
+    """Return the index of a 64-bit number among others in order, as Java's binary search gives it."""
     return InternalFunction.array_binary_search(_searched(values), value)
 
 
@@ -113,11 +115,9 @@ def condition(formula: Formula, translate: Translator) -> Column:
     """Return where a formula is true, as a native expression; NULL there means that it is not."""
     if isinstance(formula, Test):
         return _condition(translate(formula.expression), formula.expression.type, formula.values)
-    found = F.lit(isinstance(formula, All))
-    for part in formula.parts:
-        holds = condition(part, translate)
-        found = found & holds if isinstance(formula, All) else found | holds
-    return found
+    join = Column.__and__ if isinstance(formula, All) else Column.__or__
+    parts = (condition(part, translate) for part in formula.parts)
+    return reduce(join, parts, F.lit(isinstance(formula, All)))
 
 
 def _condition(value: Column, type: DataType, values: Values) -> Column:
@@ -130,11 +130,7 @@ def _condition(value: Column, type: DataType, values: Values) -> Column:
     inside = comparable(value, type)
     if len(values.cuts) > 2 and values.lowest:
         return ~_condition(value, type, (~values).without_null())
-    stretches = [_stretch(inside, type, low, high) for low, high in values.stretches()]
-    found = stretches[0]
-    for one in stretches[1:]:
-        found = found | one
-    return found
+    return reduce(Column.__or__, [_stretch(inside, type, low, high) for low, high in values.stretches()])
 
 
 def _stretch(value: Column, type: DataType, low: Cut | None, high: Cut | None) -> Column:
@@ -163,11 +159,7 @@ def _decimal(point: Point, type: DataType) -> Decimal:
     return _EXACT.scaleb(Decimal(point), -type.scale)
 
 
-def _split(texts: Sequence[str], type: str) -> Column:
-    return F.split(F.lit(",".join(texts)), ",").cast(f"array<{type}>")
-
-
 def _strings(texts: Sequence[str]) -> Column:
     used = frozenset().union(*texts)
-    apart = next(char for char in map(chr, range(0xE000, 0xF8FF)) if char not in used)
-    return F.split(F.lit(apart.join(texts)), apart)
+    separator = next(char for char in map(chr, range(0xE000, 0xF8FF)) if char not in used)
+    return F.split(F.lit(separator.join(texts)), separator)

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from weft.expression import Call, Expression, walk
 from weft.expression import Column as ColumnName
+from weft.expression import Expression
 from weft.expression import columns as columns_of
 from weft.optimizer.by_value import evaluable
 from weft.optimizer.plan import SharedPlan
@@ -20,12 +20,14 @@ from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, named
 from weft.spark.input.tables import StaticTable
 from weft.spark.input.times import event_time
-from weft.spark.job.fragment_coder import Place, attributes_of
+from weft.spark.job.calls import calls_in
 from weft.spark.job.handover import Handover
 from weft.spark.job.joins import Joins
+from weft.spark.job.positions import JoinedExpression, attributes_of
 
 SAMPLED_ROWS = 2_048
 _TIME = "__weft_time"
+_Keys = tuple[JoinedTables, tuple[Expression, ...]]
 
 
 def take_sample(
@@ -35,104 +37,90 @@ def take_sample(
     tables: Mapping[str, StaticTable],
     functions: Mapping[str, Udf],
 ) -> Sample:
-    """Return the first rows of a batch; Spark reads no further than it must for them.
+    """Return the first rows of a batch; Spark reads no more than it needs for them.
 
-    Registered functions are not called: rows are taken to be spread evenly over what they return.
+    Registered functions are not called: rows are assumed to be spread evenly over their results.
     """
     joins = Joins(leaves.relations, tables, functions)
-    found = attributes_of(leaves.relations)
+    attributes = attributes_of(leaves.relations)
     local = joins.local_tables()
-    asked = _asked(leaves, stream, functions, Handover(joins=joins, looks_up=local is not None), found)
-    if local is not None and asked.handover.needs_joins:
+    inputs = _inputs(leaves, stream, functions, Handover(joins=joins, looks_up=local is not None), attributes)
+    if local is not None and inputs.handover.needs_joins:
         local = None
-        asked = _asked(leaves, stream, functions, Handover(joins=joins, looks_up=False), found)
+        inputs = _inputs(leaves, stream, functions, Handover(joins=joins, looks_up=False), attributes)
     rows = batch.limit(SAMPLED_ROWS).select(*(named(column.name) for column in stream.columns))
     rows = (joins.apply(rows) if local is None else rows).select(
-        event_time(stream).alias(_TIME), *asked.handover.fields()
+        event_time(stream).alias(_TIME), *inputs.handover.fields()
     )
-    taken = rows.toArrow()
-    evaluator = asked.handover.evaluator(taken, local or {})
-    chance = np.random.default_rng(1)
+    sampled = rows.toArrow()
+    evaluator = inputs.handover.evaluator(sampled, local or {})
+    random = np.random.default_rng(1)
     return Sample(
-        rows=taken.num_rows,
-        attributes=found,
+        rows=sampled.num_rows,
+        attributes=attributes,
         positions={
-            place: evaluator.positions(asked.searched[place], one.points)
-            if place in asked.searched
-            else assumed_positions(one, taken.num_rows, chance)
-            for place, one in found.items()
+            joined: evaluator.positions(inputs.tested[joined], attribute.points)
+            if joined in inputs.tested
+            else assumed_positions(attribute, sampled.num_rows, random)
+            for joined, attribute in attributes.items()
         },
-        keys={place: _numbers(map(evaluator.values, keys)) for place, keys in asked.grouped.items()},
-        values={name: _numbers([evaluator.values(value)]) for name, value in asked.valued.items()},
-        begin=_beginning(taken[_TIME].drop_null().to_numpy()),
+        keys={key: _numbers(map(evaluator.values, parts)) for key, parts in inputs.keys.items()},
+        values={name: _numbers([evaluator.values(value)]) for name, value in inputs.values.items()},
+        begin=_beginning(sampled[_TIME].drop_null().to_numpy()),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is asked of the sample, over the columns that Spark hands over."""
+class _Inputs:
+    """The expressions to sample, over the columns that Spark hands over."""
 
     handover: Handover
-    searched: Mapping[Place, Expression]
-    """What predicates test, but for what registered functions return."""
-    grouped: Mapping[tuple[JoinedTables, tuple[Expression, ...]], Sequence[Expression]]
-    """What rows are grouped by."""
-    valued: Mapping[str, Expression]
-    """The columns whose values predicates might be evaluated by."""
+    tested: Mapping[JoinedExpression, Expression]
+    """What predicates test, except results of registered functions."""
+    keys: Mapping[_Keys, Sequence[Expression]]
+    """What rows are grouped by, except results of registered functions."""
+    values: Mapping[str, Expression]
+    """The columns by whose values predicates might be evaluated."""
 
 
-def _asked(
+def _inputs(
     leaves: SharedPlan,
     stream: StreamDef,
     functions: Mapping[str, Udf],
     handover: Handover,
-    found: Mapping[Place, Attribute],
-) -> _Asked:
+    attributes: Mapping[JoinedExpression, Attribute],
+) -> _Inputs:
     joins = handover.joins
     by_joins = {relation.joins: joins.translator(relation) for relation in leaves.relations}
     types = {column.name: column.type for column in stream.columns}
-    return _Asked(
+    all_keys = dict.fromkeys((leaf.joins, leaf.keys) for leaf in leaves.relations if leaf.keys)
+    read = {name for _, tested in attributes if evaluable(tested) for name in columns_of(tested)}
+    return _Inputs(
         handover=handover,
-        searched={
-            place: handover.over(by_joins[place[0]], one.expression)
-            for place, one in found.items()
-            if not _calls_any(one.expression, functions)
+        tested={
+            (tables, tested): handover.over(by_joins[tables], tested)
+            for tables, tested in attributes
+            if not any(calls_in([tested], functions))
         },
-        grouped={
-            place: [handover.over(by_joins[place[0]], key) for key in place[1]]
-            for place in _grouped(leaves, functions)
+        keys={
+            (tables, keys): [handover.over(by_joins[tables], key) for key in keys]
+            for tables, keys in all_keys
+            if not any(calls_in(keys, functions))
         },
-        valued={name: handover.over(joins.stream, ColumnName(name, types[name])) for name in _valued(found)},
+        values={name: handover.over(joins.stream, ColumnName(name, types[name])) for name in sorted(read)},
     )
 
 
 def _numbers(columns: Iterable[pa.Array]) -> npt.NDArray[np.int64]:
-    """Return a number for each row, the same where rows are alike in all columns."""
+    """Return a number for each row, the same for rows that are equal in all columns."""
     whole = np.zeros(1, dtype=np.int64)
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")
         whole = numbered(whole * len(encoded.dictionary) + np.asarray(encoded.indices))
-    # What stands for nothing is 0: see Frequencies.
+    # 0 stands for nothing: see Frequencies.
     return whole + 1
 
 
-def _valued(found: Mapping[Place, Attribute]) -> list[str]:
-    """Return the columns whose values predicates might be evaluated by."""
-    return sorted({name for _, one in found if evaluable(one) for name in columns_of(one)})
-
-
 def _beginning(times: npt.NDArray[np.int64]) -> int | None:
-    """Return when nearly all rows are later: a few strays are not where a stream begins."""
+    """Return a time before nearly all rows: a few stray ones are not where a stream begins."""
     return int(np.quantile(times, 0.01, method="lower")) if len(times) else None
-
-
-def _grouped(
-    leaves: SharedPlan, functions: Mapping[str, Udf]
-) -> list[tuple[JoinedTables, tuple[Expression, ...]]]:
-    """Return the keys that rows are grouped by, without those that only registered functions tell."""
-    several = dict.fromkeys((one.joins, one.keys) for one in leaves.relations if one.keys)
-    return [place for place in several if not any(_calls_any(key, functions) for key in place[1])]
-
-
-def _calls_any(expression: Expression, functions: Mapping[str, Udf]) -> bool:
-    return any(isinstance(node, Call) and node.function in functions for node in walk(expression))

@@ -1,8 +1,12 @@
-"""Give each row of a relation its words: where each axis comes from in Spark, and how words are read back."""
+"""Give each row of a relation its words in Spark, and read them back (see weft.predicates.words).
+
+Words are evaluated outside the method that aggregates rows: each part becomes a small method of its own, and
+the JVM compiles them all. A barrier does that, an expression that Spark generates no code for.
+"""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -15,32 +19,15 @@ from weft.predicates import Attribute, Formula, Test, tests
 from weft.predicates.codebook import Bits
 from weft.predicates.words import BYTES, Axis, Learnt, WordBook, Words, word_book
 from weft.spark.columns import Translator
-from weft.spark.job.asked_values import AskedValues
-from weft.spark.job.known_values import UNKNOWN, KnownColumn
+from weft.spark.job.known_values import UNKNOWN
 from weft.spark.job.points import condition, lookup_long
-from weft.spark.job.words import (
-    Looked,
-    SeenSignatures,
-    by_condition,
-    by_position,
-    by_truth,
-    seen_signatures,
-    word_columns,
-)
+from weft.spark.job.positions import in_search_order
+from weft.spark.job.seen_signatures import SeenSignatures, seen_signatures
+from weft.spark.job.value_predicates import ValuePredicates
 from weft.types import Kind
 
-Searched = Callable[[Words], Words]
-"""Puts a table by position in the order in which it is looked up."""
-
-
-def answer_name(column: KnownColumn) -> str:
-    """Return the name of the column that holds a row's answer."""
-    return f"__weft_value_{column.code_name}"
-
-
-def missed_name(column: KnownColumn) -> str:
-    """Return the name of the column that holds a row's value where it is not known yet."""
-    return f"__weft_missed_{column.code_name}"
+LookUp = Callable[[Words], Column]
+"""Looks a row's answer up in a table that has a number for each answer of an axis."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,45 +48,46 @@ class WordCoder:
         name: str,
         relation: Relation,
         translate: Translator,
-        searched: Mapping[Expression, tuple[Attribute, Column, Searched]],
-        asked: AskedValues,
+        searched: Mapping[Expression, tuple[Attribute, Column]],
+        by_value: ValuePredicates,
     ) -> None:
         self._name, self._relation, self._translate = name, relation, translate
-        self._searched, self._asked = searched, asked
+        self._searched, self._by_value = searched, by_value
         self._built: tuple[object, WordBook] | None = None
         self.seen: SeenSignatures = seen_signatures(relation.predicates)
-        tested = [asked.expressions.get(one) for one in searched_expressions(relation)]
-        self.columns = tuple(dict.fromkeys(one for one in tested if one is not None))
+        columns = map(by_value.expressions.get, tested_expressions(relation))
+        self.columns = tuple(dict.fromkeys(column for column in columns if column is not None))
         """The columns whose values are looked up."""
 
     @cached_property
     def for_driver(self) -> DriverWords:
-        """How the driver makes words: it evaluates conditions itself, whatever is known of values."""
-        book = word_book(
-            self._relation.predicates, self._axis, _axis_of_predicate, bitwise=not self._relation.shared
-        )
-        attributes: dict[Hashable, Attribute] = {key: one for key, (one, _, _) in self._searched.items()}
-        return DriverWords(book, attributes, self.seen)
+        """How the driver makes words: it evaluates all conditions itself, those on known values too."""
+        attributes: dict[Hashable, Attribute] = {
+            key: attribute for key, (attribute, _) in self._searched.items()
+        }
+        return DriverWords(self._book(self._axis), attributes, self.seen)
 
     @property
     def book(self) -> WordBook:
         """How predicates become words, by what is known now."""
-        version = tuple(one.version for one in self.columns)
+        version = tuple(column.version for column in self.columns)
         if self._built is None or self._built[0] != version:
             axes: dict[Expression, Axis] = {}
-            by_column = {one.key: one.axis() for one in self.columns}
+            by_column = {column.key: column.axis() for column in self.columns}
 
             def axis_of(expression: Expression) -> Axis:
                 if expression not in axes:
-                    column = self._asked.expressions.get(expression)
+                    column = self._by_value.expressions.get(expression)
                     axes[expression] = self._axis(expression) if column is None else by_column[column.key]
                 return axes[expression]
 
-            book = word_book(
-                self._relation.predicates, axis_of, _axis_of_predicate, bitwise=not self._relation.shared
-            )
-            self._built = version, book
+            self._built = version, self._book(axis_of)
         return self._built[1]
+
+    def _book(self, axis_of: Callable[[Expression], Axis]) -> WordBook:
+        # The axis of a predicate that is evaluated as a whole is whether it holds.
+        whole = partial(Axis, positions=2, holds=lambda _: np.array([False, True]))
+        return word_book(self._relation.predicates, axis_of, whole, bitwise=self.is_bitwise)
 
     def names(self) -> list[str]:
         """Return the names of the words."""
@@ -107,30 +95,28 @@ class WordCoder:
 
     def words(self, barrier: Column | None) -> list[Column]:
         """Return the words."""
-        looked = {axis.key: self._looked(axis) for axis in self.book.axes}
-        several = word_columns(self.book, looked, barrier)
-        return [word.alias(name) for word, name in zip(several, self.names(), strict=True)]
+        look_up = {axis.key: self._look_up(axis) for axis in self.book.axes}
+        words = _word_columns(self.book, look_up, barrier)
+        return [word.alias(name) for word, name in zip(words, self.names(), strict=True)]
 
     def wanted(self) -> Column:
-        """Return whether a row satisfies any predicate, or has a value of which that is not known yet."""
-        any_word = F.lit(False)
-        for name in self.names():
-            any_word = any_word | (F.col(name) != 0)
+        """Return whether a row satisfies any predicate, or has a value that is not known yet."""
+        words = reduce(lambda any_of, name: any_of | (F.col(name) != 0), self.names(), F.lit(False))
+        return self._or_unknown(words)
+
+    def _or_unknown(self, condition: Column) -> Column:
         for column in self.columns:
-            any_word = any_word | (F.col(answer_name(column)) == UNKNOWN)
-        return any_word
+            condition = condition | (F.col(column.answer_name) == UNKNOWN)
+        return condition
 
     def copies(self, first: int) -> Column:
         """Return the fragments of a row, which is copied for each: the bytes of its words that are not 0."""
-        unknown = F.lit(False)
-        for column in self.columns:
-            unknown = unknown | (F.col(answer_name(column)) == UNKNOWN)
-        names, found = self.names(), []
+        unknown, names, copies = self._or_unknown(F.lit(False)), self.names(), []
         for number in range(self.book.bytes):
             word = F.col(names[number // BYTES])
             byte = F.shiftright(word, 8 * (number % BYTES)).bitwiseAND(F.lit(255)).cast("int")
-            found.append(F.when((byte != 0) | unknown, byte + F.lit(first + 256 * number)))
-        return F.array(*found)
+            copies.append(F.when((byte != 0) | unknown, byte + F.lit(first + 256 * number)))
+        return F.array(*copies)
 
     @property
     def is_bitwise(self) -> bool:
@@ -146,8 +132,8 @@ class WordCoder:
         learnt = self._learnt(missed)
         if not learnt:
             return fragments
-        found = book.corrected(fragments, learnt)
-        return np.where(found & 255 == 0, -1, found)
+        corrected = book.corrected(fragments, learnt)
+        return np.where(corrected & 255 == 0, -1, corrected)
 
     def _learnt(self, missed: Mapping[str, pa.Array]) -> dict[Hashable, Learnt]:
         return {
@@ -158,38 +144,74 @@ class WordCoder:
 
     def _axis(self, expression: Expression) -> Axis:
         if expression.type.kind is Kind.BOOLEAN:
-            return Axis(expression, 3, _holds)
+            return Axis(expression, 3, _truths)
         attribute = self._searched[expression][0]
 
-        def among(formula: Formula) -> Bits:
+        def holds(formula: Formula) -> Bits:
             assert isinstance(formula, Test)
             return attribute.among(formula.values)
 
-        return Axis(expression, attribute.positions, among)
+        return Axis(expression, attribute.positions, holds)
 
-    def _looked(self, axis: Axis) -> Looked:
+    def _look_up(self, axis: Axis) -> LookUp:
         key: Hashable = axis.key
         for column in self.columns:
             if column.key == key:
-                return by_position(F.col(answer_name(column)))
+                return partial(lookup_long, index=F.col(column.answer_name))
         if key in self._searched:
-            _, position, order = self._searched[key]  # type: ignore[index]
-            return lambda table: lookup_long(order(table), position)
+            position = self._searched[key][1]  # type: ignore[index]
+            return lambda table: lookup_long(in_search_order(table), position)
         if isinstance(key, Formula):
-            return by_condition(condition(key, self._translate))
-        return by_truth(self._translate(key))  # type: ignore[arg-type]
+            return _by_condition(condition(key, self._translate))
+        return _by_truth(self._translate(key))  # type: ignore[arg-type]
 
 
-def searched_expressions(relation: Relation) -> list[Expression]:
+def tested_expressions(relation: Relation) -> list[Expression]:
     """Return what a relation's predicates test, each once."""
-    return list(dict.fromkeys(one.expression for p in relation.predicates for one in tests(p)))
+    return list(dict.fromkeys(test.expression for p in relation.predicates for test in tests(p)))
 
 
-def _holds(formula: Formula) -> Bits:
+def _truths(formula: Formula) -> Bits:
     assert isinstance(formula, Test)
     return np.array([formula.values.has(0), formula.values.has(1), formula.values.null])
 
 
-def _axis_of_predicate(predicate: Formula) -> Axis:
-    """Return the axis of a predicate that is evaluated as it stands."""
-    return Axis(predicate, 2, lambda _: np.array([False, True]))
+def _word_columns(book: WordBook, look_up: Mapping[Hashable, LookUp], barrier: Column | None) -> list[Column]:
+    """Return the words of a row, given how each axis is looked up; the barrier, if any, is NULL."""
+    words = [
+        reduce(Column.__add__, [look_up[part.axis.key](part.codes << part.shift) for part in parts])
+        for parts in book.fields
+    ]
+    for mask in book.masks:
+        tables = [look_up[axis.key](table) for axis, table in mask.tables]
+        word = reduce(Column.bitwiseAND, tables or [_long(mask.used)])
+        if mask.flips and mask.tables:
+            # As a table, because a literal would be part of the generated code.
+            axis = mask.tables[0][0]
+            flips = np.full(axis.positions, mask.flips, dtype=np.int64)
+            word = word.bitwiseXOR(look_up[axis.key](flips))
+        words.append(word)
+    if barrier is None or not words:
+        return words
+    return [F.coalesce(barrier.cast("bigint"), words[0]), *words[1:]]
+
+
+def _by_truth(value: Column) -> LookUp:
+    """Look answers up by a boolean: false, true and NULL."""
+
+    def look_up(table: Words) -> Column:
+        no, yes, null = (_long(int(number)) for number in table)
+        if table[0] == table[2]:
+            return F.when(value, yes).otherwise(no)
+        return F.when(value, yes).when(~value, no).otherwise(null)
+
+    return look_up
+
+
+def _by_condition(holds: Column) -> LookUp:
+    """Look answers up by a condition: not true, and true."""
+    return lambda table: F.when(holds, _long(int(table[1]))).otherwise(_long(int(table[0])))
+
+
+def _long(number: int) -> Column:
+    return F.lit(number).cast("bigint")

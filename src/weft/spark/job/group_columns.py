@@ -1,0 +1,106 @@
+"""What Spark groups rows by and aggregates, for all relations of a job at once."""
+
+from collections.abc import Hashable, Sequence
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from weft.optimizer.plan import Relation
+from weft.spark.job.batch_groups import FRAGMENT, NEWEST, OLDEST, READ, ROWS, SLICE, Layout, Slot
+from weft.spark.job.failures import Failures
+from weft.spark.job.fragment_coder import IN_NO_FRAGMENT, FragmentCoder
+from weft.spark.job.joins import Joins
+from weft.spark.job.verdicts import TIME
+
+WORD = "__weft_word"
+"""The beginning of the names of words that rows are grouped by."""
+Use = tuple[Hashable, Column, int]
+"""A column that a relation uses: a key that is equal for equal columns, the column, the relation's number."""
+
+
+class GroupColumns:
+    """The columns of grouping and aggregation."""
+
+    def __init__(
+        self,
+        relations: Sequence[Relation],
+        layout: Layout,
+        joins: Joins,
+        fragments: FragmentCoder,
+        failures: Failures,
+    ) -> None:
+        self._relations, self._layout, self._joins = relations, layout, joins
+        self._fragments, self._failures = fragments, failures
+
+    def fields(self, slice: Column) -> list[Column]:
+        """Return what is grouped and aggregated, each in its slot; `slice` is the slice of a row.
+
+        A row that is in no fragment must not open a group: its slice and keys are NULL.
+        """
+        fields = [F.col(TIME), F.col(FRAGMENT), self._joins.first_copy().alias(READ), slice.alias(SLICE)]
+        for number, uses in enumerate(self._fragments.word_uses()):
+            fields.append(self.of_relation(uses).cast("bigint").alias(f"{WORD}{number}"))
+        fields += self._fragments.missed(F.col(FRAGMENT) >= IN_NO_FRAGMENT)
+        for slot in self._layout.key_slots():
+            fields.append(self.of_relation(self._uses(slot)).cast(str(slot.type)).alias(slot.name))
+        for slot in self._layout.primitive_slots():
+            uses = self._uses(slot)
+            all_equal = len({key for key, _, _ in uses}) == 1
+            value = uses[0][1] if all_equal else self.of_relation(uses)
+            fields.append(value.cast(str(slot.type)).alias(slot.name))
+        first_of_row = (F.col(FRAGMENT) < self._fragments.coded_counting_end) & self._joins.first_copy()
+        return [*fields, *self._failures.fields(first_of_row)]
+
+    def grouping(self) -> list[str]:
+        """Return the names of the columns that rows are grouped by."""
+        keys = (slot.name for slot in self._layout.key_slots())
+        return [FRAGMENT, SLICE, *self.words(), *self._fragments.missed_names(), *keys]
+
+    def words(self) -> list[str]:
+        """Return the names of the words that rows are grouped by."""
+        return [f"{WORD}{number}" for number in range(len(self._fragments.word_uses()))]
+
+    def aggregates(self) -> list[Column]:
+        """Return the aggregates of each group."""
+        lifted = [
+            getattr(F, lift)(F.col(slot.name)).alias(field)
+            for slot in self._layout.primitive_slots()
+            for lift, field in zip(slot.lifts, slot.fields(), strict=True)
+        ]
+        read = [F.count_if(F.col(READ)).alias(READ)] if self._joins else []
+        span = [F.min(TIME).alias(OLDEST), F.max(TIME).alias(NEWEST)]
+        return [F.count(F.lit(1)).alias(ROWS), *span, *read, *lifted, *self._failures.counts()]
+
+    def _uses(self, slot: Slot) -> list[Use]:
+        """Return what relations keep in a slot."""
+        uses: list[Use] = []
+        for index, relation in enumerate(self._relations):
+            arguments = [primitive.argument for primitive in relation.primitives]
+            own_slots = (*self._layout.keys[index], *self._layout.primitives[index])
+            for own_slot, expression in zip(own_slots, (*relation.keys, *arguments), strict=True):
+                if own_slot == slot and expression is not None:
+                    # Equal expressions over different joins read different columns.
+                    key = (expression, relation.joins if self._joins else ())
+                    uses.append((key, self._joins.translator(relation)(expression), index))
+        return uses
+
+    def of_relation(self, uses: Sequence[Use]) -> Column:
+        """Return the value that a row's relation has, or NULL where it has none."""
+        numbers: dict[Hashable, list[int]] = {}
+        columns: dict[Hashable, Column] = {}
+        for key, column, index in uses:
+            numbers.setdefault(key, []).append(index)
+            columns[key] = column
+        chosen = F.lit(None)
+        for key, members in numbers.items():
+            chosen = F.when(self._is_one_of(members), columns[key]).otherwise(chosen)
+        return chosen
+
+    def _is_one_of(self, members: Sequence[int]) -> Column:
+        """Return whether a row's fragment is one of some relations."""
+        fragment = F.col(FRAGMENT)
+        if len(members) == len(self._relations):
+            return fragment > IN_NO_FRAGMENT
+        coded = [self._fragments.coded[index] for index in members]
+        return reduce(Column.__or__, [(fragment >= own.first) & (fragment < own.bound) for own in coded])
