@@ -4,7 +4,7 @@ No text of a user ever reaches Spark: each allow-listed function builds its colu
 (overflow, division by zero, a bad cast) gives NULL, and `failure` tells the rows where it did.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial, reduce
@@ -23,10 +23,6 @@ def named(name: str) -> SparkColumn:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def _same(name: str) -> str:
-    return name
-
-
 Builder = Callable[..., SparkColumn]
 Udf = Callable[..., SparkColumn]
 
@@ -42,8 +38,8 @@ class Translator:
         slot: Callable[[Slot], SparkColumn] | None = None,
     ) -> None:
         self._functions = functions or {}
-        self.name = name or _same
-        """What a column of an expression is called in the rows that it is evaluated over."""
+        self.name: Callable[[str], str] = name or (lambda column: column)
+        """The name of an expression's column in the rows that it is evaluated over."""
         self._slot = slot
         self._built: dict[Expression, SparkColumn] = {}
         self._failed: dict[Expression, SparkColumn] = {}
@@ -56,7 +52,7 @@ class Translator:
         return built
 
     def given(self, expression: Expression, column: SparkColumn, failed: SparkColumn | None = None) -> None:
-        """Take an expression as computed already, in the given column; `failed` is true where it failed."""
+        """Use a column for an expression that is computed already; `failed` is true where it failed."""
         self._built[expression] = column
         if failed is not None:
             self._failed[expression] = failed
@@ -72,8 +68,8 @@ class Translator:
         if site.function in self._functions or site in self._failed:
             return self._failed.get(site, F.lit(False))
         if site.function == "case":
-            found = self._failure_of_case(site)
-            return F.lit(False) if found is None else found
+            failure = self._failure_of_case(site)
+            return F.lit(False) if failure is None else failure
         inputs = [self(argument).isNotNull() for argument in site.args if not isinstance(argument, Literal)]
         return _all([self(site).isNull(), *inputs])
 
@@ -118,26 +114,22 @@ def literal(constant: Literal) -> SparkColumn:
     """Return a constant with exactly its declared type."""
     value = constant.value
     if isinstance(value, datetime):
-        # As a number: Spark would take dates before 1582 from Python for Julian ones.
+        # As a number: Spark would take Python's dates before 1582 for Julian ones.
         since = value.astimezone(UTC).replace(tzinfo=None) - _EPOCH if value.tzinfo else value - _EPOCH
-        return F.timestamp_micros(F.lit(since // timedelta(microseconds=1))).cast(_ddl(constant.type))
+        return F.timestamp_micros(F.lit(since // timedelta(microseconds=1))).cast(str(constant.type))
     if isinstance(value, date):
-        return F.date_from_unix_date(F.lit((value - _EPOCH.date()).days)).cast(_ddl(constant.type))
-    # Beside decimals Spark gives a whole constant the digits it has, unless a cast stands around it.
+        return F.date_from_unix_date(F.lit((value - _EPOCH.date()).days)).cast(str(constant.type))
+    # Next to decimals, Spark gives an integer constant only the digits that it has, unless it is cast.
     long = constant.type.kind is Kind.BIGINT and isinstance(value, int) and not -(2**31) <= value < 2**31
     plain = value is not None and (long or constant.type.kind in _AS_WRITTEN)
-    return F.lit(value) if plain else F.lit(value).cast(_ddl(constant.type))
+    return F.lit(value) if plain else F.lit(value).cast(str(constant.type))
 
 
-def _ddl(type: DataType) -> str:
-    return str(type)
-
-
-def _all(parts: list[SparkColumn]) -> SparkColumn:
+def _all(parts: Sequence[SparkColumn]) -> SparkColumn:
     return reduce(SparkColumn.__and__, parts)
 
 
-def _any(parts: list[SparkColumn]) -> SparkColumn:
+def _any(parts: Sequence[SparkColumn]) -> SparkColumn:
     return reduce(SparkColumn.__or__, parts)
 
 
@@ -146,9 +138,9 @@ _LAST_DAY = (2**63 - 1) // 86_400_000_000
 
 
 def _midnight(day: SparkColumn, type: DataType) -> SparkColumn:
-    """Return a date as a time, or NULL where there is none."""
+    """Return a date as a time, or NULL if it is outside the range of times."""
     inside = F.unix_date(day).between(-_LAST_DAY, _LAST_DAY)
-    return F.when(inside, day).cast(_ddl(type))
+    return F.when(inside, day).cast(str(type))
 
 
 def _of_time(build: Builder) -> Builder:
@@ -170,14 +162,14 @@ def _cast(call: Call, value: SparkColumn) -> SparkColumn:
     if call.args[0].type.kind is Kind.DATE and call.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ):
         return _midnight(value, call.type)
     if is_safe_cast(call.args[0].type, call.type):
-        return value.cast(_ddl(call.type))
-    return value.try_cast(_ddl(call.type))
+        return value.cast(str(call.type))
+    return value.try_cast(str(call.type))
 
 
 def _negate(call: Call, value: SparkColumn) -> SparkColumn:
     if call.type.is_fractional or call.type.kind is Kind.DECIMAL:
         return -value
-    return F.try_subtract(F.lit(0).cast(_ddl(call.type)), value)
+    return F.try_subtract(F.lit(0).cast(str(call.type)), value)
 
 
 def _abs(call: Call, value: SparkColumn) -> SparkColumn:
@@ -187,7 +179,7 @@ def _abs(call: Call, value: SparkColumn) -> SparkColumn:
 
 
 def _case(call: Call, *arguments: SparkColumn) -> SparkColumn:
-    target = _ddl(call.type)
+    target = str(call.type)
     chosen: SparkColumn | None = None
     for condition, value in zip(arguments[0:-1:2], arguments[1::2], strict=True):
         typed = value.cast(target)
@@ -198,11 +190,11 @@ def _case(call: Call, *arguments: SparkColumn) -> SparkColumn:
 
 def _typed(build: Builder) -> Builder:
     """Cast every argument to the result's type first, as SQL's coercion does."""
-    return lambda call, *arguments: build(*(argument.cast(_ddl(call.type)) for argument in arguments))
+    return lambda call, *arguments: build(*(argument.cast(str(call.type)) for argument in arguments))
 
 
 def _div(call: Call, left: SparkColumn, right: SparkColumn) -> SparkColumn:
-    """Divide whole numbers towards zero; there is no try_ form, so what would fail is asked for first."""
+    """Divide integers towards zero; there is no try_ form, so what would fail is excluded first."""
     safe = F.when(right != 0, right)
     if call.args[0].type.is_integer and call.args[1].type.is_integer:
         left, safe = left.cast("bigint"), safe.cast("bigint")
@@ -216,13 +208,6 @@ def _floor_div(call: Call, left: SparkColumn, right: SparkColumn) -> SparkColumn
     return F.call_function("div", left - F.pmod(left, safe), safe)
 
 
-def _like(name: str) -> Builder:
-    def build(call: Call, value: SparkColumn, pattern: SparkColumn) -> SparkColumn:
-        return getattr(F, name)(value, pattern)  # type: ignore[no-any-return]
-
-    return build
-
-
 _MOST_DIGITS = 38
 
 
@@ -231,14 +216,14 @@ def _round(call: Call, value: SparkColumn, *digits: SparkColumn) -> SparkColumn:
     places = int(str(scale.value)) if isinstance(scale, Literal) else 0
     if places < 0 and call.type.is_integer:
         # Rounding up may not fit: 2^63 − 1 to tens.
-        return F.round(value.cast("decimal(20,0)"), places).try_cast(_ddl(call.type))
+        return F.round(value.cast("decimal(20,0)"), places).try_cast(str(call.type))
     whole_digits = call.type.precision - call.type.scale
     if places < 0 and call.type.kind is Kind.DECIMAL and whole_digits == _MOST_DIGITS:
         limit = 10**whole_digits - 5 * 10 ** (-places - 1)
         # Not by abs, which rounds to 34 digits and so may itself fail.
         least, most = (F.lit(Decimal(edge)).cast(f"decimal({_MOST_DIGITS},0)") for edge in (-limit, limit))
         value = F.when((value > least) & (value < most), value)
-    return F.round(value, places).cast(_ddl(call.type))
+    return F.round(value, places).cast(str(call.type))
 
 
 def _whole(build: Builder) -> Builder:
@@ -248,16 +233,13 @@ def _whole(build: Builder) -> Builder:
         if call.args[0].type.is_fractional:
             inside = (value >= F.lit(-(2.0**63))) & (value < F.lit(2.0**63))
             value = F.when(inside, value)
-        return build(value).cast(_ddl(call.type))
+        return build(value).cast(str(call.type))
 
     return rounded
 
 
-def _unary(build: Builder) -> Builder:
-    return lambda call, value: build(value)
-
-
-def _nary(build: Builder) -> Builder:
+def _plain(build: Builder) -> Builder:
+    """Build a column from the arguments alone."""
     return lambda call, *arguments: build(*arguments)
 
 
@@ -272,35 +254,31 @@ def _date_trunc(call: Call, unit: SparkColumn, time: SparkColumn) -> SparkColumn
     return _of_time(partial(F.date_trunc, str(_constant(call, 0))))(call, time)
 
 
-def _in(call: Call, value: SparkColumn, *options: SparkColumn) -> SparkColumn:
-    return value.isin(*options)
-
-
 BUILDERS: dict[str, Builder] = {
     "+": _arithmetic(lambda a, b: a + b, F.try_add),
     "-": _arithmetic(lambda a, b: a - b, F.try_subtract),
     "*": _arithmetic(lambda a, b: a * b, F.try_multiply),
-    "/": _nary(F.try_divide),
-    "%": _nary(F.try_mod),
+    "/": _plain(F.try_divide),
+    "%": _plain(F.try_mod),
     "div": _div,
     "floor_div": _floor_div,
     "neg": _negate,
     "abs": _abs,
-    "=": _nary(lambda a, b: a == b),
-    "<>": _nary(lambda a, b: a != b),
-    "<": _nary(lambda a, b: a < b),
-    "<=": _nary(lambda a, b: a <= b),
-    ">": _nary(lambda a, b: a > b),
-    ">=": _nary(lambda a, b: a >= b),
-    "<=>": _nary(lambda a, b: a.eqNullSafe(b)),
-    "and": _nary(lambda *parts: _all(list(parts))),
-    "or": _nary(lambda *parts: _any(list(parts))),
-    "not": _unary(lambda a: ~a),
-    "is_null": _unary(lambda a: a.isNull()),
-    "in": _in,
-    "like": _like("like"),
-    "ilike": _like("ilike"),
-    "rlike": _like("rlike"),
+    "=": _plain(lambda a, b: a == b),
+    "<>": _plain(lambda a, b: a != b),
+    "<": _plain(lambda a, b: a < b),
+    "<=": _plain(lambda a, b: a <= b),
+    ">": _plain(lambda a, b: a > b),
+    ">=": _plain(lambda a, b: a >= b),
+    "<=>": _plain(lambda a, b: a.eqNullSafe(b)),
+    "and": _plain(lambda *parts: _all(parts)),
+    "or": _plain(lambda *parts: _any(parts)),
+    "not": _plain(lambda a: ~a),
+    "is_null": _plain(lambda a: a.isNull()),
+    "in": _plain(lambda value, *options: value.isin(*options)),
+    "like": _plain(F.like),
+    "ilike": _plain(F.ilike),
+    "rlike": _plain(F.rlike),
     "case": _case,
     "coalesce": _typed(F.coalesce),
     "greatest": _typed(F.greatest),
@@ -309,42 +287,42 @@ BUILDERS: dict[str, Builder] = {
     "round": _round,
     "floor": _whole(F.floor),
     "ceil": _whole(F.ceil),
-    "sqrt": _unary(F.sqrt),
-    "exp": _unary(F.exp),
-    "ln": _unary(F.ln),
-    "log10": _unary(F.log10),
-    "pow": _nary(F.pow),
-    "sign": lambda call, a: F.signum(a).cast(_ddl(call.type)),
-    "isnan": _unary(F.isnan),
-    "upper": _unary(F.upper),
-    "lower": _unary(F.lower),
-    "length": _unary(F.length),
-    "trim": _unary(F.trim),
-    "ltrim": _unary(F.ltrim),
-    "rtrim": _unary(F.rtrim),
-    "substring": _nary(lambda text, *bounds: F.substr(text, *bounds)),
-    "concat": _nary(F.concat),
-    "replace": _nary(F.replace),
-    "left": _nary(F.left),
-    "right": _nary(F.right),
-    "startswith": _nary(F.startswith),
-    "endswith": _nary(F.endswith),
-    "contains": _nary(F.contains),
-    "year": _unary(F.year),
-    "month": _unary(F.month),
-    "day": _unary(F.dayofmonth),
+    "sqrt": _plain(F.sqrt),
+    "exp": _plain(F.exp),
+    "ln": _plain(F.ln),
+    "log10": _plain(F.log10),
+    "pow": _plain(F.pow),
+    "sign": lambda call, a: F.signum(a).cast(str(call.type)),
+    "isnan": _plain(F.isnan),
+    "upper": _plain(F.upper),
+    "lower": _plain(F.lower),
+    "length": _plain(F.length),
+    "trim": _plain(F.trim),
+    "ltrim": _plain(F.ltrim),
+    "rtrim": _plain(F.rtrim),
+    "substring": _plain(F.substr),
+    "concat": _plain(F.concat),
+    "replace": _plain(F.replace),
+    "left": _plain(F.left),
+    "right": _plain(F.right),
+    "startswith": _plain(F.startswith),
+    "endswith": _plain(F.endswith),
+    "contains": _plain(F.contains),
+    "year": _plain(F.year),
+    "month": _plain(F.month),
+    "day": _plain(F.dayofmonth),
     "hour": _of_time(F.hour),
     "minute": _of_time(F.minute),
     "second": _of_time(F.second),
-    "dayofweek": _unary(F.dayofweek),
+    "dayofweek": _plain(F.dayofweek),
     "date_trunc": _date_trunc,
     "to_date": lambda call, value: value.try_cast("date"),
-    "unix_seconds": _unary(F.unix_seconds),
-    "unix_millis": _unary(F.unix_millis),
-    "unix_micros": _unary(F.unix_micros),
-    "&": _nary(lambda a, b: a.bitwiseAND(b)),
-    "|": _nary(lambda a, b: a.bitwiseOR(b)),
-    "^": _nary(lambda a, b: a.bitwiseXOR(b)),
+    "unix_seconds": _plain(F.unix_seconds),
+    "unix_millis": _plain(F.unix_millis),
+    "unix_micros": _plain(F.unix_micros),
+    "&": _plain(lambda a, b: a.bitwiseAND(b)),
+    "|": _plain(lambda a, b: a.bitwiseOR(b)),
+    "^": _plain(lambda a, b: a.bitwiseXOR(b)),
     "shiftright": lambda call, a, bits: F.shiftright(a, int(str(_constant(call, 1)))),
     "shiftleft": lambda call, a, bits: F.shiftleft(a, int(str(_constant(call, 1)))),
 }

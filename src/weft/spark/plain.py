@@ -1,6 +1,6 @@
 """Each query as ordinary Spark: a batch query of its own, with Spark's own windows and aggregates.
 
-This is what `--sharing none` runs. It shares nothing with slices, partials and finals, so that it can judge
+This is what `--sharing none` runs. It shares no code with slices, partials and finals, so that it can verify
 them.
 """
 
@@ -42,17 +42,20 @@ def run_plain(
         rows = _joined(rows, join, tables, translate)
     if query.predicate is not None:
         rows = rows.where(translate(query.predicate))
-    keys = [translate(key.expression).alias(f"key{place}") for place, key in enumerate(query.keys)]
+    keys = [translate(key.expression).alias(f"key{index}") for index, key in enumerate(query.keys)]
     calls = [
-        _aggregate(call, translate).alias(f"aggregate{place}") for place, call in enumerate(query.aggregates)
+        _aggregate(call, translate).alias(f"aggregate{index}") for index, call in enumerate(query.aggregates)
     ]
     grouped = _windowed(rows, query.window).groupBy("window_start", "window_end", *keys)
-    found = grouped.agg(*(calls or [F.count(F.lit(1))]))
+    results = grouped.agg(*(calls or [F.count(F.lit(1))]))
     after = Translator(functions, slot=_slot)
     if query.having is not None:
-        found = found.where(after(query.having))
-    outputs = [after(one.expression).cast(str(one.expression.type)).alias(one.name) for one in query.outputs]
-    return found.select("window_start", "window_end", *outputs).toArrow()
+        results = results.where(after(query.having))
+    outputs = [
+        after(output.expression).cast(str(output.expression.type)).alias(output.name)
+        for output in query.outputs
+    ]
+    return results.select("window_start", "window_end", *outputs).toArrow()
 
 
 def _slot(slot: Slot) -> Column:
@@ -70,10 +73,10 @@ def _joined(
 
 
 def _windowed(rows: DataFrame, window: Window) -> DataFrame:
-    """Give each row its windows, one copy for each."""
+    """Return a copy of each row for each of its windows."""
     if window.slide_ms > window.range_ms:
         return _hopping(rows, window)
-    # Spark counts the offset of windows' starts, Weft that of their ends.
+    # Spark's offset is that of windows' starts, Weft's that of their ends.
     offset = (window.offset_ms - window.range_ms) % window.slide_ms
     spans = F.window(
         F.timestamp_micros(_TIME),
@@ -91,7 +94,7 @@ def _windowed(rows: DataFrame, window: Window) -> DataFrame:
 
 
 def _hopping(rows: DataFrame, window: Window) -> DataFrame:
-    """Spark knows no windows with gaps between them: a row lies in one or none."""
+    """Return each row with its window; with gaps between windows, which Spark has not, it has one or none."""
     slide, range_us, offset = window.slide_ms * 1000, window.range_ms * 1000, window.offset_ms * 1000
     end = F.col(_TIME) - F.pmod(F.col(_TIME) - offset, F.lit(slide)) + slide
     rows = rows.withColumn("__plain_end", end).where(F.col(_TIME) >= F.col("__plain_end") - range_us)

@@ -1,11 +1,11 @@
 """Files that Spark cannot read as declared: found when a batch fails, and set aside as a whole.
 
-The batch's files are halved until each that fails is known. The rest is read as if they were not there. So is
-the rest of a batch whose files have gone since it was planned.
+The batch's files are halved until each that fails is known, and the rest is read without them. So is the rest
+of a batch from which files have vanished since it was planned.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weft.errors import SourceError
 from weft.query.logical import StreamDef
-from weft.spark.input.file_status import FileStatus, statuses
+from weft.spark.input.file_status import statuses
 from weft.spark.input.files import batch_files, length, planned_files, stored_columns
 from weft.spark.input.missing import CHANGED, VANISHED, MissingFile, missing_notices
 from weft.spark.input.schema_changes import TELL_COLUMNS, in_words, retyped_columns
@@ -25,7 +25,7 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What a failed job raises."""
 _ABOUT_CONTENTS = ("org.apache.parquet.", "org.apache.orc.", "java.lang.ClassCastException")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
-"""What an error of Spark's begins with."""
+"""The error condition that a message of Spark's begins with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,22 +35,23 @@ class SetAsideFile:
     path: str
     reason: str
     """For the quarantine; it may repeat values of rows."""
-    told: str
-    """The reason as notices and logs tell it."""
+    public_reason: str
+    """The reason for notices and logs."""
     rows: int
-    """How many rows it says it has; one that does not say counts as one."""
+    """The number of rows according to the file; 1 if it does not say."""
 
     def notice(self, stream: StreamDef) -> str:
         """Return a sentence for the user."""
-        return f"stream {stream.name}: file {self.path} {self.told}; its rows ({self.rows:,}) are set aside"
+        rows = f"its rows ({self.rows:,}) are set aside"
+        return f"stream {stream.name}: file {self.path} {self.public_reason}; {rows}"
 
 
 UnreadFile = SetAsideFile | MissingFile
-"""A file that a batch is read without, or that is not read as it was listed."""
+"""A file that a batch is read without, or that was not read as listed."""
 
 
 def file_notices(files: Sequence[UnreadFile], stream: StreamDef) -> list[str]:
-    """Return sentences for the user that name files; of missing ones, no more than a few."""
+    """Return sentences for the user that name files, of missing ones only a few."""
     missing = [file for file in files if isinstance(file, MissingFile)]
     others = [file.notice(stream) for file in files if not isinstance(file, MissingFile)]
     return others + missing_notices(missing, stream)
@@ -59,19 +60,22 @@ def file_notices(files: Sequence[UnreadFile], stream: StreamDef) -> list[str]:
 def readable(batch: DataFrame, stream: StreamDef) -> tuple[DataFrame, list[UnreadFile]]:
     """Return a failed batch without the files that made it fail, and those files.
 
-    A file is at fault if it is gone, or if the storage hands out all its bytes and Spark still cannot read
-    it. One that has another size than the batch was planned for is read as it is now. No file is at fault
-    where the batch failed for another reason, or where the stream is a DataFrame of the user's.
+    A file is at fault if it is gone, or if the storage returns all its bytes and Spark still cannot read it.
+    A file whose size has changed since the batch was planned is read as it is now. No file is at fault if the
+    batch failed for another reason, or if the stream is a DataFrame of the user's.
     """
     if stream.source is None or stream.source.format not in FILE_FORMATS:
         return batch, []
     spark, planned = batch.sparkSession, planned_files(batch)
     files = batch_files(batch)
-    there = statuses(spark, files)
-    unread: list[UnreadFile] = [_vanished(path) for path in files if path not in there]
-    unread += _broken(spark, stream, [path for path in files if path in there])
+    present = statuses(spark, files)
+    unread: list[UnreadFile] = [_vanished(path) for path in files if path not in present]
+    unread += _broken(spark, stream, [path for path in files if path in present])
     left_out = {file.path for file in unread}
-    unread = unread or list(_resized({} if planned is None else planned.sizes, there))
+    if not unread and planned is not None:
+        # Files that cannot be read by a plan that was made for other contents.
+        resized = [path for path, size in planned.sizes.items() if present[path].size != size]
+        unread += [MissingFile(path=path, reason=CHANGED) for path in resized]
     if not unread:
         return batch, []
     return read_files(spark, stream, [path for path in files if path not in left_out]), unread
@@ -79,13 +83,6 @@ def readable(batch: DataFrame, stream: StreamDef) -> tuple[DataFrame, list[Unrea
 
 def _vanished(path: str) -> MissingFile:
     return MissingFile(path=path, reason=VANISHED)
-
-
-def _resized(planned: Mapping[str, int], there: Mapping[str, FileStatus]) -> Iterator[MissingFile]:
-    """Yield the files that cannot be read by a plan that was made for other contents."""
-    for path, size in planned.items():
-        if there[path].size != size:
-            yield MissingFile(path=path, reason=CHANGED)
 
 
 def _broken(spark: SparkSession, stream: StreamDef, files: Sequence[str]) -> Iterator[UnreadFile]:
@@ -122,12 +119,12 @@ def _is_about_contents(error: Exception) -> bool:
 
 
 def _has_all_bytes(spark: SparkSession, path: str) -> bool:
-    """Say whether the storage hands a file out: only then is its content to blame."""
+    """Say whether the storage returns all of a file: only then is its content to blame."""
     try:
-        read, there = length(spark, path)
+        read, size = length(spark, path)
     except Py4JJavaError:
         return False
-    return read == there
+    return read == size
 
 
 def _diagnosed(spark: SparkSession, stream: StreamDef, path: str, error: Exception) -> SetAsideFile:
@@ -140,22 +137,22 @@ def _diagnosed(spark: SparkSession, stream: StreamDef, path: str, error: Excepti
             ]
             rows = spark.read.format(format).option("__globPaths__", "false").load(path).count()
         except SPARK_ERRORS:
-            pass  # A file that does not even tell its columns.
+            pass  # Not even the columns of the file can be read.
     if retyped:
-        reason = told = f"has {', '.join(retyped)}"
+        reason = public = f"has {', '.join(retyped)}"
     else:
         problem = f"cannot be read as {format}"
-        reason, told = f"{problem}: {_said(error)}", f"{problem} ({_kind(error)})"
-    return SetAsideFile(path=path, reason=reason, told=told, rows=rows)
+        reason, public = f"{problem}: {_message(error)}", f"{problem} ({_kind(error)})"
+    return SetAsideFile(path=path, reason=reason, public_reason=public, rows=rows)
 
 
-def _said(error: Exception) -> str:
-    first = str(java_causes(error)[-1].getMessage()).strip().splitlines()
-    return first[0][:200] if first else type(error).__name__
+def _message(error: Exception) -> str:
+    lines = str(java_causes(error)[-1].getMessage()).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
 
 
 def _kind(error: Exception) -> str:
-    """Return what kind of error it is: Spark's name for it, and the class of what lies deepest."""
+    """Return the kind of an error: Spark's condition, and the class of the root cause."""
     causes = java_causes(error)
-    named = [found[1] for cause in causes if (found := _CONDITION.match(str(cause.getMessage())))]
-    return ", ".join((*named[-1:], str(causes[-1].getClass().getSimpleName())))
+    conditions = [match[1] for cause in causes if (match := _CONDITION.match(str(cause.getMessage())))]
+    return ", ".join((*conditions[-1:], str(causes[-1].getClass().getSimpleName())))

@@ -27,13 +27,13 @@ _FUNCTION_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 @dataclass(slots=True)
 class DeclaredStream:
-    """A stream's definition, and its rows once they are asked for."""
+    """A stream's definition, and its rows once they are needed."""
 
     definition: StreamDef
     frame: DataFrame | None = None
     """Given from Python, or opened from the definition's source."""
     base: Path | None = None
-    """Where a relative path starts."""
+    """The folder that relative paths start at."""
 
 
 class Tables(Mapping[str, StaticTable]):
@@ -43,7 +43,7 @@ class Tables(Mapping[str, StaticTable]):
         self._tables: dict[str, StaticTable] = {}
 
     def declare(self, name: str, table: StaticTable) -> None:
-        """Give a table its name."""
+        """Add a table under its name."""
         self._tables[name] = table
 
     @property
@@ -52,21 +52,21 @@ class Tables(Mapping[str, StaticTable]):
         return {name: table.error for name, table in list(self._tables.items()) if table.error is not None}
 
     def notices(self) -> list[str]:
-        """Return what is to be told of tables that could not be read again."""
+        """Return notices of tables that could not be read again."""
         return [f"table {name} keeps its old contents: {error}" for name, error in self.errors.items()]
 
     def refresh_due(self) -> None:
-        """Before a batch: read again what was asked for or is due, and let go of what no job reads."""
+        """Read tables again that were asked for or are due, and release what no job reads; before a batch."""
         for name, table in list(self._tables.items()):
             if not table.refresh_if_due():
-                # The reason may hold values of rows; it is told to those who ask.
+                # Logs leave out the reason, which may contain values of rows.
                 _LOG.warning(
                     "table %s keeps its old contents, for it cannot be read", name, extra={"table": name}
                 )
             table.sweep()
 
     def release(self) -> None:
-        """Let go of all contents: nothing runs any more."""
+        """Release all contents: nothing runs any more."""
         for table in self._tables.values():
             table.release()
 
@@ -81,7 +81,7 @@ class Tables(Mapping[str, StaticTable]):
 
 
 class Declarations:
-    """All that has been declared; a name is a stream or a table, never both."""
+    """All declared streams, tables and functions; a name is a stream or a table, never both."""
 
     def __init__(self, session: Callable[[], SparkSession]) -> None:
         self._session = session
@@ -102,7 +102,7 @@ class Declarations:
     def stream(
         self, definition: StreamDef, *, frame: DataFrame | None = None, base: Path | None = None
     ) -> None:
-        """Declare a stream; without columns, they are read off its rows."""
+        """Declare a stream; columns that are not given are inferred from its rows."""
         self._claim(definition.name)
         if frame is not None:
             definition = typed_stream(definition, frame)
@@ -132,10 +132,10 @@ class Declarations:
 
     def refresh(self, name: str) -> None:
         """Have a table read again before the next batch."""
-        known = {table.casefold(): table for table in self.tables}
-        if name.casefold() not in known:
+        by_folded = {table.casefold(): table for table in self.tables}
+        if name.casefold() not in by_folded:
             raise UnknownName(f'unknown table "{name}"{suggestion(name, self.tables)}')
-        self.tables[known[name.casefold()]].ask()
+        self.tables[by_folded[name.casefold()]].ask()
 
     def function(self, name: str, udf: Udf, returns: str) -> None:
         """Register a function under a name that the language does not use itself."""
@@ -146,8 +146,8 @@ class Declarations:
                 f'function "{name}": a PySpark UDF is wanted, or a function from columns to a column; '
                 f"this is {udf!r}"
             )
-        own = name.casefold() in SPELLINGS or name.casefold() in BUILDERS
-        if own or aggregate(name) is not None:
+        is_scalar = name.casefold() in SPELLINGS or name.casefold() in BUILDERS
+        if is_scalar or aggregate(name) is not None:
             raise EngineError(f'"{name}" is a function of the language already; choose another name')
         returned = _returned(name, udf, returns)
         self.functions[name.casefold()] = udf
@@ -161,7 +161,7 @@ class Declarations:
         return stream.frame
 
     def all_rows(self, name: str) -> DataFrame:
-        """Return all there is of a stream now, as a static DataFrame."""
+        """Return all rows that a stream has now, as a static DataFrame."""
         stream = self.streams[name]
         if stream.frame is not None and not stream.frame.isStreaming:
             return stream.frame

@@ -17,88 +17,88 @@ _STATUS = re.compile(
 )
 """A file as Hadoop describes it."""
 _BETWEEN = "\0"
-"""What stands between names, for it is in none."""
+"""The separator of names, as it is in none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """What tells whether a file is as it was, without a look inside."""
+    """What shows, without reading a file, whether it has changed."""
 
     modified_ms: int
     size: int
 
 
 def is_on_this_machine(path: str) -> bool:
-    """Say whether a file is on this machine, so that a look at it costs next to nothing."""
+    """Say whether a file is on this machine, so that its status costs next to nothing."""
     return path.startswith("file:/")
 
 
 def statuses(spark: SparkSession, paths: Iterable[str]) -> dict[str, FileStatus]:
-    """Return how files are now, without those that are not there; paths are as Spark has them, unquoted.
+    """Return the present statuses of files, without those that do not exist; paths are Spark's, unquoted.
 
-    Raise SourceError if the storage does not tell.
+    Raise SourceError if the storage fails.
     """
-    found, elsewhere = dict[str, FileStatus](), list[str]()
+    by_path, elsewhere = dict[str, FileStatus](), list[str]()
     for path in paths:
         if not is_on_this_machine(path):
             elsewhere.append(path)
         elif (status := _status_here(path)) is not None:
-            found[path] = status
+            by_path[path] = status
     if elsewhere:
-        told = zip(elsewhere, _statuses_elsewhere(spark, elsewhere), strict=True)
-        found.update({path: status for path, status in told if status is not None})
-    return found
+        remote = zip(elsewhere, _statuses_elsewhere(spark, elsewhere), strict=True)
+        by_path.update({path: status for path, status in remote if status is not None})
+    return by_path
 
 
 def _status_here(path: str) -> FileStatus | None:
     try:
-        # As Hadoop does: what a link leads to counts, and parts of a millisecond do not.
-        found = os.stat("/" + path.removeprefix("file:").lstrip("/"))
+        # As Hadoop does: links are followed, and parts of a millisecond do not count.
+        status = os.stat("/" + path.removeprefix("file:").lstrip("/"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise _hidden(path, str(error.strerror)) from error
-    return FileStatus(modified_ms=found.st_mtime_ns // 1_000_000, size=found.st_size)
+        raise _unavailable(path, str(error.strerror)) from error
+    return FileStatus(modified_ms=status.st_mtime_ns // 1_000_000, size=status.st_size)
 
 
-def _hidden(path: str, reason: str) -> SourceError:
+def _unavailable(path: str, reason: str) -> SourceError:
     return SourceError(f"file {path} cannot be looked at ({reason}); mend that, and start the stream again")
 
 
 def _statuses_elsewhere(spark: SparkSession, paths: Sequence[str]) -> Sequence[FileStatus | None]:
-    """Return what a file system of Hadoop's tells of files; None for those that are gone."""
+    """Return the statuses of files on another file system; None for those that are gone."""
     try:
         first = java_class("org.apache.hadoop.fs.Path")(paths[0])
         files = first.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-        return _told_together(files, paths) or [_told_alone(files, path) for path in paths]
+        return _statuses_together(files, paths) or [_status_alone(files, path) for path in paths]
     except Py4JJavaError as error:
-        raise _hidden(paths[0], str(error.java_exception)) from error
+        raise _unavailable(paths[0], str(error.java_exception)) from error
 
 
-def _told_together(files: Any, paths: Sequence[str]) -> list[FileStatus]:
-    """Return what a file system tells of files in one call, however many they are; nothing if one is gone."""
+def _statuses_together(files: Any, paths: Sequence[str]) -> list[FileStatus]:
+    """Return the statuses of any number of files in one call; none if a file is gone."""
     names = java_class("java.util.regex.Pattern").compile(_BETWEEN).split(_BETWEEN.join(paths))
-    places = java_class("org.apache.hadoop.util.StringUtils").stringToPath(names)
+    locations = java_class("org.apache.hadoop.util.StringUtils").stringToPath(names)
     try:
-        answer = java_class("scala.Predef").genericWrapArray(files.listStatus(places))
+        answer = java_class("scala.Predef").genericWrapArray(files.listStatus(locations))
     except Py4JJavaError as error:
         if _is_gone(error):
             return []
         raise
-    told = _STATUS.findall(answer.mkString("\n"))
+    matches = _STATUS.findall(answer.mkString("\n"))
     # A name may read like a status, and a folder may have taken a file's place.
-    is_clear = len(told) == len(paths) == answer.length()
-    return [FileStatus(modified_ms=int(modified), size=int(size)) for size, modified in told if is_clear]
+    is_clear = len(matches) == len(paths) == answer.length()
+    return [FileStatus(modified_ms=int(modified), size=int(size)) for size, modified in matches if is_clear]
 
 
-def _told_alone(files: Any, path: str) -> FileStatus | None:
+def _status_alone(files: Any, path: str) -> FileStatus | None:
     try:
-        found = files.getFileStatus(java_class("org.apache.hadoop.fs.Path")(path))
+        status = files.getFileStatus(java_class("org.apache.hadoop.fs.Path")(path))
     except Py4JJavaError as error:
         if _is_gone(error):
             return None
         raise
-    return FileStatus(modified_ms=int(found.getModificationTime()), size=int(found.getLen()))
+    return FileStatus(modified_ms=int(status.getModificationTime()), size=int(status.getLen()))
 
 
 def _is_gone(error: Py4JJavaError) -> bool:

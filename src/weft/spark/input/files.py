@@ -1,4 +1,4 @@
-"""The files that a batch reads, wherever they are, and what they say of their columns."""
+"""The files that a batch reads, wherever they are, and the columns that they have."""
 
 import json
 import re
@@ -16,13 +16,13 @@ from weft.spark.input.schemas import column_defs
 from weft.spark.session.gateway import java_class
 
 HEAD_BYTES = 1 << 14
-"""How much of a text file is looked at."""
+"""Maximum number of bytes of a text file that are looked at."""
 _PIECE_BYTES = 1 << 12
-"""How much is asked for at once: an answer of the JVM that is longer than 8 KiB takes 40 ms."""
+"""Number of bytes read at once: a reply of the JVM that is longer than 8 KiB takes 40 ms."""
 _FILES_TOGETHER = 16
-"""How many files are asked for at once, for the same reason."""
+"""Number of files described at once, for the same reason."""
 _SMALL_BYTES = 8 << 20
-"""Up to so many, a batch that one task reads is grouped by one task, too."""
+"""Maximum size of a batch that one task reads and groups."""
 _FORMATS = "org.apache.spark.sql.execution.datasources"
 _PART = re.compile(r"^path: (\S+), range: (\d+)-(\d+), ", re.MULTILINE)
 """A part of a file as Spark describes it, with the bytes that it begins with and ends before."""
@@ -35,13 +35,13 @@ class PlannedFiles:
     sizes: Mapping[str, int]
     """In order, each with its size then; files without a byte are not planned."""
     repeated: bool
-    """Whether any would be read twice: Spark does that beside a file whose name reads like a pattern."""
+    """Whether any would be read twice: Spark does that if a file has a name like a pattern."""
     tasks: int
-    """How many tasks read them."""
+    """Number of tasks that read them."""
 
 
 _planned: WeakKeyDictionary[DataFrame, PlannedFiles | None] = WeakKeyDictionary()
-"""The files of batches at hand: asking for a thousand takes 30 ms, and several ask."""
+"""The files of current batches: listing a thousand takes 30 ms, and they are needed several times."""
 
 
 def batch_files(batch: DataFrame) -> list[str]:
@@ -76,8 +76,7 @@ def in_one_task(batch: DataFrame) -> DataFrame:
 
 def _put_together(partitions: Any) -> PlannedFiles:
     """Return the files that tasks read; large ones are read in several parts."""
-    sizes, begins, parts = dict[str, int](), set[tuple[str, int]](), 0
-    tasks = 0
+    sizes, begins, parts, tasks = dict[str, int](), set[tuple[str, int]](), 0, 0
     for partition in partitions:
         tasks += 1
         for path, begin, end in _parts(partition.files()):
@@ -105,13 +104,13 @@ def _file_partitions(batch: DataFrame) -> Any:
 def _parts(files: Any) -> list[tuple[str, int, int]]:
     """Return a task's files, and where its part of each begins and ends.
 
-    Asking for each by itself would take ten times as long.
+    Describing each by itself would take ten times as long.
     """
-    all_of_them, count = java_class("scala.Predef").genericWrapArray(files), len(files)
-    some = (all_of_them.slice(at, at + _FILES_TOGETHER) for at in range(0, count, _FILES_TOGETHER))
-    parts = _PART.findall("\n".join(one.mkString("\n") for one in some))
+    wrapped, count = java_class("scala.Predef").genericWrapArray(files), len(files)
+    slices = (wrapped.slice(at, at + _FILES_TOGETHER) for at in range(0, count, _FILES_TOGETHER))
+    parts = _PART.findall("\n".join(files.mkString("\n") for files in slices))
     if len(parts) != count:
-        # Values of partitions, which stand in the text, too, read like files.
+        # Values of partitions, which are in the text, too, read like files.
         parts = [
             (str(file.filePath().urlEncoded()), file.start(), file.start() + file.length()) for file in files
         ]
@@ -119,17 +118,17 @@ def _parts(files: Any) -> list[tuple[str, int, int]]:
 
 
 def stored_columns(spark: SparkSession, format: str, path: str) -> tuple[ColumnDef, ...]:
-    """Return the columns that a Parquet or ORC file says it has; only its footer is read."""
-    place = java_class("org.apache.hadoop.fs.Path")(path)
-    schema = _parquet_schema(spark, place) if format == "parquet" else _orc_schema(spark, place)
+    """Return the columns of a Parquet or ORC file; only its footer is read."""
+    location = java_class("org.apache.hadoop.fs.Path")(path)
+    schema = _parquet_schema(spark, location) if format == "parquet" else _orc_schema(spark, location)
     return column_defs(StructType.fromJson(json.loads(schema.json())))
 
 
-def _parquet_schema(spark: SparkSession, place: Any) -> Any:
+def _parquet_schema(spark: SparkSession, location: Any) -> Any:
     settings = _hadoop(spark)
-    file = java_class("org.apache.parquet.hadoop.util.HadoopInputFile").fromPath(place, settings)
+    file = java_class("org.apache.parquet.hadoop.util.HadoopInputFile").fromPath(location, settings)
     # Without options, the reader would look for Hadoop's settings files, each time.
-    options = java_class("org.apache.parquet.HadoopReadOptions").builder(settings, place).build()
+    options = java_class("org.apache.parquet.HadoopReadOptions").builder(settings, location).build()
     reader = java_class("org.apache.parquet.hadoop.ParquetFileReader").open(file, options)
     try:
         stored = reader.getFooter().getFileMetaData().getSchema()
@@ -139,9 +138,9 @@ def _parquet_schema(spark: SparkSession, place: Any) -> Any:
     return converter(spark._jsparkSession.sessionState().conf()).convert(stored)
 
 
-def _orc_schema(spark: SparkSession, place: Any) -> Any:
+def _orc_schema(spark: SparkSession, location: Any) -> Any:
     orc = java_class("org.apache.orc.OrcFile")
-    reader = orc.createReader(place, orc.readerOptions(_hadoop(spark)))
+    reader = orc.createReader(location, orc.readerOptions(_hadoop(spark)))
     try:
         stored = reader.getSchema()
     finally:
@@ -151,35 +150,35 @@ def _orc_schema(spark: SparkSession, place: Any) -> Any:
 
 def head(spark: SparkSession, path: str) -> bytes:
     """Return the beginning of a text file, compressed or not: all of it, or as much as is looked at."""
-    files, place = _opened(spark, path)
-    stream = files.open(place)
+    files, location = _located(spark, path)
+    stream = files.open(location)
     try:
         codecs = java_class("org.apache.hadoop.io.compress.CompressionCodecFactory")(_hadoop(spark))
-        codec = codecs.getCodec(place)
+        codec = codecs.getCodec(location)
         text = stream if codec is None else codec.createInputStream(stream)
-        found = b""
-        while len(found) < HEAD_BYTES and (piece := text.readNBytes(_PIECE_BYTES)):
-            found += piece
-        return found
+        content = b""
+        while len(content) < HEAD_BYTES and (piece := text.readNBytes(_PIECE_BYTES)):
+            content += piece
+        return content
     finally:
         stream.close()
 
 
 def length(spark: SparkSession, path: str) -> tuple[int, int]:
-    """Return how many bytes of a file can be read, and how many there are."""
-    files, place = _opened(spark, path)
-    stream = files.open(place)
+    """Return the number of bytes of a file that can be read, and its size."""
+    files, location = _located(spark, path)
+    stream = files.open(location)
     try:
         read = java_class("org.apache.commons.io.IOUtils").consume(stream)
     finally:
         stream.close()
-    return int(read), int(files.getFileStatus(place).getLen())
+    return int(read), int(files.getFileStatus(location).getLen())
 
 
-def _opened(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return the file system that a path is on, and the path."""
-    place = java_class("org.apache.hadoop.fs.Path")(path)
-    return place.getFileSystem(_hadoop(spark)), place
+def _located(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """Return the file system that a path is on, and Hadoop's path."""
+    location = java_class("org.apache.hadoop.fs.Path")(path)
+    return location.getFileSystem(_hadoop(spark)), location
 
 
 def _hadoop(spark: SparkSession) -> Any:

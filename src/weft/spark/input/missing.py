@@ -1,13 +1,13 @@
 """Files that Spark listed for a batch and that were not read as they were then, named.
 
-Spark notes which files a batch is made of, and when each was changed last. Between that and the end of the
-batch's job a file may go, or become another under the same name:
+Spark records which files a batch consists of, and when each was last changed. Between that and the end of the
+batch's job a file may vanish, or be replaced by another of the same name:
 
     listed ──────── planned ──────── read ──────── looked at again
        └── gone: Spark leaves it out,  └── gone: the job fails, and runs again
-           without a word                  without it (damaged.py)
+           silently                        without it (damaged.py)
 
-What was read of a file that changed counts as rows do; the file is named, for it may be part of the old
+What was read of a file that changed counts as rows do; the file is named, because that may be part of the old
 contents, of the new, or of both.
 """
 
@@ -25,7 +25,7 @@ from weft.spark.input.sources import read_files
 VANISHED = "vanished before it was read"
 CHANGED = "was changed after it was listed"
 _MOST_NAMED = 10
-"""How many files of a batch notices name."""
+"""Maximum number of files that notices of a batch name."""
 _SKIP_MISSING = "spark.sql.files.ignoreMissingFiles"
 
 
@@ -36,7 +36,7 @@ class MissingFile:
     path: str
     reason: str
     rows: int = 0
-    """How many rows were set aside with it; nobody can say how many it had."""
+    """The number of rows set aside with it; how many it had is unknown."""
 
     def notice(self, stream: StreamDef) -> str:
         """Return a sentence for the user."""
@@ -56,23 +56,23 @@ class FileAccount:
     """The files that Spark listed for a batch, each to be read as it was listed."""
 
     def __init__(self, batch: DataFrame, stream: StreamDef, listed: Mapping[str, int]) -> None:
-        """Look at a batch that is about to be read; `listed` has its files with their times."""
+        """Inspect a batch that is about to be read; `listed` has its files with their times."""
         self._spark, self._listed = batch.sparkSession, listed
         planned = planned_files(batch) if listed else None
         self._sizes = None if planned is None else planned.sizes
-        """The files that will be read, with their sizes; None where nobody can say."""
+        """The files that will be read, with their sizes; None if unknown."""
         self._skips = bool(listed) and _skips_missing(batch, stream)
-        # Elsewhere a look takes time: one, after the job, tells all but a change before a file went.
+        # Elsewhere a status takes time: one, after the job, shows all but a change before a file vanished.
         self._before = statuses(self._spark, filter(is_on_this_machine, listed))
         self.batch = batch
         """The batch, with each file in it once."""
         if planned is not None and planned.repeated:
-            there = statuses(self._spark, planned.sizes)
-            self._sizes = {path: size for path, size in planned.sizes.items() if path in there}
+            present = statuses(self._spark, planned.sizes)
+            self._sizes = {path: size for path, size in planned.sizes.items() if path in present}
             self.batch = read_files(self._spark, stream, list(self._sizes))
 
     def missing(self, known: Iterable[Named]) -> list[MissingFile]:
-        """Return the files that were not read as listed, after the job, beside those known already."""
+        """Return the files that were not read as listed, besides those known already; after the job."""
         if not self._listed:
             return []
         named = {file.path for file in known}
@@ -82,33 +82,33 @@ class FileAccount:
         return [MissingFile(path=path, reason=reason) for path, reason in reasons if reason is not None]
 
     def _reason(self, path: str, now: FileStatus | None) -> str | None:
-        """Return why a file counts as missing; None if it was read as it was listed."""
+        """Return why a file counts as missing; None if it was read as listed."""
         before = self._before.get(path)
         if self._sizes is not None and path not in self._sizes:
-            seen = before or now
-            if seen is None or not (self._differs(path, seen) or _is_passed_over(path, seen)):
+            status = before or now
+            if status is None or not (self._differs(path, status) or _is_passed_over(path, status)):
                 return VANISHED
-            return CHANGED if self._differs(path, seen) else None
+            return CHANGED if self._differs(path, status) else None
         if now is None and self._skips:
             return VANISHED
-        # One that is gone now was there when it was read: the job would have failed.
-        return CHANGED if any(seen and self._differs(path, seen) for seen in (before, now)) else None
+        # A file that is gone now was there when it was read: the job would have failed.
+        return CHANGED if any(status and self._differs(path, status) for status in (before, now)) else None
 
-    def _differs(self, path: str, seen: FileStatus) -> bool:
-        size = (self._sizes or {}).get(path, seen.size)
-        return seen.modified_ms != self._listed[path] or seen.size != size
+    def _differs(self, path: str, status: FileStatus) -> bool:
+        size = (self._sizes or {}).get(path, status.size)
+        return status.modified_ms != self._listed[path] or status.size != size
 
 
-def _is_passed_over(path: str, seen: FileStatus) -> bool:
+def _is_passed_over(path: str, status: FileStatus) -> bool:
     """Say whether Spark lists a file and rightly never plans to read it: it has no rows."""
-    return seen.size == 0 or path.rpartition("/")[2].startswith("_")
+    return status.size == 0 or path.rpartition("/")[2].startswith("_")
 
 
 def _skips_missing(batch: DataFrame, stream: StreamDef) -> bool:
-    """Say whether a job that finds a file gone goes on without it, as the user has told Spark to."""
+    """Say whether a job continues without a file that is gone, because the user has set that option."""
     options = {} if stream.source is None else {key.casefold(): value for key, value in stream.source.options}
-    told = options.get("ignoremissingfiles") or batch.sparkSession.conf.get(_SKIP_MISSING)
-    return str(told).casefold() == "true"
+    setting = options.get("ignoremissingfiles") or batch.sparkSession.conf.get(_SKIP_MISSING)
+    return str(setting).casefold() == "true"
 
 
 def count_missing(files: Iterable[object]) -> int:
@@ -117,7 +117,7 @@ def count_missing(files: Iterable[object]) -> int:
 
 
 def missing_notices(files: Sequence[MissingFile], stream: StreamDef) -> list[str]:
-    """Return sentences for the user that name missing files, and say how many more there are."""
+    """Return sentences for the user that name missing files, and the number of further ones."""
     notices = [file.notice(stream) for file in files[:_MOST_NAMED]]
     more = len(files) - len(notices)
     if more:

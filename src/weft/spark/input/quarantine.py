@@ -1,7 +1,7 @@
 """Rows that are not aggregated, as rows of their own: why, and where they came from.
 
-A batch's job counts them. Only if it counted any are they looked for, in a second pass over the batch that
-judges each row as the job did, by the same bounds. They are kept by batch, in Parquet:
+A batch's job counts them. Only if there are any, they are found in a second pass over the batch, which judges
+each row as the job did, by the same bounds. They are kept by batch, in Parquet:
 
     <folder>/stream=trades/batch=000000012/…      reason, event_time, source, position, row
 
@@ -29,9 +29,9 @@ from weft.spark.job.verdicts import BAD, CORRUPT, FUTURE, LATE, NO_TIME, TIME, B
 from weft.spark.session.local import utc
 
 Kept = Literal["quarantine", "late"]
-"""Which rows a dataset keeps: those that are late, or all others that are not aggregated."""
+"""The rows that a dataset keeps: late ones, or all others that are not aggregated."""
 REASONS = {NO_TIME: "no event time", LATE: "late", FUTURE: "time in the future"}
-"""Why a row is not aggregated; of a corrupt one, its record tells."""
+"""Why a row is not aggregated; that of a corrupt one is found from its record."""
 _SCHEMA = "reason string, event_time timestamp, source string, position bigint, row string"
 _SOURCE, _POSITION = "__weft_source", "__weft_position"
 _BATCH = re.compile(r"batch=(\d+)")
@@ -60,14 +60,14 @@ def set_aside(
         rows = _located(batch, stream).withColumn(TIME, event_time(stream))
         unread = None if corrupt is None else is_corrupt(corrupt, stream)
         rows = rows.withColumn(BAD, verdict(F.col(TIME), first, last, unread)).where(F.col(BAD).isNotNull())
-        found = rows.select(
+        not_aggregated = rows.select(
             _reason(stream, corrupt).alias("reason"),
             F.timestamp_micros(TIME).alias("event_time"),
             F.col(_SOURCE).alias("source"),
             F.col(_POSITION).alias("position"),
             _record(stream, corrupt).alias("row"),
         )
-        return found.unionByName(_whole_files(spark, files)) if files else found
+        return not_aggregated.unionByName(_whole_files(spark, files)) if files else not_aggregated
 
 
 def _located(batch: DataFrame, stream: StreamDef) -> DataFrame:
@@ -107,43 +107,40 @@ def _record(stream: StreamDef, corrupt: str | None) -> Column:
 
 
 def _whole_files(spark: SparkSession, files: Sequence[UnreadFile]) -> DataFrame:
-    rows = [(file.reason, None, file.path, None, _contents(file)) for file in files]
+    # The number of rows of a missing file is unknown.
+    counts = [json.dumps({"rows": file.rows}) if isinstance(file, SetAsideFile) else None for file in files]
+    rows = [(file.reason, None, file.path, None, count) for file, count in zip(files, counts, strict=True)]
     return spark.createDataFrame(rows, _SCHEMA)
 
 
-def _contents(file: UnreadFile) -> str | None:
-    """Return how many rows a file has; nobody can say of a missing one."""
-    return json.dumps({"rows": file.rows}) if isinstance(file, SetAsideFile) else None
-
-
 def write_set_aside(rows: DataFrame, stream_uri: str, *, batch: int, kind: Kept) -> None:
-    """Keep the rows that `set_aside` found, in one file below the stream's folder.
+    """Write the rows that `set_aside` found to one file below the stream's folder.
 
-    The batch must have none there: Spark is not to remove anything.
+    The batch must have no folder there yet: Spark must not remove anything.
     """
     late = F.col("reason") == REASONS[LATE]
-    place = f"{stream_uri.rstrip('/')}/{batch_folder(batch)}"
-    # Times far ahead do not fit Spark's usual type.
+    folder = f"{stream_uri.rstrip('/')}/{batch_folder(batch)}"
+    # Times in the far future do not fit Spark's default type.
     micros = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
     with utc(rows.sparkSession), _set(rows.sparkSession, micros):
         kept = rows.where(late if kind == "late" else ~late)
-        kept.repartition(1).write.parquet(place)
+        kept.repartition(1).write.parquet(folder)
 
 
 def batch_folder(batch: int) -> str:
-    """Return the name of the folder inside a stream's folder that holds what a batch has set aside."""
+    """Return the name of a batch's folder inside its stream's folder."""
     return f"batch={batch:09d}"
 
 
 def batch_of(folder: str) -> int | None:
-    """Return the batch whose rows a folder inside a stream's folder holds; None if it is no such folder."""
-    found = _BATCH.fullmatch(folder)
-    return None if found is None else int(found[1])
+    """Return the batch of a folder inside a stream's folder; None if it is no batch's."""
+    match = _BATCH.fullmatch(folder)
+    return None if match is None else int(match[1])
 
 
 @contextmanager
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Have a session's settings be others for a while."""
+    """Change settings of a session temporarily."""
     before = {key: spark.conf.get(key) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)

@@ -1,8 +1,8 @@
 """Records of text that cannot be read as declared.
 
 Spark's JSON and CSV readers give NULL for a value that does not fit its column, and keep the record's text in
-a column of its own where the schema has one. A record is corrupt where that column is not NULL: its text is
-no JSON, has too few or too many values, or holds a value of another type in any declared column.
+a separate column if the schema has one. A record is corrupt where that column is not NULL: its text is not
+JSON, has too few or too many values, or has a value of another type in a declared column.
 
 A stream given as a DataFrame has corrupt records only if it has such a column: `_corrupt_record`, a STRING.
 """
@@ -23,10 +23,10 @@ _OPTION = "columnNameOfCorruptRecord"
 
 
 def corrupt_column(stream: StreamDef) -> str | None:
-    """Return the column that holds the text of corrupt records; None where there are no such records.
+    """Return the column that holds the text of corrupt records; None if there can be none.
 
     With `mode 'FAILFAST'` or `mode 'DROPMALFORMED'` among a stream's options there are none: Spark drops
-    them, as it was told to, or cannot read their file, which is set aside as a whole (`damaged.py`).
+    them, or cannot read their file, which is then set aside as a whole (`damaged.py`).
     """
     if stream.source is None:
         return _SPARKS_NAME if _declares(stream, _SPARKS_NAME) else None
@@ -62,34 +62,34 @@ def reader_options(stream: StreamDef) -> dict[str, str]:
 def is_corrupt(column: str, stream: StreamDef) -> Column:
     """Return whether a record is corrupt, by the column that holds the text of corrupt ones.
 
-    Spark notices a mistyped value only in columns that it reads. So all are named here: the answer must not
-    depend on what queries ask for. They are looked at in corrupt records only.
+    Spark notices a mistyped value only in columns that it reads. So all are named here: the result must not
+    depend on what queries read. They are evaluated for corrupt records only.
     """
-    missing = [named(one.name).isNull() for one in stream.columns if one.name != column]
-    always = F.xxhash64(*missing) >= F.lit(-(2**63)).cast("bigint")
+    are_null = [named(other.name).isNull() for other in stream.columns if other.name != column]
+    always = F.xxhash64(*are_null) >= F.lit(-(2**63)).cast("bigint")
     return named(column).isNotNull() & always
 
 
 def why_corrupt(column: str, stream: StreamDef) -> Column:
-    """Return 'mistyped value in column vol', or 'corrupt record' where no column can be named."""
+    """Return 'mistyped value in column vol', or 'corrupt record' if the column is unknown."""
     plain = F.lit("corrupt record")
     if stream.source is None:
         return plain
-    data = [one for one in stream.columns if one.name != column]
-    schema = ", ".join(f"`{one.name.replace('`', '``')}` string" for one in data)
+    data = [other for other in stream.columns if other.name != column]
+    schema = ", ".join(f"`{field.name.replace('`', '``')}` string" for field in data)
     schema += f", `{CORRUPT_TEXT}` string"
     options = {**reader_options(stream), _OPTION: CORRUPT_TEXT, "header": "false"}
     parse = F.from_json if stream.source.format == "json" else F.from_csv
     text = parse(named(column), schema, options)
-    # What is there as text, and is NULL as the declared type, is mistyped.
+    # A value that is not NULL as text, but is NULL as the declared type, is mistyped.
     names = [
-        F.when(text.getField(one.name).isNotNull() & named(one.name).isNull(), F.lit(one.name))
-        for one in data
-        if one.type.kind is not Kind.STRING
+        F.when(text.getField(field.name).isNotNull() & named(field.name).isNull(), F.lit(field.name))
+        for field in data
+        if field.type.kind is not Kind.STRING
     ]
     mistyped = F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
     whole = text.getField(CORRUPT_TEXT).isNull() & (F.size(mistyped) > 0)
-    several = F.when(F.size(mistyped) > 1, F.lit("mistyped values in columns ")).otherwise(
+    prefix = F.when(F.size(mistyped) > 1, F.lit("mistyped values in columns ")).otherwise(
         F.lit("mistyped value in column ")
     )
-    return F.when(whole, F.concat(several, F.array_join(mistyped, ", "))).otherwise(plain)
+    return F.when(whole, F.concat(prefix, F.array_join(mistyped, ", "))).otherwise(plain)

@@ -1,11 +1,11 @@
 """Files of a stream whose columns are not the declared ones, named.
 
-A Parquet or ORC file tells its columns in its footer, a CSV file in its header; of JSON and of CSV without a
-header the first records are looked at. Columns that came, went or have another type are told once each, by
-their names: notices go to logs, so they repeat no value of a row.
+A Parquet or ORC file has its columns in its footer, a CSV file in its header; in JSON and CSV without a
+header the first records are inspected. Columns that were added, removed or retyped are reported once each, by
+name: notices go to logs, so they contain no value of a row.
 
-Looking takes a small share of the time. Files that there was no time for wait: for a batch with few files, or
-for the end of the run.
+Files are inspected for a small share of the time. Files that there was no time for wait: for a batch with few
+files, or for the end of the run.
 """
 
 import csv
@@ -25,22 +25,22 @@ from weft.spark.input.records import TEXT_FORMATS, corrupt_column
 from weft.types import Kind
 
 TELL_COLUMNS = frozenset({"parquet", "orc"})
-"""Formats whose files tell their columns and types."""
+"""Formats whose files contain their columns and types."""
 _LONGEST_PAUSE = 30.0
-"""After how many seconds a file is looked at, however long the last look took."""
+"""Maximum number of seconds between files, however long the last one took."""
 _SAVED_SECONDS = 0.1
-"""How much time for looking is saved up at most: no batch is held up for much longer."""
+"""Maximum number of seconds saved up for files: no batch is held up for much longer."""
 _LAST_SECONDS = 5.0
-"""How long the files that still wait are looked at when the run ends."""
+"""Seconds for the files that still wait when the run ends."""
 _MOST_WAITING = 10_000
-_MOST_TOLD = 100
+_MOST_REPORTED = 100
 _RECORDS = 100
-"""How many records of a text file are looked at."""
+"""Maximum number of records of a text file that are inspected."""
 _KINDS: dict[type, str] = {
     bool: "a boolean", int: "a whole number", float: "a fraction", str: "a string", dict: "an object",
     list: "a list",
 }  # fmt: skip
-"""What a value of JSON is; NULL tells nothing of a column."""
+"""Kinds of JSON values in words; NULL says nothing about a column."""
 _WHOLE, _NUMBER, _TEXT = frozenset({int}), frozenset({int, float}), frozenset({str})
 _READ_FROM: dict[Kind, frozenset[type]] = {
     Kind.BOOLEAN: frozenset({bool}),
@@ -59,22 +59,22 @@ class SchemaWatch:
     """Tell how the columns of a stream's files differ from the declared ones, each difference once."""
 
     def __init__(self, stream: StreamDef, *, share: float = 0.01) -> None:
-        """Spend no more than a share of the time on looking."""
+        """Spend no more than a share of the time on files."""
         self._stream, self._share = stream, share
         self._format = "" if stream.source is None else stream.source.format
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._waiting: deque[str] = deque(maxlen=_MOST_WAITING)
         self._spent_until = monotonic()
-        """Up to when the time has been spent; what has passed since then is there for looking."""
+        """The time up to which the share is spent; what has passed since then is available."""
 
     def look(self, batch: DataFrame) -> list[str]:
-        """Look at files as long as there is time, and return what is new, in sentences for the user."""
-        if self._format not in TELL_COLUMNS | TEXT_FORMATS or len(self._told) > _MOST_TOLD:
+        """Inspect files as long as there is time, and return new differences, in sentences for the user."""
+        if self._format not in TELL_COLUMNS | TEXT_FORMATS or len(self._reported) > _MOST_REPORTED:
             return []
-        # Spark has them by size; names mostly tell which is newer.
+        # Spark orders them by size; by name, later ones are mostly newer.
         notices = self._await(sorted(batch_files(batch)))
         self._spent_until = max(self._spent_until, monotonic() - _SAVED_SECONDS / self._share)
-        # The newest file first: a change that lasts is told soon, however many wait.
+        # The newest file first: a change that lasts is reported soon, however many files wait.
         take = self._waiting.pop
         while self._waiting and (began := monotonic()) >= self._spent_until:
             notices += self._looked(batch.sparkSession, take())
@@ -85,7 +85,7 @@ class SchemaWatch:
         return notices
 
     def rest(self, spark: SparkSession, *, seconds: float = _LAST_SECONDS) -> list[str]:
-        """Look at the files that still wait, because no batch follows, but not for more than some seconds."""
+        """Inspect the files that still wait, as no batch follows, but for no more than some seconds."""
         notices, until = list[str](), monotonic() + seconds
         while self._waiting and monotonic() < until:
             notices += self._looked(spark, self._waiting.popleft())
@@ -96,7 +96,7 @@ class SchemaWatch:
         return notices
 
     def _await(self, paths: Sequence[str]) -> list[str]:
-        """Have files wait, the oldest of all giving way."""
+        """Add waiting files, and drop the oldest if there are too many."""
         lost = len(self._waiting) + len(paths) - _MOST_WAITING
         self._waiting.extend(paths)
         if lost <= 0:
@@ -109,60 +109,65 @@ class SchemaWatch:
 
     def _looked(self, spark: SparkSession, path: str) -> list[str]:
         try:
-            found = self._differences(spark, path)
+            differences = self._differences(spark, path)
         except AnalysisException:
-            found = {"unknown": "has a column of a type that Spark does not know: none are compared"}
+            differences = {"unknown": "has a column of a type that Spark does not know: none are compared"}
         except (PySparkException, Py4JError):
-            return []  # Gone already: the batch was read before it went. A notice is no reason to fail.
-        return [one for key, text in found.items() for one in self._once(key, f"file {path} {text}")]
+            return []  # The file has vanished after the batch was read. A notice is no reason to fail.
+        return [
+            notice for key, text in differences.items() for notice in self._once(key, f"file {path} {text}")
+        ]
 
     def _once(self, key: str, text: str) -> list[str]:
-        if key in self._told or len(self._told) > _MOST_TOLD:
+        if key in self._reported or len(self._reported) > _MOST_REPORTED:
             return []
-        self._told.add(key)
-        if len(self._told) > _MOST_TOLD:
+        self._reported.add(key)
+        if len(self._reported) > _MOST_REPORTED:
             self._waiting.clear()
-            text = f"its columns have changed in more than {_MOST_TOLD} ways: no more are told"
+            text = f"its columns have changed in more than {_MOST_REPORTED} ways: no more are told"
         return [f"stream {self._stream.name}: {text}"]
 
     def _differences(self, spark: SparkSession, path: str) -> dict[str, str]:
         # Columns of a partition are in the path, and corrupt records have a column in no file.
         corrupt = corrupt_column(self._stream)
         declared = [
-            one for one in self._stream.columns if f"/{one.name}=" not in path and one.name != corrupt
+            column
+            for column in self._stream.columns
+            if f"/{column.name}=" not in path and column.name != corrupt
         ]
         if self._format in TEXT_FORMATS:
             return text_differences(self._stream, declared, head(spark, path))
         stored = stored_columns(spark, self._format, path)
-        # Parquet is converted where no value can be lost, and is not readable else.
+        # Parquet is converted if no value can be lost, and is unreadable otherwise.
         converted = ": values that do not fit are NULL" if self._format == "orc" else ""
         return {
             **{
-                f"retyped {one.name} {was.type}": f"has {in_words(was, one)}{converted}"
-                for was, one in retyped_columns(self._stream, stored)
+                f"retyped {column.name} {own.type}": f"has {in_words(own, column)}{converted}"
+                for own, column in retyped_columns(self._stream, stored)
             },
             **{
-                f"added {one.name}": f"has a column {one.name} {_type(one)}, not declared: it is not read"
-                for one in _lacking(stored, self._stream.columns)
+                f"added {own.name}": f"has a column {own.name} {_type(own)}, not declared: it is not read"
+                for own in _lacking(stored, self._stream.columns)
             },
             **{
-                f"missing {one.name}": f"has no column {one.name}, declared {_type(one)}: it is NULL there"
-                for one in _lacking(declared, stored)
+                f"missing {column.name}": f"has no column {column.name}, declared {_type(column)}: "
+                "it is NULL there"
+                for column in _lacking(declared, stored)
             },
         }
 
 
 def _lacking(columns: Sequence[ColumnDef], others: Sequence[ColumnDef]) -> list[ColumnDef]:
     """Return the columns that others do not have."""
-    names = {one.name.casefold() for one in others}
+    names = {other.name.casefold() for other in others}
     return [column for column in columns if column.name.casefold() not in names]
 
 
 def text_differences(stream: StreamDef, declared: Sequence[ColumnDef], start: bytes) -> dict[str, str]:
     """Return how the columns of a text file differ from those declared, by its first bytes.
 
-    The differences are in words, each by a key that is the same in other files. Where the file cannot be
-    understood, or its records are longer than what is looked at, there are none.
+    The differences are in words, each by a key that is the same in other files. There are none if the file
+    cannot be understood, or its records are longer than the first bytes.
     """
     assert stream.source is not None
     lines = _lines(stream, start)
@@ -170,7 +175,7 @@ def text_differences(stream: StreamDef, declared: Sequence[ColumnDef], start: by
         return {}
     if stream.source.format == "json":
         return _field_differences(stream, declared, lines)
-    separator = {"\\t": "\t"}.get(found := _option(stream, "sep", "delimiter", default=","), found)
+    separator = _option(stream, "sep", "delimiter", default=",").replace("\\t", "\t")
     comment = _option(stream, "comment", default="")
     lines = [line for line in lines if not comment or not line.startswith(comment)]
     if not lines or len(separator) != 1:
@@ -199,44 +204,42 @@ def _field_differences(
     stream: StreamDef, declared: Sequence[ColumnDef], lines: Sequence[str]
 ) -> dict[str, str]:
     records = [record for line in lines[:_RECORDS] for record in _records(line)]
-    # Unlike columns, fields are not found by a name in other letters.
-    known, fields = (
-        {one.name for one in stream.columns},
-        dict.fromkeys(name for one in records for name in one),
-    )
+    # Unlike names of columns, those of fields are case-sensitive.
+    known = {column.name for column in stream.columns}
+    fields = dict.fromkeys(name for record in records for name in record)
     added = {
         f"added {name}": f"has a field {name}, not declared: it is not read"
         for name in fields
         if name not in known
     }
     missing = {
-        f"missing {one.name}": f"has no field {one.name}, declared {_type(one)}, in the records looked at "
-        f"({len(records)}): it is NULL there"
-        for one in declared
-        if one.name not in fields
+        f"missing {column.name}": f"has no field {column.name}, declared {_type(column)}, "
+        f"in the records looked at ({len(records)}): it is NULL there"
+        for column in declared
+        if column.name not in fields
     }
     retyped = {
-        f"retyped {one.name} {kind}": f"has field {one.name} as {kind}, declared {_type(one)}, in most "
-        f"of the records looked at ({len(records)}): {_fate(one, kind)}"
-        for one in declared
-        if (kind := _other_kind(one, [record.get(one.name) for record in records])) is not None
+        f"retyped {column.name} {kind}": f"has field {column.name} as {kind}, declared {_type(column)}, "
+        f"in most of the records looked at ({len(records)}): {_fate(column, kind)}"
+        for column in declared
+        if (kind := _other_kind(column, [record.get(column.name) for record in records])) is not None
     }
     return {**retyped, **added, **missing} if records else {}
 
 
 def _other_kind(column: ColumnDef, values: Sequence[object]) -> str | None:
-    """Return what most of a field's values are, if the column is not read from such; None if it is."""
+    """Return the kind of most of a field's values, if the column cannot be read from it; None if it can."""
     read_from = _READ_FROM.get(column.type.kind)
     if read_from is None:
         return None
-    there = [value for value in values if value is not None]
-    # One that does not fit among many is a bad record, and no change of the column.
-    others = [_KINDS[type(value)] for value in there if not _fits(value, read_from)]
-    return Counter(others).most_common(1)[0][0] if 2 * len(others) > len(there) else None
-
-
-def _fits(value: object, read_from: frozenset[type]) -> bool:
-    return type(value) in read_from or (read_from == _NUMBER and value in _NOT_FINITE)
+    present = [value for value in values if value is not None]
+    # One value among many that does not fit is a bad record, and no change of the column.
+    others = [
+        _KINDS[type(value)]
+        for value in present
+        if type(value) not in read_from and not (read_from == _NUMBER and value in _NOT_FINITE)
+    ]
+    return Counter(others).most_common(1)[0][0] if 2 * len(others) > len(present) else None
 
 
 def _fate(column: ColumnDef, kind: str) -> str:
@@ -248,12 +251,13 @@ def _fate(column: ColumnDef, kind: str) -> str:
 
 
 def _records(text: str) -> Iterator[dict[str, Any]]:
-    """Give the records of a text of JSON: one, or several in a list; none where it is no JSON."""
+    """Yield the records of a JSON text: one, or those of a list; none if it is not JSON."""
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return
-    yield from (one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict))
+    values = parsed if isinstance(parsed, list) else [parsed]
+    yield from (value for value in values if isinstance(value, dict))
 
 
 def _header_differences(declared: Sequence[ColumnDef], line: str, separator: str) -> dict[str, str]:
@@ -261,19 +265,19 @@ def _header_differences(declared: Sequence[ColumnDef], line: str, separator: str
         header = next(csv.reader([line], delimiter=separator))
     except (csv.Error, TypeError, ValueError):
         return {"header": "has a header that cannot be looked at: its columns are not compared"}
-    found, wanted = [name.strip() for name in header], [one.name for one in declared]
-    if [name.casefold() for name in found] == [name.casefold() for name in wanted]:
+    found, names = [name.strip() for name in header], [column.name for column in declared]
+    if [name.casefold() for name in found] == [name.casefold() for name in names]:
         return {}
-    declares = f"declared {', '.join(wanted)}"
+    declares = f"declared {', '.join(names)}"
     fate = "values are taken by their places, and records with more or fewer values are set aside"
     folded = {name.casefold() for name in found}
-    known = [name for name in wanted if name.casefold() in folded]
+    known = [name for name in names if name.casefold() in folded]
     if 2 * len(known) >= len(folded):
         return {f"header {line}": f"has columns {', '.join(found)}, {declares}: {fate}"}
-    # It may be a record, whose values are not to be repeated.
-    some = f"only {', '.join(known)} of them declared" if known else "none of them declared"
+    # It may be a record, whose values must not be repeated.
+    which = f"only {', '.join(known)} of them declared" if known else "none of them declared"
     return {
-        f"header of {len(found)}: {known}": f"has {len(found)} columns in its first line, {some}; "
+        f"header of {len(found)}: {known}": f"has {len(found)} columns in its first line, {which}; "
         f"{declares}; is there a header? That line is not read as a record, {fate}"
     }
 
@@ -281,7 +285,7 @@ def _header_differences(declared: Sequence[ColumnDef], line: str, separator: str
 def _width_differences(
     stream: StreamDef, declared: Sequence[ColumnDef], lines: Sequence[str], separator: str
 ) -> dict[str, str]:
-    # Where a separator may be quoted, only a CSV parser with all of Spark's options could count the values.
+    # If a separator may be quoted, only a CSV parser with all of Spark's options could count the values.
     marks = [_option(stream, "quote", default='"'), _option(stream, "escape", default="\\")]
     plain = [line for line in lines[:_RECORDS] if not any(mark and mark in line for mark in marks)]
     widths = Counter(line.count(separator) + 1 for line in plain)
@@ -307,13 +311,13 @@ def _is_on(stream: StreamDef, name: str) -> bool:
 def retyped_columns(stream: StreamDef, stored: Sequence[ColumnDef]) -> list[tuple[ColumnDef, ColumnDef]]:
     """Return the declared columns that a file has with another type, each with the file's."""
     by_name = {column.name.casefold(): column for column in stored}
-    both = [(by_name.get(column.name.casefold()), column) for column in stream.columns]
-    return [(found, column) for found, column in both if found is not None and found.type != column.type]
+    pairs = [(by_name.get(column.name.casefold()), column) for column in stream.columns]
+    return [(own, column) for own, column in pairs if own is not None and own.type != column.type]
 
 
-def in_words(found: ColumnDef, declared: ColumnDef) -> str:
-    """Return how a file has a column, and how it is declared."""
-    return f"column {declared.name} as {_type(found)}, declared {_type(declared)}"
+def in_words(own: ColumnDef, declared: ColumnDef) -> str:
+    """Return the type of a column in a file, and the declared one, in words."""
+    return f"column {declared.name} as {_type(own)}, declared {_type(declared)}"
 
 
 def _type(column: ColumnDef) -> str:

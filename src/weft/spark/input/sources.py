@@ -24,16 +24,16 @@ from weft.spark.input.schemas import column_defs, ddl
 FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "text"})
 """Formats of files in a folder."""
 _SELF_DESCRIBING = frozenset({"parquet", "orc", "csv", "json"})
-_TELL_COLUMNS = frozenset({"parquet", "orc", "csv"})
+_WITH_COLUMNS = frozenset({"parquet", "orc", "csv"})
 _BATCH_BYTES = 256 << 20
-"""How much of a folder one batch reads unless the stream says otherwise: bounds memory, shows progress."""
+"""Maximum bytes of files in a batch unless the stream says otherwise: bounds memory, shows progress."""
 _MAX_FILE_AGE = "36500d"
-"""How much older than the newest file a file may be unless the stream says otherwise.
+"""Maximum age of a file, relative to the newest one, unless the stream says otherwise.
 
-Spark never lists an older one, without a word; its own limit is a week.
+Spark silently ignores older files; its own limit is a week.
 """
 _PATTERN_CHARACTER = re.compile(r"[*?\[\]{}\\]")
-"""A character that Hadoop takes for part of a pattern, unless a backslash stands before it."""
+"""A character that Hadoop takes for part of a pattern unless it is escaped by a backslash."""
 
 
 def frame_or_files(source: DataFrame | str | Path, format: str) -> tuple[DataFrame | None, Source | None]:
@@ -48,9 +48,9 @@ def open_stream(
 ) -> tuple[StreamDef, DataFrame]:
     """Return the stream as a streaming DataFrame, and its definition with the columns that it has.
 
-    A stream of text has one column more: see weft.spark.input.records.
+    A stream of text has one more column: see weft.spark.input.records.
     """
-    stream = _settled(spark, stream, base)
+    stream = _resolved_stream(spark, stream, base)
     assert stream.source is not None
     options = reader_options(stream)
     try:
@@ -69,8 +69,8 @@ def open_stream(
     return typed_stream(stream, frame), frame
 
 
-def _settled(spark: SparkSession, stream: StreamDef, base: Path | None) -> StreamDef:
-    """Return the stream with all that its files are read by, so that they can be read again as they were."""
+def _resolved_stream(spark: SparkSession, stream: StreamDef, base: Path | None) -> StreamDef:
+    """Return the stream with all options resolved, so that its files can be read again in the same way."""
     if stream.source is None:
         raise SourceError(f"stream {stream.name} has no source; write USING format OPTIONS (path '…')")
     source = _resolved(stream.source, base, f"stream {stream.name}")
@@ -106,12 +106,12 @@ def _check_declared(stream: StreamDef, frame: DataFrame) -> None:
 def open_static(
     spark: SparkSession, stream: StreamDef, base: Path | None = None
 ) -> tuple[StreamDef, DataFrame]:
-    """Return all there is of a stream's files as a static DataFrame, as ordinary Spark would read them."""
+    """Return all rows of a stream's files as a static DataFrame, as ordinary Spark would read them."""
     if stream.source is None or stream.source.format not in FILE_FORMATS:
         raise SourceError(
             f"stream {stream.name} does not come from files, so ordinary Spark cannot read it as a table"
         )
-    stream = _settled(spark, stream, base)
+    stream = _resolved_stream(spark, stream, base)
     frame = _static(spark, stream, reader_options(stream))
     corrupt = corrupt_column(stream)
     if corrupt is not None:
@@ -125,8 +125,8 @@ def read_files(spark: SparkSession, stream: StreamDef, paths: Sequence[str]) -> 
         return spark.createDataFrame([], reader_schema(stream))
     options = reader_options(stream)
     root = options.pop("path", None)
-    # As Spark's own stream does: names are no patterns, and folders may hold partitions. But where some names
-    # read like patterns, and are told to be none, Spark would read all the others twice.
+    # As Spark's own stream does: names are no patterns, and folders may have partitions. But if some names
+    # look like patterns, with patterns turned off Spark would read all the other files twice.
     if any(map(_is_pattern, paths)):
         paths = [_PATTERN_CHARACTER.sub(r"\\\g<0>", path) for path in paths]
     else:
@@ -156,11 +156,11 @@ def typed_stream(stream: StreamDef, frame: DataFrame) -> StreamDef:
 
 
 class TableReader:
-    """Open a declared table, as often as it is to be read again."""
+    """Open a declared table, whenever it is read."""
 
     def __init__(self, spark: SparkSession, table: TableDef, base: Path | None = None) -> None:
         self._spark = spark
-        # Settled once: a file that is gone must not be sought elsewhere.
+        # Resolved once: a file that is gone must not be looked for elsewhere.
         self._table = replace(table, source=_table_source(table, base))
         self._stored: tuple[str, ...] | None = None
 
@@ -168,7 +168,7 @@ class TableReader:
         """Return the table as its files are now; refuse files that lack a column they had before."""
         source = _table_source(self._table, None)
         frame = _load(self._spark, self._table, source)
-        # Declared columns hide what the files hold: Spark gives NULL for a column that is gone.
+        # Declared columns hide those of the files: Spark gives NULL for a column that is gone.
         if self._table.columns:
             stored = _stored_columns(self._spark, source)
             _check_stored(self._table.name, source, self._stored or (), stored)
@@ -196,8 +196,8 @@ def _load(spark: SparkSession, table: TableDef, source: Source) -> DataFrame:
 
 
 def _stored_columns(spark: SparkSession, source: Source) -> tuple[str, ...]:
-    """Return the columns that the files themselves tell, where that takes no reading of all rows."""
-    if source.format not in _TELL_COLUMNS:
+    """Return the columns of the files, if they can be found without reading all rows."""
+    if source.format not in _WITH_COLUMNS:
         return ()
     options = {key: value for key, value in source.options if key.casefold() != "inferschema"}
     try:
@@ -207,15 +207,17 @@ def _stored_columns(spark: SparkSession, source: Source) -> tuple[str, ...]:
 
 
 def _check_stored(table: str, source: Source, before: tuple[str, ...], now: tuple[str, ...]) -> None:
-    # Spark takes the columns of CSV by their places, those of other files by their names.
+    # Spark finds the columns of CSV by their order, those of other files by their names.
     kept = now[: len(before)] == before if source.format == "csv" else set(before) <= set(now)
     if not kept:
-        there = ", ".join(now) or "no columns"
-        raise SourceError(f"table {table}: its files had columns {', '.join(before)}; now there are {there}")
+        present = ", ".join(now) or "no columns"
+        raise SourceError(
+            f"table {table}: its files had columns {', '.join(before)}; now there are {present}"
+        )
 
 
 def _infer(spark: SparkSession, source: Source, what: str) -> tuple[ColumnDef, ...]:
-    """Read the schema off the files; formats with one of their own need nothing here."""
+    """Return the columns of the files; none for sources with a schema of their own."""
     if source.format not in FILE_FORMATS:
         return ()
     if source.format not in _SELF_DESCRIBING:
@@ -223,31 +225,25 @@ def _infer(spark: SparkSession, source: Source, what: str) -> tuple[ColumnDef, .
     options: Mapping[str, str] = {"columnNameOfCorruptRecord": CORRUPT_TEXT, **dict(source.options)}
     if source.format == "csv":
         options = {"inferSchema": "true", **options}
-    found = column_defs(spark.read.format(source.format).options(**options).load().schema)
-    return tuple(column for column in found if column.name != CORRUPT_TEXT)
+    columns = column_defs(spark.read.format(source.format).options(**options).load().schema)
+    return tuple(column for column in columns if column.name != CORRUPT_TEXT)
 
 
 def _resolved(source: Source, base: Path | None, what: str) -> Source:
     """Return the source with a relative path taken from the workload file's folder, or else from here."""
     options = dict(source.options)
     path = options.get("path")
-    if path is None or "://" in path or Path(path).is_absolute():
-        found = path
-    else:
+    if path is None or "://" in path:
+        return source
+    found = path
+    if not Path(path).is_absolute():
         beside = (base or Path()) / path
         found = str(beside if _exists(beside) else Path(path))
-    if (
-        found is not None
-        and source.format in FILE_FORMATS
-        and "://" not in found
-        and not _exists(Path(found))
-    ):
+    if source.format in FILE_FORMATS and not _exists(Path(found)):
         raise SourceError(
             f'{what}: no files at "{path}"; a relative path starts at the workload file\'s folder'
         )
-    if found is not None:
-        options["path"] = found
-    return replace(source, options=tuple(options.items()))
+    return replace(source, options=tuple({**options, "path": found}.items()))
 
 
 def _exists(path: Path) -> bool:

@@ -1,7 +1,7 @@
 """Registered functions, each called once per row however many queries use it.
 
 A function written in Python that raises for a row gives NULL there, as other expressions that fail do, and
-harms no other query. (One that takes many rows at a time, as a pandas UDF does, cannot be asked row by row.)
+harms no other query. (One that takes many rows at a time, as a pandas UDF does, cannot be called row by row.)
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -31,15 +31,15 @@ class FunctionCalls:
         functions: Mapping[str, Udf],
         elsewhere: Container[Expression] = (),
     ) -> None:
-        """Gather the calls; what tests of the expressions `elsewhere` need is computed there."""
+        """Gather the calls, except in the tested expressions `elsewhere`: those are evaluated by value."""
         reads: list[tuple[Translator, Sequence[Expression]]] = []
         answers = plan.answers_by_relation()
         for relation in plan.roots:
-            judged = [sites(one.query.predicate) for one in answers[relation.id] if one.query.predicate]
-            read = [*relation_values(relation)]
-            read += [one for one in _tested(relation) if one not in elsewhere]
-            read += [site for several in judged for site in several if site not in elsewhere]
-            reads.append((translator(relation), read))
+            tested = [test.expression for predicate in relation.predicates for test in tests(predicate)]
+            predicates = [answer.query.predicate for answer in answers[relation.id]]
+            judged = [site for predicate in predicates if predicate for site in sites(predicate)]
+            read = [expression for expression in (*tested, *judged) if expression not in elsewhere]
+            reads.append((translator(relation), [*relation_values(relation), *read]))
         self._steps = registered_calls(reads, functions)
 
     def apply(self, rows: DataFrame) -> DataFrame:
@@ -50,7 +50,7 @@ class FunctionCalls:
 
 
 def _guarded(function: Udf) -> Udf:
-    """Return a Python function as one that tells of an exception beside its value; others as they are."""
+    """Return a Python function as one that returns whether it raised beside its value; others unchanged."""
     call, type = getattr(function, "func", None), getattr(function, "returnType", None)
     kind = getattr(function, "evalType", None)
     if call is None or type is None or kind not in _BY_ROW:
@@ -76,36 +76,38 @@ class _Guard:
 def registered_calls(
     reads: Iterable[tuple[Translator, Sequence[Expression]]], functions: Mapping[str, Udf]
 ) -> list[dict[str, Column]]:
-    """Return the calls in some expressions as columns, step by step, and have translators read those."""
+    """Return the calls in some expressions as columns, step by step; translators read those from now on."""
     guarded = {name: _guarded(function) for name, function in functions.items()}
     calls: dict[tuple[Translator, Call], int] = {}
-    for translate, several in reads:
-        for call in calls_in(several, functions):
+    for translate, expressions in reads:
+        for call in calls_in(expressions, functions):
             calls[translate, call] = _depth(call, functions)
     steps: list[dict[str, Column]] = []
     for depth in sorted(set(calls.values())):
-        step: dict[str, Column] = {}
-        for number, ((translate, call), own) in enumerate(calls.items()):
-            if own == depth:
-                step[f"__weft_call{number}"] = guarded[call.function](*map(translate, call.args))
-        steps.append(step)
-        for number, ((translate, call), own) in enumerate(calls.items()):
-            result = F.col(f"__weft_call{number}")
-            if own == depth and guarded[call.function] is not functions[call.function]:
-                translate.given(call, result[_VALUE], result[_FAILED])
-            elif own == depth:
+        of_depth = {
+            f"__weft_call{number}": key
+            for number, (key, call_depth) in enumerate(calls.items())
+            if call_depth == depth
+        }
+        steps.append(
+            {
+                name: guarded[call.function](*map(translate, call.args))
+                for name, (translate, call) in of_depth.items()
+            }
+        )
+        for name, (translate, call) in of_depth.items():
+            result = F.col(name)
+            if guarded[call.function] is functions[call.function]:
                 translate.given(call, result)
+            else:
+                translate.given(call, result[_VALUE], result[_FAILED])
     return steps
 
 
 def relation_values(relation: Relation) -> Iterator[Expression]:
     """Yield what a relation groups by and aggregates."""
     yield from relation.keys
-    yield from (one.argument for one in relation.primitives if one.argument is not None)
-
-
-def _tested(relation: Relation) -> Iterator[Expression]:
-    yield from (one.expression for predicate in relation.predicates for one in tests(predicate))
+    yield from (primitive.argument for primitive in relation.primitives if primitive.argument is not None)
 
 
 def calls_in(expressions: Iterable[Expression], functions: Mapping[str, Udf]) -> Iterator[Call]:
@@ -118,5 +120,5 @@ def calls_in(expressions: Iterable[Expression], functions: Mapping[str, Udf]) ->
 
 def _depth(call: Call, functions: Mapping[str, Udf]) -> int:
     """Return how many calls are nested in a call, itself included."""
-    inner = [_depth(one, functions) for one in calls_in(call.args, functions)]
+    inner = [_depth(nested, functions) for nested in calls_in(call.args, functions)]
     return 1 + max(inner, default=0)

@@ -20,32 +20,30 @@ _Sites = tuple[Translator, tuple[Expression, ...]]
 
 
 class Failures:
-    """The ways in which the queries of a job can fail, each a column that is not NULL where it happened."""
+    """The ways in which the queries of a job can fail, each a column that is not NULL where they do."""
 
     def __init__(self, answers: Sequence[tuple[Answer, Translator]], good: Column) -> None:
         in_predicates: dict[_Sites, list[str]] = {}
         in_values: dict[_Sites, list[Answer]] = {}
         for answer, translate in answers:
             predicate = () if answer.query.predicate is None else sites(answer.query.predicate)
-            values = tuple(dict.fromkeys(site for one in _values(answer.query) for site in sites(one)))
+            values = tuple(dict.fromkeys(site for value in _values(answer.query) for site in sites(value)))
             if predicate:
                 in_predicates.setdefault((translate, predicate), []).append(answer.query.name)
             if values:
                 in_values.setdefault((translate, values), []).append(answer)
-        self.sites = tuple(
-            dict.fromkeys(one for _, several in (*in_predicates, *in_values) for one in several)
-        )
-        """The operations that may fail; predicates in canonical form may do without some of them."""
+        self.sites = tuple(dict.fromkeys(site for _, own in (*in_predicates, *in_values) for site in own))
+        """The operations that may fail; canonical predicates may lack some of them."""
         self._tests = {f"failed{number}": _failed(key, good) for number, key in enumerate(in_predicates)}
         self._values = {f"spoilt{number}": _failed(key, good) for number, key in enumerate(in_values)}
         self.failing = dict(zip((*self._tests, *self._values), (*in_predicates, *in_values), strict=True))
-        """For each column, the operations that may fail, and what makes columns of them."""
-        self.tested = dict(zip(self._tests, (several for _, several in in_predicates), strict=True))
+        """For each column, the operations that may fail, and their translator."""
+        self.tested = dict(zip(self._tests, (own for _, own in in_predicates), strict=True))
         """For each column that counts failed predicates, the operations that may fail."""
         self.queries = dict(zip(self._tests, map(tuple, in_predicates.values()), strict=True))
-        """For each column that counts failed predicates, the queries that it concerns."""
+        """For each column that counts failed predicates, their queries."""
         self.answers = dict(zip(self._values, map(tuple, in_values.values()), strict=True))
-        """For each column that counts failed values, the queries that it concerns where they take the row."""
+        """For each column that counts failed values, their queries; it counts for those that have the row."""
 
     def counts(self) -> list[Column]:
         """Return the aggregates that count failures."""
@@ -62,10 +60,12 @@ class Failures:
 
 
 def _failed(key: _Sites, good: Column) -> Column:
-    translate, found = key
-    return F.when(good & reduce(Column.__or__, map(translate.failure_at, found)), F.lit(1))
+    translate, own = key
+    return F.when(good & reduce(Column.__or__, map(translate.failure_at, own)), F.lit(1))
 
 
 def _values(query: LogicalQuery) -> tuple[Expression, ...]:
-    calls = [one for call in query.aggregates for one in (call.argument, call.filter) if one is not None]
-    return (*(key.expression for key in query.keys), *calls)
+    inputs = [
+        value for call in query.aggregates for value in (call.argument, call.filter) if value is not None
+    ]
+    return (*(key.expression for key in query.keys), *inputs)

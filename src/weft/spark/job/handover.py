@@ -1,4 +1,4 @@
-"""What Spark hands over to the driver of rows, where the driver evaluates expressions itself.
+"""The columns that Spark hands over to the driver, where the driver evaluates expressions itself.
 
 Only the columns that expressions read are handed over, and what only Spark can evaluate: registered
 functions, a few others (weft.evaluation). So neither the code that Spark generates nor what is handed over
@@ -17,26 +17,26 @@ from weft.evaluation import Evaluator, can_evaluate
 from weft.expression import Call, Column, Expression, columns
 from weft.optimizer.plan import Relation
 from weft.spark.columns import Translator, named
-from weft.spark.input.lookups import NOWHERE, LocalTable
+from weft.spark.input.keyed_tables import NOWHERE, LocalTable
 from weft.spark.job.joins import Joins
 from weft.types import BOOLEAN, DataType
 
 
 @dataclass(slots=True)
 class Handover:
-    """The columns that are handed over or looked up, each once, by what they are called over here."""
+    """The columns that are handed over or looked up, each once, by their names in the driver."""
 
     joins: Joins
     looks_up: bool
     """Whether the driver looks up the rows of tables, rather than Spark joining them."""
     needs_joins: bool = False
-    """Whether Spark must join tables all the same, for it evaluates something over them."""
+    """Whether Spark must join tables all the same, because it evaluates something over them."""
     columns: dict[Column, SparkColumn] = field(default_factory=dict)
-    """What Spark is asked for."""
+    """What Spark selects."""
     _looked_up: dict[Column, tuple[int, str | None]] = field(default_factory=dict)
-    """Tables, and columns of them; None for whether a row has a partner at all."""
+    """Tables and columns of them; None instead of a column for whether a row has a partner."""
     _keys: dict[int, tuple[Expression, ...]] = field(default_factory=dict)
-    """What tables are looked up by."""
+    """The keys that tables are looked up by."""
     _known: dict[object, Column] = field(default_factory=dict)
 
     def over(self, translate: Translator, expression: Expression) -> Expression:
@@ -47,11 +47,13 @@ class Handover:
         if isinstance(expression, Column):
             return self._column(translate.name(expression.name), expression.type)
         if isinstance(expression, Call):
-            return replace(expression, args=tuple(self.over(translate, one) for one in expression.args))
+            return replace(
+                expression, args=tuple(self.over(translate, argument) for argument in expression.args)
+            )
         return expression
 
     def taken(self, relation: Relation) -> Expression | None:
-        """Return whether a joined row is one of a relation's; None where all are."""
+        """Return whether a joined row is one of a relation's; None if all are."""
         if self.looks_up:
             inner = [self._look_up(number, None, BOOLEAN) for number in self.joins.inner(relation)]
             return Call("and", tuple(inner), BOOLEAN) if len(inner) > 1 else inner[0] if inner else None
@@ -63,36 +65,36 @@ class Handover:
     def condition(
         self, key: object, holds: SparkColumn, translate: Translator, *reads: Expression
     ) -> Expression:
-        """Return the column of a condition that Spark evaluates over what some expressions read."""
+        """Return the column of a condition that Spark evaluates, over what some expressions read."""
         for expression in reads:
             self._read_by_spark(translate, expression)
         return self._hand_over(key, holds, BOOLEAN)
 
     def fields(self) -> list[SparkColumn]:
         """Return what Spark is to select."""
-        return [column.alias(one.name) for one, column in self.columns.items()]
+        return [column.alias(given.name) for given, column in self.columns.items()]
 
     def evaluator(self, rows: pa.Table, tables: Mapping[int, LocalTable]) -> Evaluator:
-        """Return what evaluates expressions over rows that were handed over."""
-        given = {one: rows[one.name].combine_chunks() for one in self.columns}
+        """Return the evaluator of expressions over rows that were handed over."""
+        given = {column: rows[column.name].combine_chunks() for column in self.columns}
         if self._looked_up:
             own = Evaluator(given, len(rows))
-            found = {
+            partners = {
                 number: tables[number].find([own.values(key) for key in keys])
                 for number, keys in self._keys.items()
             }
             for column, (number, name) in self._looked_up.items():
                 if name is None:
-                    given[column] = pa.array(found[number] != NOWHERE)
+                    given[column] = pa.array(partners[number] != NOWHERE)
                 else:
-                    given[column] = tables[number].column(name, found[number])
+                    given[column] = tables[number].column(name, partners[number])
         return Evaluator(given, len(rows))
 
     def _column(self, name: str, type: DataType) -> Column:
         table = self.joins.table_column(name) if self.looks_up else None
         if table is not None:
             return self._look_up(*table, type)
-        # Making a column takes a call to Java: only once for each.
+        # Each column is made only once: that takes a call to Java.
         return self._known.get(name) or self._hand_over(name, named(name), type)
 
     def _look_up(self, number: int, name: str | None, type: DataType) -> Column:

@@ -1,6 +1,6 @@
 """Aggregate functions over stretches of sorted rows, with the results of Spark's `groupBy().agg`.
 
-NULLs are passed over, NaN is the greatest number, strings compare by their bytes, and decimals are exact.
+NULLs are skipped, NaN is the greatest number, strings compare by their bytes, and decimals are exact.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ _EXTREMES = {
     "max": Primitive(("max",), None, Combine.GREATEST, (BIGINT,)),
 }
 _SUM_DIGITS = 10
-"""By how many digits Spark's sum of decimals is wider than what is added up."""
+"""Digits that Spark's sum of decimals has more than its argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows in an order in which those of a group stand together."""
+    """Rows in an order in which those of a group are adjacent."""
 
     order: Rows
     begins: Rows
@@ -58,7 +58,7 @@ class Groups:
 
 
 class Values:
-    """A column of values to aggregate, in whatever forms are asked for, each made once."""
+    """A column of values to aggregate, in the forms that aggregates need, each computed once."""
 
     def __init__(self, column: pa.Array, type: DataType) -> None:
         self._column, self.type = column, type
@@ -85,16 +85,16 @@ class Values:
         return encoded, np.asarray(pc.array_sort_indices(encoded.dictionary)).astype(np.intp)
 
     def restored(self, numbers: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> pa.Array:
-        """Return numbers as the values that they stand for."""
+        """Return the values that numbers stand for."""
         if self.type.kind not in _RANKED:
             return to_arrow(numbers, valid, self.type)
         encoded, order = self._ordered
-        places = pa.array(order[np.where(valid, numbers, 0)] if len(order) else numbers, mask=~valid)
-        found = encoded.dictionary.take(places)
-        return found.view(pa.string()) if self.type.kind is Kind.STRING else found
+        indices = pa.array(order[np.where(valid, numbers, 0)] if len(order) else numbers, mask=~valid)
+        values = encoded.dictionary.take(indices)
+        return values.view(pa.string()) if self.type.kind is Kind.STRING else values
 
     def sums(self, groups: Groups) -> pa.Array:
-        """Return the sum of each group: NULL where all is NULL."""
+        """Return the sum of each group: NULL where all values are NULL."""
         if self.type.kind is not Kind.DECIMAL:
             type = DOUBLE if self.type.is_fractional else BIGINT
             return to_arrow(groups.added(self.numbers), self.seen(groups), type)
@@ -116,7 +116,7 @@ class Values:
         return self.counts(groups) > 0
 
     def extremes(self, name: str, groups: Groups) -> pa.Array:
-        """Return the least or the greatest value of each group: NULL where all is NULL."""
+        """Return the least or the greatest value of each group: NULL where all values are NULL."""
         best = combine(_EXTREMES[name], self._partial(groups), groups.begins, groups.ends)
         return self.restored(best.fields[0], best.valid_mask())
 
@@ -127,9 +127,9 @@ class Values:
         with np.errstate(all="ignore"):
             fields = count, value, value - value
         primitive = Primitive(_MOMENTS, None, Combine.MOMENTS, (BIGINT, DOUBLE, DOUBLE))
-        found = combine(primitive, Partial(fields, None, primitive.types), groups.begins, groups.ends)
-        counted = found.fields[0] > 0
-        return [pa.array(found.fields[0]), *(to_arrow(one, counted, DOUBLE) for one in found.fields[1:])]
+        combined = combine(primitive, Partial(fields, None, primitive.types), groups.begins, groups.ends)
+        counts, *moments = combined.fields
+        return [pa.array(counts), *(to_arrow(moment, counts > 0, DOUBLE) for moment in moments)]
 
     def _partial(self, groups: Groups) -> Partial:
         valid = None if self.valid is None else self.valid[groups.order]

@@ -17,7 +17,7 @@ _PART, _ROW, _KEPT, _FAILED = "part", "row", "kept", "failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRows:
-    """Rows of finals, and what is to be computed from them."""
+    """Rows of finals, and the expressions to evaluate over them."""
 
     columns: Mapping[Slot, pa.Array]
     rows: int
@@ -27,7 +27,7 @@ class OutputRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
-    """What Spark made of some rows, in their order."""
+    """Spark's results for some rows, in their order."""
 
     outputs: Sequence[pa.Array]
     kept: pa.Array
@@ -48,7 +48,7 @@ def evaluate(
         begin += part.rows
         names = _names(part.outputs)
         outputs, (kept, failed) = (
-            [rows[name].combine_chunks() for name in wanted] for wanted in (names, (_KEPT, _FAILED))
+            [rows[name].combine_chunks() for name in columns] for columns in (names, (_KEPT, _FAILED))
         )
         computed.append(Computed(outputs=outputs, kept=kept, failed=failed))
     return computed
@@ -57,7 +57,7 @@ def evaluate(
 def _together(frames: Sequence[DataFrame]) -> DataFrame:
     """Return the rows of all frames.
 
-    By halves: Spark looks at a union whole whenever another frame is added to it.
+    By halves: Spark analyses a whole union whenever another frame is added to it.
     """
     if len(frames) == 1:
         return frames[0]
@@ -72,8 +72,8 @@ def _frame(spark: SparkSession, number: int, part: OutputRows, functions: Mappin
     translate = Translator(functions, slot=lambda slot: F.col(names[slot]))
     having = part.having
     kept = F.lit(True) if having is None else F.coalesce(translate(having), F.lit(False))
-    asked = [*part.outputs, *([] if having is None else [having])]
-    failures = [failure for failure in map(translate.failure, asked) if failure is not None]
+    expressions = [*part.outputs, *([] if having is None else [having])]
+    failures = [failure for failure in map(translate.failure, expressions) if failure is not None]
     failed = F.coalesce(reduce(Column.__or__, failures, F.lit(False)), F.lit(False))
     columns = {name: part.columns[slot] for slot, name in names.items()}
     rows = pa.table({_ROW: pa.array(range(part.rows), pa.int64()), **columns})
@@ -87,11 +87,11 @@ def _frame(spark: SparkSession, number: int, part: OutputRows, functions: Mappin
 
 
 def _names(outputs: Sequence[Expression]) -> list[str]:
-    """Return names for outputs, the same for those of other parts that have the same types."""
-    found: Counter[str] = Counter()
+    """Return names for outputs, the same as in other parts with outputs of the same types."""
+    used: Counter[str] = Counter()
     names = []
     for output in outputs:
         type = str(output.type)
-        names.append(f"{type} {found[type]}")
-        found[type] += 1
+        names.append(f"{type} {used[type]}")
+        used[type] += 1
     return names

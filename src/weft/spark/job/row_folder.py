@@ -16,7 +16,7 @@ from weft.expression import Expression
 from weft.optimizer.plan import Relation
 from weft.predicates import Attribute, Formula, attributes
 from weft.spark.columns import Translator
-from weft.spark.input.lookups import LocalTable
+from weft.spark.input.keyed_tables import LocalTable
 from weft.spark.job.batch_groups import READ, BatchGroups, Layout
 from weft.spark.job.cells import Cells, Lone, Worded
 from weft.spark.job.failures import Failures

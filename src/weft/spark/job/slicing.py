@@ -1,15 +1,15 @@
-"""Give each row its slice, natively.
+"""Give each row its slice, as Spark columns.
 
 Three ways, all exact:
 
-- *grid*: the common panes of all windows. One modulo per row; right as long as a batch has few groups.
+- *grid*: the common panes of all windows. One modulo per row; best as long as a batch has few groups.
 - *panes*: where slices are several panes long and groups are many, the slice of each pane ahead is looked up.
 - *table*: for windows with hardly any common divisor, over batches long in event time. Time ahead is cut into
   equal cells; a cell's entry names the last edge before it and the edges inside it, so a row costs a look-up
   and a few comparisons.
 
-Rows outside a look-up take the grid. Each way may give a start inside a slice instead of its beginning; the
-driver, which sees only distinct starts, rounds them down to the slice's edge.
+Rows outside a look-up table use the grid. Each way may give a time inside a slice instead of its start; the
+driver, which sees only distinct times, rounds them down to the slice's edge.
 """
 
 from collections.abc import Hashable
@@ -31,7 +31,7 @@ _FEW_GROUPS = 32_768
 _PANES_PER_SLICE = 1.5
 """Panes are looked up when they make more groups than the first, and a slice has more than the second."""
 _MOST_LOOKED_UP = 65_536
-"""How many panes are looked up at most; those after them take the grid."""
+"""Maximum number of panes that are looked up; those after them use the grid."""
 _MAX_PANES = 65_536
 _PANES_PER_SLICE_OF_TABLE = 4
 """The table pays when a batch has more panes than the first, and a slice more than the second."""
@@ -63,11 +63,11 @@ class SliceCoder:
         self._windows, self._slicing = relation.windows, slicing
         self._name = name
         self.uses_table = False
-        """Whether rows are looked up in cells rather than computed; what once pays is kept."""
+        """Whether slices are looked up in cells; that stays so once it has paid."""
         self.uses_panes = False
-        """Whether rows are looked up by pane."""
+        """Whether slices are looked up by pane."""
         self.depth = 0
-        """How many edges a cell may have: a part of the generated code, so it only grows."""
+        """Maximum number of edges in a cell; as it is part of the generated code, it only grows."""
 
     @property
     def shape(self) -> Hashable:
@@ -77,9 +77,9 @@ class SliceCoder:
     def prepare(
         self, constants: Constants, *, begin_us: int | None, span_us: int, groups: float = 1.0
     ) -> None:
-        """Set what this batch's rows are coded with: `begin_us` is when they are expected to begin, if known.
+        """Set the constants for a batch: `begin_us` is when its rows are expected to begin, if known.
 
-        `groups` is how many groups a pane is expected to have.
+        `groups` is the expected number of groups per pane.
         """
         if begin_us is not None and (self.uses_table or self._table_pays(span_us)):
             self.uses_table = True
@@ -90,7 +90,7 @@ class SliceCoder:
 
     def _prepare_panes(self, constants: Constants, begin_us: int | None, span_us: int) -> None:
         width = self._grid.modulus * MICROSECONDS
-        # Without a beginning nothing is looked up; but the code should be that of other batches.
+        # Without a beginning nothing is looked up, but the code should be that of other batches.
         count = 1 if begin_us is None else min(_MOST_LOOKED_UP, span_us // width + 2)
         begin_us = begin_us or 0
         begin = begin_us - (begin_us - self._grid.residue * MICROSECONDS) % width
@@ -137,7 +137,7 @@ class SliceCoder:
         if self.uses_panes and not self.uses_table:
             begin = constants.read(f"{self._name}_begin")
             number = F.call_function("div", time - begin, F.lit(width)).try_cast("int")
-            # Division rounds towards zero: what lies just before the beginning must not get the first pane.
+            # Division rounds towards zero: times just before the beginning must not get the first pane.
             first = F.get(constants.whole(f"{self._name}_panes"), F.when(time >= begin, number))
             return F.coalesce(begin + first * F.lit(width), pane)
         if not self.uses_table:
@@ -154,7 +154,7 @@ class SliceCoder:
 
 def build_table(manager: SliceManager, classes: frozenset[EdgeClass], begin_us: int, span_us: int) -> Table:
     """Return the edges from `begin_us` on, over about the given span."""
-    # In whole milliseconds, as edges are: no edge may lie in a part of one that the table ends in.
+    # In whole milliseconds, as edges are: no edge may lie within the millisecond that the table ends in.
     begin_ms, span_ms = begin_us // MICROSECONDS, max(1, -(-span_us // MICROSECONDS))
     span_us = span_ms * MICROSECONDS
     manager.seek(begin_ms)

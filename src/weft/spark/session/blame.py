@@ -1,7 +1,7 @@
-"""Find the queries that make something fail, so that the others can go on.
+"""Find the queries that make something fail, so that the others can continue.
 
-A failure is the machine's unless it is shown to be a query's: its kind is one that a query can cause, it
-comes again with that query alone, and it does not come without it.
+A failure counts as the machine's unless it is shown to be a query's: its kind is one that a query can cause,
+it occurs again with that query alone, and it does not occur without it.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ from weft.spark.session.causes import root
 from weft.spark.session.troubles import is_a_querys, sentence
 
 Trial = Callable[[Sequence[LogicalQuery]], object]
-"""Does with some queries what failed with all of them."""
+"""Tries with some queries what failed with all of them."""
 
 
-class _Nobodys(Exception):
+class _NotAQuerys(Exception):
     """A trial failed in a way that no query can cause."""
 
 
@@ -27,15 +27,15 @@ def culprits(queries: Sequence[LogicalQuery], trial: Trial, error: Exception) ->
     if not queries or not is_a_querys(error) or _error(trial, ()) is not None:
         return {}
     try:
-        found = _among(queries, trial)
-    except _Nobodys:
+        at_fault = _among(queries, trial)
+    except _NotAQuerys:
         return {}
-    others = [query for query in queries if query.name not in found]
-    return found if found and _error(trial, others) is None else {}
+    others = [query for query in queries if query.name not in at_fault]
+    return at_fault if at_fault and _error(trial, others) is None else {}
 
 
 def reason(error: Exception) -> str:
-    """Return what a query failed with in a line: the class and the message of what lies at the root.
+    """Return a query's failure in a line: the class and the message of the root cause.
 
     >>> reason(KeyError("NYSE")), reason(ValueError())
     ("KeyError: 'NYSE'", 'ValueError')
@@ -44,7 +44,7 @@ def reason(error: Exception) -> str:
 
 
 def refusal(query: LogicalQuery, error: Exception) -> EngineError:
-    """Return why a query cannot join: it cannot be run, or there is trouble with the machine."""
+    """Return why a query cannot join: it cannot be run, or there is a problem with the machine."""
     if is_a_querys(error):
         return EngineError(f"query {query.name} cannot be run: {reason(error)}")
     return EngineError(f"query {query.name} cannot be tried out: {sentence(error)}")
@@ -55,7 +55,7 @@ def _among(queries: Sequence[LogicalQuery], trial: Trial) -> dict[str, str]:
     if error is None:
         return {}
     if not is_a_querys(error):
-        raise _Nobodys
+        raise _NotAQuerys
     if len(queries) == 1:
         return {queries[0].name: reason(error)}
     half = len(queries) // 2
@@ -66,7 +66,7 @@ def _error(trial: Trial, queries: Sequence[LogicalQuery]) -> Exception | None:
     try:
         trial(queries)
     except UserError:
-        # A table that cannot be read, for example: that is told as it is.
+        # A table that cannot be read, for example: that is reported as it is.
         raise
     except Exception as error:
         # A registered function that is given columns may raise anything.

@@ -1,7 +1,7 @@
-"""What lies at the root of an error of Spark's, Py4J's or Python's.
+"""The causes of an error of Spark's, Py4J's or Python's, down to the root.
 
-An error comes wrapped: PySpark's exception holds one of Java's, that of a job holds that of a task, and where
-the task's own is gone, Spark has made text of it.
+Errors are wrapped: PySpark's exception has one of Java's, that of a job has that of a task, and where the
+task's own is gone, Spark has turned it into text.
 """
 
 import builtins
@@ -17,7 +17,7 @@ from pyspark.errors import PythonException
 from weft.spark.session.gateway import chain
 
 _MOST_CHARACTERS = 1_000
-"""How much of a message is told."""
+"""Maximum length of a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,69 +36,69 @@ class Cause:
 
 
 _CAUSED_BY = re.compile(r"^(?:Caused by)?: ((?:[\w$]+\.)+[\w$]+)(?:: (.*))?$", re.MULTILINE)
-"""How Java's trace tells of an error; Py4J's begins with a colon."""
+"""An error in a Java stack trace; Py4J's begins with a colon."""
 _ABORTED = re.compile(r"Job aborted due to stage failure: .*? most recent failure: .*?\): (.*)")
-"""How Spark tells what a task failed with."""
+"""The message of a failed job, with the error of its task."""
 _BY_CLASS = re.compile(r"((?:[\w$]+\.)+[\w$]+)(?:: (.*))?")
 _LOST = re.compile(r"(ExecutorLostFailure) (.*)")
 _PYTHONS = re.compile(r"((?:\w+\.)*[A-Z]\w*)(?:: (.*))?")
-"""What ends a trace of Python's."""
+"""The last line of a Python traceback."""
 
 
 def root(error: BaseException) -> Cause:
-    """Return the error that began it, be it an object or a text inside another's message."""
+    """Return the root cause, be it an exception or text inside another's message."""
     return causes(error)[-1]
 
 
 def causes(error: BaseException) -> list[Cause]:
     """Return an error and what caused it, outermost first."""
-    found, one, seen = list[Cause](), error, set[int]()
-    while id(one) not in seen:
-        seen.add(id(one))
-        found += _links(one)
-        # What was merely being handled meanwhile is no cause.
-        one = one.__cause__ or one
-    return found
+    links, current, seen = list[Cause](), error, set[int]()
+    while id(current) not in seen:
+        seen.add(id(current))
+        links += _links(current)
+        # An error that was merely being handled meanwhile (its context) is no cause.
+        current = current.__cause__ or current
+    return links
 
 
 def all_before(error: BaseException) -> list[Cause]:
-    """Return an error, what caused it, and what was being handled when it came."""
-    return [link for one in chain(error) for link in _links(one)]
+    """Return an error, what caused it, and what was being handled when it was raised."""
+    return [link for linked in chain(error) for link in _links(linked)]
 
 
 def java_causes(error: BaseException) -> list[Any]:
-    """Return Java's exceptions, from the outermost to the one that began it."""
-    found = list[Any]()
-    one = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    while one is not None:
-        found.append(one)
-        one = one.getCause()
-    return found
+    """Return Java's exceptions, from the outermost to the root."""
+    exceptions = list[Any]()
+    current = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while current is not None:
+        exceptions.append(current)
+        current = current.getCause()
+    return exceptions
 
 
 def is_pythons(error: BaseException) -> bool:
-    """Say whether Python raised an error itself, and no job of Spark's."""
+    """Say whether Python raised an error itself, rather than a job of Spark's."""
     if isinstance(error, Py4JJavaError | PythonException):
         return False
     return getattr(error, "_origin", None) is None and _inner(error) is None
 
 
 def _inner(error: BaseException) -> BaseException | None:
-    """Return what a stream's error, of which PySpark keeps only the text, was caused by."""
+    """Return the cause of a stream's error, of which PySpark keeps only the text."""
     inner = getattr(error, "_cause", None)
     return inner if isinstance(inner, BaseException) and getattr(error, "_origin", None) is None else None
 
 
 def _links(error: BaseException) -> list[Cause]:
-    """Return one of Python's exceptions as what it stands for: Java's, texts of others, or itself."""
+    """Return what a Python exception stands for: Java's exceptions, texts of others, or itself."""
     if (inner := _inner(error)) is not None:
         return _links(inner)
     try:
-        links = [_of_java(one) for one in java_causes(error)]
+        links = [_of_java(exception) for exception in java_causes(error)]
     except Exception:
         links = []  # Java is gone: only the text is left.
     if not links and isinstance(error, Py4JJavaError):
-        links = list(_in_trace(_said(error)))
+        links = list(_in_trace(_message(error)))
     links = links or [_of_python(error)]
     last = links[-1]
     if "PythonException" in last.families:
@@ -109,10 +109,10 @@ def _links(error: BaseException) -> list[Cause]:
 
 
 def _of_java(error: Any) -> Cause:
-    one, names = error.getClass(), list[str]()
-    while one is not None:
-        names.append(str(one.getName()))
-        one = one.getSuperclass()
+    family, names = error.getClass(), list[str]()
+    while family is not None:
+        names.append(str(family.getName()))
+        family = family.getSuperclass()
     message = error.getMessage()
     return Cause(
         kind=names[0], message="" if message is None else str(message), families=frozenset(map(_short, names))
@@ -120,15 +120,15 @@ def _of_java(error: Any) -> Cause:
 
 
 def _of_python(error: BaseException) -> Cause:
-    families = frozenset(one.__name__ for one in type(error).__mro__)
-    return Cause(kind=type(error).__name__, message=_said(error), families=families)
+    families = frozenset(family.__name__ for family in type(error).__mro__)
+    return Cause(kind=type(error).__name__, message=_message(error), families=families)
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:
-        return ""  # Some ask Java for their text.
+        return ""  # Some get their text from Java.
 
 
 def _in_trace(text: str) -> Iterator[Cause]:
@@ -137,28 +137,28 @@ def _in_trace(text: str) -> Iterator[Cause]:
 
 
 def _in_task(message: str) -> Iterator[Cause]:
-    """Give what a job's message tells of its task, and of what caused that."""
+    """Yield the error of a task in a job's message, and its causes."""
     aborted = _ABORTED.match(message)
-    told = None if aborted is None else _BY_CLASS.match(aborted[1]) or _LOST.match(aborted[1])
-    if told is not None:
-        yield _named(told[1], told[2])
+    failure = None if aborted is None else _BY_CLASS.match(aborted[1]) or _LOST.match(aborted[1])
+    if failure is not None:
+        yield _named(failure[1], failure[2])
         yield from _in_trace(message)
 
 
 def _in_traceback(message: str) -> Iterator[Cause]:
-    """Give the errors that a message repeats from a Python worker, the last of which was raised there."""
+    """Yield the errors in the traceback of a Python worker; the last one was raised there."""
     lines = message.splitlines()
     for before, line in pairwise(lines):
-        # It stands where the indented lines of a trace end.
-        if before.startswith("  ") and (found := _PYTHONS.fullmatch(line)) is not None:
-            yield _named(found[1], found[2])
+        # It follows the indented lines of a traceback.
+        if before.startswith("  ") and (match := _PYTHONS.fullmatch(line)) is not None:
+            yield _named(match[1], match[2])
 
 
 def _named(kind: str, message: str | None) -> Cause:
-    """Return an error of which only the name and the text are known."""
+    """Return an error of which only the class name and the message are known."""
     known = getattr(builtins, kind, None)
     above = known.__mro__ if isinstance(known, type) else ()
-    families = frozenset((_short(kind), *(one.__name__ for one in above)))
+    families = frozenset((_short(kind), *(family.__name__ for family in above)))
     return Cause(kind=kind, message=message or "", families=families)
 
 

@@ -1,14 +1,14 @@
-"""Classes of the JVM, each of whose methods is asked for once.
+"""Classes of the JVM, each method of which is looked up once.
 
-PySpark asks the JVM for the class of its functions, and then for the function, each time that one is used:
-two round trips before the call itself. A job has two hundred of them, and a new plan waits for its job.
+PySpark looks up the class of its functions in the JVM, and then the function, each time that one is used: two
+round trips before the call itself. A job has two hundred of them, and a new plan waits for its job.
 """
 
 from collections.abc import Iterator
 from subprocess import TimeoutExpired
 from typing import Any
 
-from py4j.java_gateway import JavaClass, JavaGateway, JavaMember, JVMView
+from py4j.java_gateway import JavaClass, JavaGateway, JavaMember
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
@@ -17,19 +17,19 @@ _PYSPARKS_OWN = {
     "functions": "org.apache.spark.sql.functions",
     "PythonUtils": "org.apache.spark.api.python.PythonUtils",
 }
-"""The classes that columns are made with, as PySpark calls them, and their full names."""
+"""The classes that columns are made with, by their names in PySpark, with their full names."""
 _END_SECONDS = 2.0
-"""How long a process takes to be gone after its connections are."""
+"""Maximum time from the end of a process's connections to its own."""
 
 
 class _Known(JavaClass):  # type: ignore[misc]
     """A class that remembers its methods."""
 
     def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
-        if isinstance(found, JavaMember):
-            self.__dict__[name] = found
-        return found
+        member = super().__getattr__(name)
+        if isinstance(member, JavaMember):
+            self.__dict__[name] = member
+        return member
 
 
 def java_class(name: str) -> JavaClass:
@@ -39,54 +39,50 @@ def java_class(name: str) -> JavaClass:
 
 def remember_functions() -> None:
     """Have PySpark's own functions looked up once, too."""
-    for called, name in _PYSPARKS_OWN.items():
-        _remembered(called, name)
+    for short, name in _PYSPARKS_OWN.items():
+        _remembered(short, name)
 
 
-def _remembered(called: str, name: str) -> JavaClass:
-    # Kept with PySpark's view of the JVM, which looks here before it asks, and is gone when the JVM is.
-    known = vars(_jvm())
-    if called not in known:
-        known[called] = _Known(name, gateway()._gateway_client)
-    return known[called]
+def _remembered(short: str, name: str) -> JavaClass:
+    # Kept in PySpark's view of the JVM, which looks here first, and is gone when the JVM is.
+    jvm = _context()._jvm
+    assert jvm is not None
+    known = vars(jvm)
+    if short not in known:
+        known[short] = _Known(name, gateway()._gateway_client)
+    return known[short]
 
 
 def gateway() -> JavaGateway:
-    """Return the way to the JVM of the Spark session in use."""
-    found = _context()._gateway
-    assert found is not None
-    return found
+    """Return the gateway to the JVM of the Spark session in use."""
+    current = _context()._gateway
+    assert current is not None
+    return current
 
 
 def java_has_ended(error: BaseException) -> bool:
-    """Say whether an error is there because the JVM of this process is gone: killed, or out of memory."""
+    """Say whether an error occurred because the JVM of this process is gone: killed, or out of memory."""
     errors = list(chain(error))
-    if not any(isinstance(one, Py4JError | ConnectionError) for one in errors):
+    if not any(isinstance(linked, Py4JError | ConnectionError) for linked in errors):
         return False
-    started = getattr(SparkContext._gateway, "proc", None)
-    if started is None:
-        # Another's: only the connection tells.
-        return any(isinstance(one, Py4JNetworkError) for one in errors)
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        # Not started here: only the connection shows.
+        return any(isinstance(linked, Py4JNetworkError) for linked in errors)
     try:
-        started.wait(_END_SECONDS)
+        process.wait(_END_SECONDS)
     except TimeoutExpired:
         return False
     return True
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Give an error, and those that it came from."""
+    """Yield an error, its causes and contexts."""
     seen = set[int]()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _jvm() -> JVMView:
-    jvm = _context()._jvm
-    assert jvm is not None
-    return jvm
 
 
 def _context() -> SparkContext:

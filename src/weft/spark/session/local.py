@@ -17,7 +17,7 @@ from weft.errors import EngineError
 from weft.spark.session.java import find_java, quiet_home
 
 _TOO_LITTLE = re.compile(r"System memory \d+ must be at least (\d+)")
-"""What Spark says of a heap that it cannot start in."""
+"""Spark's message about a heap that is too small to start."""
 _PACKAGE = "org.apache.spark.sql.execution.streaming"
 if not pyspark.__version__.startswith("4.0"):
     _PACKAGE += ".checkpointing"
@@ -25,22 +25,22 @@ CHECKPOINT_FILES = (
     "spark.sql.streaming.checkpointFileManagerClass",
     f"{_PACKAGE}.FileSystemBasedCheckpointFileManager",
 )
-"""The setting that says what writes Spark's checkpoints, and its value in a session of Weft's own."""
+"""The setting for the writer of Spark's checkpoints, and its value in a session of Weft's own."""
 DEFAULT_MEMORY = "2g"
 """Heap of the one process that is driver and executor at once."""
 
 
 def local_session(*, cores: int | None = None, memory: str | None = None, app: str = "weft") -> SparkSession:
-    """Return the session at work, or start one on this machine with `cores` threads and `memory` of heap.
+    """Return the active session, or start one on this machine with `cores` threads and `memory` of heap.
 
-    Where the user has told Spark where to run (spark-submit, MASTER, SPARK_MASTER, PYSPARK_SUBMIT_ARGS,
-    spark-defaults.conf), that holds, and only what Weft's answers depend on is set.
+    If the user has set where Spark runs (spark-submit, MASTER, SPARK_MASTER, PYSPARK_SUBMIT_ARGS,
+    spark-defaults.conf), that is kept, and only what Weft's results depend on is set.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
     if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        # Begun in another thread, or by spark-submit: its settings are its owner's.
+        # Started in another thread, or by spark-submit: its settings are its owner's.
         return SparkSession.builder.appName(app).getOrCreate()
     return _start(_settings(cores=cores, memory=memory, environ=os.environ), app)
 
@@ -64,27 +64,27 @@ def _start(settings: Mapping[str, str], app: str) -> SparkSession:
 
 
 def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a new session is started with."""
+    """Return the settings of a new session."""
     common = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": Path(_scratch().name, "warehouse").as_uri(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # What was done is kept for a user interface that is off: 1,000 jobs, stages and plans unless told.
+        # Spark retains 1,000 jobs, stages and plans by default, for a user interface that is off.
         "spark.ui.retainedJobs": "50",
         "spark.ui.retainedStages": "50",
         "spark.ui.retainedTasks": "1000",
         "spark.sql.ui.retainedExecutions": "50",
-        # Files that a batch has read are not looked for again; Spark would remember up to 250 MB of them.
+        # Files that a batch has read are not listed again; Spark would cache up to 250 MB of them.
         "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
-        # Each broadcast begins a thread with buffers of its own, until there are 128.
+        # Each broadcast starts a thread with buffers of its own, up to 128.
         "spark.sql.broadcastExchange.maxThreadThreshold": "16",
-        # Spark keeps 100; code that falls out is compiled and warmed up again.
+        # Spark's default is 100; code that is evicted is compiled and warmed up again.
         "spark.sql.codegen.cache.maxEntries": "1000",
-        # Java compiles no method of more bytes: code that has one would be interpreted, and Spark's own
-        # evaluation without it is faster than that.
+        # Java compiles no larger method: code with one would be interpreted, and Spark's evaluation without
+        # generated code is faster than that.
         "spark.sql.codegen.hugeMethodLimit": "8000",
-        # Noting the line of Python that made each column costs more than making it.
+        # Recording the line of Python that made each column costs more than making it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if memory or "SPARK_DRIVER_MEMORY" not in environ:
@@ -96,7 +96,7 @@ def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, st
     local = _local(cores or os.cpu_count() or 1)
     name, value = CHECKPOINT_FILES
     if not _is_chosen(name, environ):
-        # What Spark would take begins 30 processes a batch on a local disk, to look for links: 150 ms.
+        # Spark's default starts 30 processes a batch on a local disk, to look for links: 150 ms.
         local[name] = value
     return {**common, **local}
 
@@ -106,21 +106,21 @@ def _local(cores: int) -> dict[str, str]:
     return {
         "spark.master": f"local[{cores}]",
         "spark.sql.shuffle.partitions": str(cores),
-        # Partitions are few already: planning a job anew after each of its stages gains nothing, and costs
-        # every batch 40 ms. So does describing plans to a user interface that is off: 5 ms.
+        # There are few partitions already: replanning a job after each stage gains nothing, and costs every
+        # batch 40 ms. Describing plans to a user interface that is off costs 5 ms.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.ui.explainMode": "simple",
         # Needs no host name that resolves, and opens no port to the network.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # From the first line on: setLogLevel comes too late for what Spark says while it starts.
-        # Out of memory, a thread of Spark's may end and leave a stream waiting for it for ever.
+        # From the first line on: setLogLevel would be too late for what Spark logs at its start.
+        # Out of memory, a thread of Spark's may end, and a stream would wait for it for ever.
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j} -XX:+ExitOnOutOfMemoryError",
     }
 
 
 def _is_chosen(setting: str, environ: Mapping[str, str], *, option: str | None = None) -> bool:
-    """Say whether the user has told Spark of a setting, which may have an option of its own."""
+    """Say whether the user has chosen a setting, which may have an option of its own."""
     arguments = environ.get("PYSPARK_SUBMIT_ARGS", "")
     if setting in arguments or (option is not None and option in arguments):
         return True
@@ -133,7 +133,7 @@ def _is_chosen(setting: str, environ: Mapping[str, str], *, option: str | None =
 
 @cache
 def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """Return a directory that goes when the process does."""
+    """Return a directory that is removed when the process ends."""
     return tempfile.TemporaryDirectory(prefix="weft-")
 
 
@@ -157,7 +157,7 @@ _ZONE = "spark.sql.session.timeZone"
 
 @contextmanager
 def utc(session: SparkSession) -> Iterator[None]:
-    """Have Spark resolve times as UTC for a while, whatever zone the session's owner lives in."""
+    """Have Spark resolve times as UTC temporarily, whatever the session's time zone."""
     zone = session.conf.get(_ZONE)
     if zone == "UTC":
         yield
@@ -170,13 +170,13 @@ def utc(session: SparkSession) -> Iterator[None]:
 
 
 def hush(spark: SparkSession) -> None:
-    """Have a session log nothing more: what a stop interrupts in Spark is no error."""
+    """Turn a session's log off: what a stop interrupts in Spark is no error."""
     with suppress(Exception):
         spark.sparkContext.setLogLevel("OFF")
 
 
 def is_alive(spark: SparkSession) -> bool:
-    """Say whether a session can be used: it is not stopped, and its Java process is there."""
+    """Say whether a session can be used: it is not stopped, and its Java process exists."""
     try:
         return not spark.sparkContext._jsc.sc().isStopped()
     except Exception:

@@ -1,7 +1,7 @@
-"""Whose trouble an error is, and what there is to say of the machine's.
+"""Whether a query or the machine causes an error, and sentences about problems of the machine.
 
-A query can cause a few kinds of errors. Everything else is the machine's, and so is every error that comes
-with a machine's: a full disk, memory, a process that is gone, what did not answer in time.
+A query can cause a few kinds of errors. All others are the machine's, and so is every error in a chain with
+one of the machine's: a full disk, memory, a process that is gone, a timeout.
 """
 
 import re
@@ -15,7 +15,7 @@ from weft.spark.session.gateway import java_has_ended
 
 
 class Trouble(StrEnum):
-    """Kinds of the machine's trouble; of several in one chain, the first of these is told."""
+    """Kinds of problems of the machine; of several in one chain, the first of these is reported."""
 
     JAVA = "java"
     DISK = "disk"
@@ -34,11 +34,11 @@ _OF_QUERIES = frozenset(
     "SparkIllegalArgumentException SparkUnsupportedOperationException SparkArrayIndexOutOfBoundsException "
     "SparkNoSuchElementException SparkRuntimeException SparkUpgradeException PythonException".split()
 )
-"""Java's classes, or those above theirs, that a query can cause: analysis, arithmetic, functions."""
+"""Java's exceptions that a query can cause, and superclasses of them: analysis, arithmetic, functions."""
 _COMPILER = "org.codehaus."
-"""Where the classes are of the compiler that Spark gives its generated code to."""
+"""The package of the compiler of Spark's generated code."""
 _QUERYS_WORDS = re.compile(r"\s*(?:\[FAILED_EXECUTE_UDF\]|\[INTERNAL_ERROR\] The Spark SQL phase)")
-"""What a plain SparkException begins with that a query can cause."""
+"""The beginning of a plain SparkException that a query can cause."""
 
 _MACHINES = {
     Trouble.MEMORY: frozenset("OutOfMemoryError OutOfMemoryException MemoryError".split()),
@@ -52,14 +52,14 @@ _MACHINES = {
         "OSError EOFError".split()
     ),
 }
-"""Classes, or those above theirs, that only the machine causes."""
+"""Classes of errors that only the machine causes, or superclasses of them."""
 _MACHINES_WORDS = {
     Trouble.DISK: re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk"),
     Trouble.WORKER: re.compile(r"Python worker (?:exited unexpectedly|failed to connect)"),
     Trouble.STOPPED: re.compile(r"SparkContext was shut down|stopped SparkContext|\[SPARK_JOB_CANCELLED\]"),
 }
 _PLAIN_SPEAKERS = frozenset("SparkException IllegalStateException IOException OSError".split())
-"""Classes whose own words tell of the machine; those of others may be values of rows."""
+"""Classes whose messages are about the machine; those of others may contain values of rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ JAVA_ENDED = (
     "Spark's Java process has ended (was it killed, or out of memory?); start again: nothing that was "
     "committed to a checkpoint is lost"
 )
-"""What is said when Java is gone, whoever finds it out."""
+"""The message when Java is gone, wherever that is noticed."""
 _WORDS = {
     Trouble.DISK: _Words(
         what="a disk is full",
@@ -105,14 +105,14 @@ def is_a_querys(error: BaseException) -> bool:
 
 
 def is_machines(error: BaseException) -> bool:
-    """Say whether an error tells of the machine, or comes from Spark: then it is no bug of Weft's."""
+    """Say whether an error is the machine's, or comes from Spark: then it is no bug of Weft's."""
     if not isinstance(error, Exception) or type(error) is Py4JError:  # A call that Java does not know.
         return False
     return bool(_troubles(error)) or not is_pythons(error)
 
 
 def trouble_of(error: BaseException) -> Trouble:
-    """Return which trouble of the machine's an error tells of."""
+    """Return the kind of the machine's problem."""
     if java_has_ended(error):
         return Trouble.JAVA
     return min(_troubles(error), key=list(Trouble).index, default=Trouble.OTHER)
@@ -134,16 +134,18 @@ def _can_be_a_querys(cause: Cause) -> bool:
 
 
 def _troubles(error: BaseException) -> set[Trouble]:
-    found = map(_trouble, all_before(error))
-    return {trouble for trouble in found if trouble is not None}
+    troubles = map(_trouble, all_before(error))
+    return {trouble for trouble in troubles if trouble is not None}
 
 
 def _trouble(cause: Cause) -> Trouble | None:
-    """Return what an error tells of the machine; None for nothing."""
+    """Return the problem of the machine that an error is about; None if it is about none."""
     first = cause.message.strip().partition("\n")[0]
-    # A job's words are its task's, which is looked at by itself.
+    # The message of a job repeats that of its task, which is in the chain, too.
     if not cause.families.isdisjoint(_PLAIN_SPEAKERS) and not first.startswith("Job aborted"):
         for trouble, words in _MACHINES_WORDS.items():
             if words.search(first):
                 return trouble
-    return next((one for one, names in _MACHINES.items() if not cause.families.isdisjoint(names)), None)
+    return next(
+        (trouble for trouble, names in _MACHINES.items() if not cause.families.isdisjoint(names)), None
+    )
