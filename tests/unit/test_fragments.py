@@ -33,11 +33,11 @@ def sets_of(fragments: Fragments) -> list[frozenset[Any]]:
 @settings(max_examples=60)
 @given(st.lists(signatures, max_size=5), st.randoms(), st.sampled_from((1, 3, 4096)))
 def test_equal_sets_have_one_number_whatever_block_they_come_from(
-    blocks: list[list[frozenset[int]]], order: Random, spelled_out: int
+    blocks: list[list[frozenset[int]]], order: Random, unpacked: int
 ) -> None:
     fragments = Fragments()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fragments_module, "_SPELLED_OUT", spelled_out)
+        patch.setattr(fragments_module, "_UNPACKED", unpacked)
         for sets in blocks:
             several = signatures_of(sets, order)
             numbers = fragments.ids(several)
