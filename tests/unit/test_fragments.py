@@ -119,3 +119,20 @@ def test_many_signatures_take_little_memory() -> None:
         several = Signatures(predicates=predicates, bits=chance.random((12_000, 1400)) < 0.5)
         assert len(set(fragments.ids(several).tolist())) == 12_000
     assert fragments._by_predicate.nbytes + fragments._by_fragment.nbytes < 90_000_000
+
+
+@given(signatures, st.integers(1, 40), st.randoms())
+def test_rows_are_counted_by_predicate_a_few_at_a_time(
+    sets: list[frozenset[int]], together: int, order: Random
+) -> None:
+    fragments = Fragments()
+    fragments.ids(signatures_of(sets, order))
+    rows = np.array([order.randrange(1 << 40) for _ in range(len(fragments))], dtype=np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fragments_module, "_MOST_BITS", together)
+        counts = fragments.rows_satisfying(fragments.predicates, rows)
+    held = [
+        sum(count for count, members in zip(rows.tolist(), sets_of(fragments), strict=True) if one in members)
+        for one in fragments.predicates
+    ]
+    assert counts.tolist() == held

@@ -70,12 +70,15 @@ def repeated(
 ) -> Iterator[Combined]:  # fmt: skip
     """Yield the combined partials of all due windows, in pieces of bounded size."""
     of_fragment = np.bincount(shards.fragment, minlength=len(fragments))
-    satisfied = fragments.bits(predicates, np.arange(len(fragments)))
-    pairs = (satisfied @ of_fragment)[due.predicate]
+    pairs, every = (
+        fragments.rows_satisfying(predicates, of_fragment)[due.predicate],
+        np.arange(len(fragments)),
+    )
     # A table says which shards count for which asks: if few do, its size is what must be bounded.
     for asks in _bounded(np.maximum(pairs, len(shards) // _LOOKED_AT), _PAIRS):
+        satisfied = fragments.bits([predicates[number] for number in due.predicate[asks].tolist()], every)
         for rows in _spans(shards, int(pairs[asks].sum())):
-            ask, row = _counting(satisfied[due.predicate[asks]], shards.fragment[rows])
+            ask, row = _counting(satisfied, shards.fragment[rows])
             parts = _pane_partials(shards, due, ask + asks.start, row + rows.start, primitives)
             if parts is not None:
                 yield from _answers(due, parts, primitives)

@@ -18,6 +18,8 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int32]
 _UNPACKED = 4096
 """Maximum number of signatures that are unpacked to one byte per bit at a time."""
+_MOST_BITS = 1 << 22
+"""Maximum number of (predicate, fragment) pairs that are counted together."""
 _MOST_FREE = 32
 """Maximum number of free slots, unless more slots are in use."""
 
@@ -88,6 +90,20 @@ class Fragments:
         columns = _as_slice(fragments - first * 8)
         # Rows stay contiguous with take, but not with an index.
         return wide[:, columns] if isinstance(columns, slice) else np.take(wide, columns, axis=1)
+
+    def rows_satisfying(
+        self, predicates: Sequence[Formula], rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Return how many rows satisfy each predicate, given how many each fragment has."""
+        # As doubles, which count exactly as far as memory goes, and a few predicates at a time: whole numbers
+        # are multiplied far more slowly, and thousands of predicates by all fragments take gigabytes.
+        weights, every = rows.astype(np.float64), np.arange(len(rows))
+        step = max(1, _MOST_BITS // max(1, len(rows)))
+        counts = [
+            self.bits(predicates[first : first + step], every).astype(np.float64) @ weights
+            for first in range(0, len(predicates), step)
+        ]
+        return np.concatenate([np.empty(0), *counts]).astype(np.int64)
 
     def satisfied(self, predicates: Sequence[Formula], fragments: npt.NDArray[np.intp]) -> Bools:
         """Return which of the predicates any of the fragments satisfies."""

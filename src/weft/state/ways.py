@@ -98,9 +98,9 @@ def _totals_pay(
     if len(due) * len(shards) <= _FEW_PAIRS or not all(map(has_totals, primitives)):
         return None
     size, measures = len(kept.fragments), len(primitives) + 1
-    bits = kept.fragments.bits(predicates, np.arange(size))
     of_fragment = np.bincount(shards.fragment, minlength=size)
-    by_repeating = int((bits @ of_fragment)[due.predicate].sum()) * measures * _PAIR_COST
+    pairs = kept.fragments.rows_satisfying(predicates, of_fragment)[due.predicate]
+    by_repeating = int(pairs.sum()) * measures * _PAIR_COST
     starts = kept.starts
     if by_repeating <= _least_jobs(due, starts) * _JOB_COST:
         return None
