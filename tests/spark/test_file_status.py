@@ -56,7 +56,7 @@ def test_files_elsewhere_are_told_all_at_once(
 ) -> None:
     clear = {path: status for path, status in files.items() if LIKE_AN_ANSWER not in path}
     with monkeypatch.context() as patch:
-        patch.setattr(file_status, "_told_alone", lambda *_: pytest.fail("asked for one by one"))
+        patch.setattr(file_status, "_status_alone", lambda *_: pytest.fail("asked for one by one"))
         assert statuses(spark, clear) == clear
     # A name that reads like an answer has them asked for one by one.
     assert statuses(spark, files) == files
