@@ -211,7 +211,7 @@ def test_a_grid_is_never_larger_than_its_table() -> None:
 
 def test_a_predicate_too_wide_for_any_grid_shares_words() -> None:
     wide = " AND ".join(f"price + {number} BETWEEN 1 AND 5" for number in range(12))
-    plan = optimize(queries([wide, "vol > 5", "vol > 6"]))
+    plan = optimize(queries([wide, "vol > 5", "vol > 6"]), sharing=Sharing.JOINT)
     assert [len(relation.predicates) for relation in plan.relations] == [3]
     unshared = optimize(queries([wide, "vol > 5", "vol > 6"]), sharing=Sharing.UNSHARED)
     assert sorted(len(relation.predicates) for relation in unshared.relations) == [1, 2]
@@ -221,22 +221,22 @@ def test_words_of_one_grouping_leave_others_as_they_are() -> None:
     wide = " AND ".join(f"price + {number} BETWEEN 1 AND 5" for number in range(12))
     ungrouped = [wide, "vol > 5", "vol > 6"]
     others = [f"vol > 5 GROUP BY {key}" for key in ("symbol", "price", "vol")]
-    plan = optimize(queries(ungrouped + others))
+    plan = optimize(queries(ungrouped + others), sharing=Sharing.JOINT)
     assert [len(relation.predicates) for relation in plan.relations if not relation.keys] == [3]
     assert [len(relation.predicates) for relation in plan.relations if relation.keys] == [1, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("with_words", "count_in_grids", "chosen"), [(1, 2, 1), (2, 3, 3), (2, 4, 2), (1, 1, 1)]
-)
-def test_words_must_spare_half_the_roots(
-    monkeypatch: pytest.MonkeyPatch, with_words: int, count_in_grids: int, chosen: int
+@pytest.mark.parametrize(("with_words", "in_grids", "chosen"), [(1.0, 2.0, 1), (3.0, 2.0, 3), (2.0, 2.0, 1)])
+def test_words_are_used_where_they_cost_no_more_than_grids(
+    monkeypatch: pytest.MonkeyPatch, with_words: float, in_grids: float, chosen: int
 ) -> None:
+    costs = {False: [with_words], True: [in_grids / 3] * 3}
+
     def roots(_: object, *, in_grids: bool) -> list[SimpleNamespace]:
-        return [SimpleNamespace(has_words=True)] * (count_in_grids if in_grids else with_words)
+        return [SimpleNamespace(has_words=not in_grids, least=least) for least in costs[in_grids]]
 
     monkeypatch.setattr(merging, "_roots", roots)
-    assert len(merging._coded([], merging.Coding.SPARING)) == chosen
+    assert len(merging._coded([], merging.Coding.CHEAPEST)) == chosen
 
 
 @settings(max_examples=40, deadline=None)

@@ -109,6 +109,8 @@ class Weights:
 
     row: float = 0.1
     """Taking a row into a group, once more."""
+    cell: float = 0.05
+    """Finding a row's fragment in another root, whether it is in one or not."""
     group: float = 1.0
     """Bringing a group from Spark and keeping it."""
     final: float = 0.004
@@ -117,8 +119,10 @@ class Weights:
     """Looking at a group's total for a result whose predicate it does not satisfy."""
     root: float = 3_000.0
     """Another root in the job, whatever its size."""
-    coded: float = 0.002
-    """Looking up a part of a row's words, where no grid of codes would do."""
+    word: float = 0.12
+    """Making one of a row's words, and grouping by it, where no grid of codes would do."""
+    verdict: float = 0.01
+    """Reading off a signature in words whether a predicate is satisfied."""
     looked_up: float = 0.06
     """Looking a row's value up among those known of a column."""
     operator: float = 0.003
@@ -131,7 +135,7 @@ class Weights:
 
 WEIGHTS = Weights()
 """Measured on two cores; see ARCHITECTURE.md."""
-PAPER_WEIGHTS = Weights(row=1.0, group=0.0, final=1.0, masked=0.0, root=0.0, coded=0.0)
+PAPER_WEIGHTS = Weights(row=1.0, cell=0.0, group=0.0, final=1.0, masked=0.0, root=0.0, word=0.0, verdict=0.0)
 """The paper's: every aggregate operation costs the same, and nothing else costs anything."""
 
 

@@ -32,19 +32,15 @@ class Coding(StrEnum):
     """Cells of grids alone, however many roots that takes."""
     ANY = "any"
     """Grids, and words wherever grids would be too large."""
-    SPARING = "sparing"
-    """The same, but words only if they spare a grouping half of its roots.
-
-    What words cost depends on who groups rows, which is decided batch by batch (weft.spark.job.forms): the
-    driver looks them up almost as fast as cells, Spark does not. Twice the roots cost about as much as that.
-    """
+    CHEAPEST = "cheapest"
+    """Grids alone or words as well, whichever costs a grouping less."""
 
 
 def share_fragments(
     plan: SharedPlan,
     statistics: Statistics,
     weights: Weights = WEIGHTS,
-    coding: Coding = Coding.SPARING,
+    coding: Coding = Coding.CHEAPEST,
 ) -> SharedPlan:
     """Merge the predicates of each grouping into roots with joint fragments, where that should pay."""
     answers = plan.answers_by_relation()
@@ -69,7 +65,7 @@ def _coded(singles: Sequence[Root], coding: Coding) -> list[Root]:
     if coding is Coding.ANY or not any(root.has_words for root in roots):
         return roots
     in_grids = _roots(singles, in_grids=True)
-    return roots if 2 * len(roots) <= len(in_grids) else in_grids
+    return min((roots, in_grids), key=lambda roots: sum(root.least for root in roots))
 
 
 def _roots(singles: Sequence[Root], *, in_grids: bool) -> list[Root]:

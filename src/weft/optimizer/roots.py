@@ -14,6 +14,7 @@ from weft.optimizer.plan import Answer, Relation, SharedPlan, union
 from weft.optimizer.slices import paired
 from weft.optimizer.statistics import Frequencies, Measured, Numbers, Statistics, numbered
 from weft.predicates import Cut, Formula, cuts_of
+from weft.predicates.words import WORD_BITS
 from weft.window import Window
 
 MOST_CELLS = 1 << 16
@@ -78,12 +79,15 @@ class Root:
         sizes = self._sizes
         return Fragmentation(
             rows=len(self.signature) if rows is None else rows,
-            fragments=len(sizes)
-            if rows is None
-            else Frequencies(self.signature, _NO_FRAGMENT).distinct(rows),
+            fragments=len(sizes) if rows is None else self._signatures.distinct(rows),
             alpha=float(self.cardinality.mean()),
             beta=float(sizes.mean()) if len(sizes) else 0.0,
         )
+
+    @cached_property
+    def _signatures(self) -> Frequencies:
+        """The fragments of the sample, whatever their slices and keys."""
+        return Frequencies(self.signature, _NO_FRAGMENT)
 
     @cached_property
     def _sizes(self) -> Numbers:
@@ -150,9 +154,12 @@ class Root:
 
     def _expected(self, rows: float, groups: float, final: float, masked: float = 0.0) -> Expected:
         weights = self.weights
-        cost = weights.root + weights.row * rows + weights.group * groups
-        if self.has_words:
-            cost += weights.coded * self.statistics.rows * len(self.cuts)
+        batch, predicates = self.statistics.rows, len(self.shares)
+        cost = weights.root + weights.cell * batch + weights.row * rows + weights.group * groups
+        if self.has_words and predicates > 1:
+            signatures = min(groups, self._signatures.distinct(batch))
+            cost += weights.word * batch * (1 + predicates // WORD_BITS)
+            cost += weights.verdict * signatures * predicates
         cost += weights.final * (final - masked) + weights.masked * masked
         return Expected(rows=rows, groups=groups, final=final, microseconds=cost)
 
