@@ -202,9 +202,7 @@ def chosen(where: Mask, taken: Vector, other: Vector) -> Vector:
     if taken.valid is None and other.valid is None:
         return Vector(values, None)
     valid = np.where(
-        where,
-        True if taken.valid is None else taken.valid,
-        True if other.valid is None else other.valid,
+        where, True if taken.valid is None else taken.valid, True if other.valid is None else other.valid
     )
     return Vector(values, np.broadcast_to(valid, values.shape))
 

@@ -12,15 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from weft.faultpoints import reach
-from weft.sinks.dataset import (
-    Dataset,
-    History,
-    cut_after,
-    finish_merges,
-    refuse_foreign,
-    rows_after,
-    rows_in,
-)
+from weft.sinks.dataset import Dataset, History, cut_after, finish_merges, refuse_foreign, rows_after, rows_in
 from weft.sinks.fence import Claim, Lineage, Surplus, Target, judge, read_claim
 from weft.sinks.sink import Results
 from weft.storage import Folder

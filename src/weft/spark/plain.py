@@ -86,10 +86,7 @@ def _windowed(rows: DataFrame, window: Window) -> DataFrame:
     )
     rows = rows.withColumn("__plain_window", spans)
     return rows.withColumns(
-        {
-            "window_start": F.col("__plain_window.start"),
-            "window_end": F.col("__plain_window.end"),
-        }
+        {"window_start": F.col("__plain_window.start"), "window_end": F.col("__plain_window.end")}
     )
 
 

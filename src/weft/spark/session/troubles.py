@@ -75,16 +75,14 @@ JAVA_ENDED = (
 """The message when Java is gone, wherever that is noticed."""
 _WORDS = {
     Trouble.DISK: _Words(
-        what="a disk is full",
-        remedy="free space (Spark's scratch folders, SPARK_LOCAL_DIRS, need some too)",
+        what="a disk is full", remedy="free space (Spark's scratch folders, SPARK_LOCAL_DIRS, need some too)"
     ),
     Trouble.MEMORY: _Words(
         what="memory ran out",
         remedy="give Spark more of it (--memory), or take smaller batches (maxFilesPerTrigger)",
     ),
     Trouble.WORKER: _Words(
-        what="a process that works for Spark was lost",
-        remedy="see whether it was killed, or out of memory",
+        what="a process that works for Spark was lost", remedy="see whether it was killed, or out of memory"
     ),
     Trouble.STOPPED: _Words(what="Spark was stopped, or its job cancelled", remedy="see who did so"),
     Trouble.CONNECTION: _Words(
