@@ -3,7 +3,6 @@
 from weft.query.binder import bind
 from weft.query.definitions import check_stream
 from weft.query.duration import parse_duration
-from weft.query.size import check
 from weft.query.statements import (
     CreateQuery,
     CreateStream,
@@ -21,7 +20,6 @@ __all__ = [
     "DropQuery",
     "Statement",
     "bind",
-    "check",
     "check_stream",
     "parse",
     "parse_duration",

@@ -19,10 +19,10 @@ Every other call is of a function registered from Python, by its registered name
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 
-from weft.expression import Expression, Literal
+from weft.expression import Call, Expression, Literal
 from weft.query.coercion import arithmetic, common_of, common_type, rounded
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, MAX_PRECISION, STRING, TIMESTAMP, DataType, Kind
 
@@ -66,6 +66,10 @@ def _all(kinds: frozenset[Kind], result: DataType) -> Rule:
 
 def _same_number(args: Arguments) -> DataType | None:
     return args[0].type if args[0].type.is_numeric else None
+
+
+def _arithmetic(operator: str, args: Arguments) -> DataType | None:
+    return arithmetic(operator, *args)
 
 
 def _bits(args: Arguments) -> DataType | None:
@@ -136,14 +140,10 @@ def _function(
 _operator = partial(_function, operator=True)
 
 
-def _arithmetic(name: str, *spellings: str) -> Function:
-    takes = "two whole numbers or decimals" if name == "div" else "two numbers"
-    return _operator(name, takes, 2, 2, lambda args: arithmetic(name, *args), *spellings)
-
-
 _OPERATORS = (
-    *(_arithmetic(name) for name in ("+", "-", "*", "/", "div")),
-    _arithmetic("%", "mod"),
+    *(_operator(name, "two numbers", 2, 2, partial(_arithmetic, name)) for name in ("+", "-", "*", "/")),
+    _operator("%", "two numbers", 2, 2, partial(_arithmetic, "%"), "mod"),
+    _operator("div", "two whole numbers or decimals", 2, 2, partial(_arithmetic, "div")),
     _operator("neg", "a number", 1, 1, _same_number),
     *(
         _operator(name, _ALIKE, 2, 2, _comparable, compares=True)
@@ -212,3 +212,42 @@ SPELLINGS = MappingProxyType(
     {spelling: function for function in FUNCTIONS.values() for spelling in function.spellings}
 )
 """Every function by the names that text can call it."""
+
+
+_ALWAYS_FALLIBLE = frozenset({"/", "%", "div", "floor_div"})
+_FALLIBLE_OF_DATES = frozenset({"hour", "minute", "second", "date_trunc"})
+_FALLIBLE_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs", "round"})
+
+
+@lru_cache(maxsize=4096)
+def sites(expression: Expression) -> tuple[Expression, ...]:
+    """Return the operations of an expression that may fail; a CASE counts as one operation."""
+    if not isinstance(expression, Call):
+        return ()
+    within = dict.fromkeys(site for argument in expression.args for site in sites(argument))
+    if expression.function == "case":
+        return (expression,) if within else ()
+    return (*within, expression) if _can_fail(expression) else tuple(within)
+
+
+def _can_fail(call: Call) -> bool:
+    if call.function in _ALWAYS_FALLIBLE or call.function not in FUNCTIONS:
+        return True
+    if call.function in ("cast", "to_date"):
+        return not is_safe_cast(call.args[0].type, call.type)
+    if call.type.kind is Kind.DECIMAL and call.function in ("neg", "abs"):
+        return False
+    if call.function in _FALLIBLE_OF_DATES:
+        return call.args[-1].type.kind is Kind.DATE
+    return call.function in _FALLIBLE_UNLESS_DOUBLE and not call.type.is_fractional
+
+
+def is_safe_cast(source: DataType, target: DataType) -> bool:
+    """Say whether a cast from one type to another never fails."""
+    if source == target or source.kind is Kind.NULL or target.kind is Kind.STRING:
+        return True
+    if target.is_fractional:
+        return source.is_numeric or source.kind is Kind.BOOLEAN
+    if source.is_integer and target.is_integer:
+        return source.bits <= target.bits
+    return source.is_time and target.is_time and source.kind is not Kind.DATE

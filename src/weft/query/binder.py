@@ -9,7 +9,6 @@ from weft.query.grouping import Grouping, bind_grouping
 from weft.query.joins import bind_from, bind_joins, conjuncts
 from weft.query.logical import Catalog, LogicalQuery
 from weft.query.outputs import KNOWN, Outputs, row_guard
-from weft.query.size import check_window
 from weft.query.statements import CreateQuery
 from weft.query.syntax import SelectSyntax
 from weft.types import BOOLEAN
@@ -36,19 +35,20 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
 
     where = condition(syntax.where, row("WHERE"), "WHERE") if syntax.where else None
     joins, rest = bind_joins(origin, conjuncts(where), row("ON"))
-    if len(rest) < 2:
-        predicate = rest[0] if rest else None
-    else:
-        predicate = Call("and", rest, BOOLEAN, where.span if where is not None else None)
+    predicate = rest[0] if rest else None
+    if len(rest) > 1:
+        predicate = Call("and", rest, BOOLEAN, None if where is None else where.span)
     grouping = bind_grouping(syntax, origin, row("GROUP BY"))
-    check_window(grouping.bound, limits)
+    window = grouping.bound.window
+    per_row = -(-window.range_ms // window.slide_ms)
+    limits.enforce("windows_per_row", per_row, span=grouping.bound.span)
     binding = Outputs(origin=origin, grouping=grouping, row=row(""))
     outputs = binding.select(syntax.items)
     having = binding.having(syntax.having) if syntax.having is not None else None
     _check(syntax, grouping, binding)
     return LogicalQuery(
         name=query.name, text=query.select, stream=origin.stream.name, joins=joins,
-        window=grouping.bound.window, predicate=predicate, keys=grouping.keys,
+        window=window, predicate=predicate, keys=grouping.keys,
         aggregates=tuple(binding.aggregates), outputs=outputs, having=having,
         emit_empty=syntax.emit_empty is not None, lifetime_ms=syntax.lifetime_ms,
         notes=(grouping.bound.note,) if grouping.bound.note else (),

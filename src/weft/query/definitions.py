@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from weft.errors import BadWindow, NotAllowed, SyntaxMistake, TypeMismatch, UnknownName, suggestion
 from weft.query.cursor import Cursor, error_span
-from weft.query.data_types import data_type
-from weft.query.interval_literal import read_duration, read_period
+from weft.query.duration import read_duration, read_period
+from weft.query.expression_grammar import data_type
 from weft.query.lexer import TokenKind
 from weft.query.logical import DEFAULT_SKEW_MS, ColumnDef, Source, StreamDef, TableDef, TimeUnit
 

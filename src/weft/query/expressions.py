@@ -8,11 +8,10 @@ from weft.errors import BadWindow, NotAllowed, Span, TypeMismatch, UnknownName, 
 from weft.expression import Call, Expression, Literal
 from weft.query.allowed_functions import FUNCTIONS, SPELLINGS, Function
 from weft.query.coercion import castable
-from weft.query.literals import date_of, number, time_literal, timestamp_of
+from weft.query.expression_grammar import SUGAR
+from weft.query.literals import PATTERNS, check_pattern, date_of, number, time_literal, timestamp_of
 from weft.query.logical import FunctionDef
-from weft.query.pattern_checks import PATTERNS, check_pattern
 from weft.query.scope import Scope
-from weft.query.special_forms import SUGAR
 from weft.query.syntax import (
     Constant,
     Interval,

@@ -12,8 +12,7 @@ from weft.query.definitions import create_stream, create_table
 from weft.query.lexer import Chunk, TokenKind, lex, split
 from weft.query.logical import StreamDef, TableDef
 from weft.query.selects import select
-from weft.query.size import check_expressions
-from weft.query.syntax import SelectSyntax
+from weft.query.syntax import SelectSyntax, check_size
 
 # What can be typed in a terminal without quotes, except for spaces.
 _QUERY_NAME = re.compile(r"\w[\w.\- ]{0,127}")
@@ -130,7 +129,7 @@ def _query(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
             raise cursor.mistake("expected SELECT")
         cursor.rebase()
         syntax = select(cursor)
-        check_expressions(syntax, cursor.limits)
+        check_size(syntax, cursor.limits)
     except QueryError as error:
         error.named(name)
         raise

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from weft.errors import Span
+from weft.limits import Limits
 from weft.query.cursor import MAX_DEPTH, too_deep
 from weft.types import DataType
 
@@ -166,3 +167,38 @@ class SelectSyntax:
     having: Node | None = None
     emit_empty: Span | None = None
     lifetime_ms: int | None = None
+
+
+def check_size(syntax: SelectSyntax, limits: Limits) -> None:
+    """Refuse a query whose expressions are too large, also once HAVING and GROUP BY follow aliases."""
+    conditions = (*(source.on for source in syntax.sources), syntax.where, syntax.having)
+    groups = [item.node for item in syntax.groups]
+    expressions = [item.node for item in syntax.items]
+    expressions += [node for node in conditions if node is not None] + groups
+    aliases = {item.alias.casefold(): item.node.weight for item in syntax.items if item.alias is not None}
+    followed = {id(node) for node in (*groups, syntax.having)}
+
+    def enforce(weights: list[int]) -> None:
+        largest = weights.index(max(weights))
+        limits.enforce("expression_nodes", sum(weights), span=expressions[largest].span)
+
+    # Sugar repeats a node without copying it. So weights come first: they bound the walk that follows.
+    enforce([node.weight for node in expressions])
+    enforce([
+        _followed_weight(node, aliases) if id(node) in followed else node.weight for node in expressions
+    ])  # fmt: skip
+
+
+def _followed_weight(node: Node, aliases: dict[str, int]) -> int:
+    """Return how many nodes an expression has once its aliases are replaced by what they stand for."""
+    weight, stack = 0, [node]
+    while stack:
+        top = stack.pop()
+        weight += 1
+        if isinstance(top, Name) and len(top.parts) == 1:
+            weight += aliases.get(top.parts[0].casefold(), 1) - 1
+        if isinstance(top, Operation | Invocation):
+            stack.extend(top.args)
+            if isinstance(top, Invocation) and top.filter is not None:
+                stack.append(top.filter)
+    return weight

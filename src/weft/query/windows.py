@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from weft.errors import BadWindow, Span
 from weft.expression import Call, Expression, Literal, Slot, SlotKind
-from weft.query.duration import MAX_DURATION_MS
-from weft.query.interval_literal import milliseconds
+from weft.query.duration import MAX_DURATION_MS, milliseconds
 from weft.query.logical import StreamDef, TimeUnit
 from weft.query.scope import Scope
 from weft.query.syntax import Interval, Invocation, Name, Node, Number, Operation, Text, WindowSyntax

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from weft.errors import InternalError
 from weft.expression import Call, Column, Expression, Literal, Slot
-from weft.query.fallible import is_safe_cast, sites
+from weft.query.allowed_functions import is_safe_cast, sites
 from weft.types import TIMESTAMP, DataType, Kind
 
 
