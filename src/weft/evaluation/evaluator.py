@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from weft.aggregates import arrow_type
 from weft.errors import InternalError
+from weft.evaluation.conditions import holding
 from weft.evaluation.implementations import IMPLEMENTATIONS, NULL_TOLERANT
-from weft.evaluation.logic import holding
 from weft.evaluation.search import Numbers, Point, positions, text_positions
 from weft.evaluation.vector import Mask, Vector, constant, from_arrow, null, to_arrow
 from weft.expression import Call, Column, Expression, Literal, Slot, walk
