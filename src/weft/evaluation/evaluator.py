@@ -1,7 +1,7 @@
 """Expressions evaluated over given columns: a batch's rows, or the finals of windows."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from weft.query.allowed_functions import sites
 from weft.types import Kind
 
 Given = Slot | Column
+_Item = TypeVar("_Item", bound=np.generic)
 
 
 class Truths(NamedTuple):
@@ -77,7 +78,7 @@ class Evaluator:
             if expression.type.is_text:
                 return text_positions(self.encoded(expression), points)
             numbers = positions(self._vector(expression), points)
-        return numbers if len(numbers) == self._rows else np.repeat(numbers, self._rows)
+        return self._all_rows(numbers)
 
     def truths(self, condition: Expression) -> Truths:
         """Return the values of a condition.
@@ -97,7 +98,7 @@ class Evaluator:
         answers = vector.values.astype(np.int8)
         if vector.valid is not None:
             answers = np.where(vector.valid, answers, np.int8(2))
-        return Truths(answers if len(answers) == self._rows else np.repeat(answers, self._rows), None)
+        return Truths(self._all_rows(answers), None)
 
     def _truths_by_text(self, condition: Expression, column: Column) -> Truths:
         if column not in self._by_value:
@@ -109,8 +110,8 @@ class Evaluator:
         evaluator, which = self._by_value[column]
         return Truths(evaluator._truths_by_row(condition).answers, which)
 
-    def _all_rows(self, mask: Mask) -> Mask:
-        return mask if len(mask) == self._rows else np.repeat(mask, self._rows)
+    def _all_rows(self, values: npt.NDArray[_Item]) -> npt.NDArray[_Item]:
+        return values if len(values) == self._rows else np.repeat(values, self._rows)
 
     def _shown(self, failed: Mask | None) -> Mask | None:
         return None if failed is None or not failed.any() else self._all_rows(failed)
@@ -119,7 +120,14 @@ class Evaluator:
         vector = self._known.get(expression)
         if vector is None:
             if isinstance(expression, Call):
-                vector = self._called(expression)
+                implementation = IMPLEMENTATIONS.get(expression.function)
+                if implementation is None:
+                    raise InternalError(f"function {expression.function} cannot be evaluated outside Spark")
+                has_null = any(argument.type.kind is Kind.NULL for argument in expression.args)
+                if has_null and expression.function not in NULL_TOLERANT:
+                    vector = null(expression.type)
+                else:
+                    vector = implementation(expression, *map(self._vector, expression.args))
             elif isinstance(expression, Literal):
                 vector = constant(expression.value, expression.type)
             else:
@@ -132,14 +140,6 @@ class Evaluator:
         if column is None:
             raise InternalError(f"{given} has no column to be evaluated over")
         return column
-
-    def _called(self, call: Call) -> Vector:
-        implementation = IMPLEMENTATIONS.get(call.function)
-        if implementation is None:
-            raise InternalError(f"function {call.function} cannot be evaluated outside Spark")
-        if call.function not in NULL_TOLERANT and any(arg.type.kind is Kind.NULL for arg in call.args):
-            return null(call.type)
-        return implementation(call, *map(self._vector, call.args))
 
     def _failed(self, expression: Expression) -> Mask | None:
         failed: Mask | None = None

@@ -15,6 +15,18 @@ from weft.evaluation import decimals
 from weft.evaluation.vector import DAY, Vector, both, dtype_of, validity
 from weft.types import DataType, Kind
 
+_BLANKS = bytes(range(0x21))
+_BLANKS_AND_DELETE = _BLANKS + b"\x7f"
+_INTEGER = re.compile(rb"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?", re.ASCII)
+_HEX = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+[dDfF]?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?")
+_WORDS = {
+    "inf": math.inf, "+inf": math.inf, "infinity": math.inf, "+infinity": math.inf,
+    "-inf": -math.inf, "-infinity": -math.inf, "nan": math.nan,
+}  # fmt: skip
+_JAVA_WORDS = {"NaN", "+NaN", "-NaN"}
+_TRUE, _FALSE = (b"t", b"true", b"y", b"yes", b"1"), (b"f", b"false", b"n", b"no", b"0")
 _DATE = re.compile(rb"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _TIMESTAMP = re.compile(
     rb"(?:([+-]?)(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(.*))?)?)?)?)?)",
@@ -114,20 +126,6 @@ def zone_of(name: str) -> tzinfo | None:
         return None
     span = timedelta(hours=hours, minutes=minutes, seconds=seconds)
     return timezone(-span if match.group(1) == "-" else span)
-
-
-_BLANKS = bytes(range(0x21))
-_BLANKS_AND_DELETE = _BLANKS + b"\x7f"
-_INTEGER = re.compile(rb"[+-]?[0-9]+")
-_DOUBLE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?", re.ASCII)
-_HEX = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+[dDfF]?", re.ASCII)
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?")
-_WORDS = {
-    "inf": math.inf, "+inf": math.inf, "infinity": math.inf, "+infinity": math.inf,
-    "-inf": -math.inf, "-infinity": -math.inf, "nan": math.nan,
-}  # fmt: skip
-_JAVA_WORDS = {"NaN", "+NaN", "-NaN"}
-_TRUE, _FALSE = (b"t", b"true", b"y", b"yes", b"1"), (b"f", b"false", b"n", b"no", b"0")
 
 
 def parsed(texts: pa.Array, target: DataType) -> Vector:

@@ -146,17 +146,14 @@ def to_arrow(vector: Vector, type: DataType, rows: int) -> pa.Array:
     if valid is not None:
         valid = valid if len(valid) == rows else np.repeat(valid, rows)
         bitmap, nulls = pa.py_buffer(np.packbits(valid, bitorder="little")), -1
-    return pa.Array.from_buffers(
-        arrow_type(type), rows, [bitmap, _data(values, valid, type)], null_count=nulls
-    )
-
-
-def _data(values: Array, valid: Mask | None, type: DataType) -> pa.Buffer:
     if type.kind is Kind.BOOLEAN:
-        return pa.py_buffer(np.packbits(values, bitorder="little"))
-    if type.kind is Kind.DECIMAL:
-        return pa.py_buffer(_words(values, valid))
-    return pa.py_buffer(np.ascontiguousarray(values, dtype=dtype_of(type)))
+        data = np.packbits(values, bitorder="little")
+    elif type.kind is Kind.DECIMAL:
+        data = _words(values, valid)
+    else:
+        data = np.ascontiguousarray(values, dtype=dtype_of(type))
+    buffers = [bitmap, pa.py_buffer(data)]
+    return pa.Array.from_buffers(arrow_type(type), rows, buffers, null_count=nulls)
 
 
 def _words(values: Array, valid: Mask | None) -> Array:

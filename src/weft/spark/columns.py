@@ -4,6 +4,7 @@ No text of a user ever reaches Spark: each allow-listed function builds its colu
 (overflow, division by zero, a bad cast) gives NULL, and `failure` tells the rows where it did.
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -145,12 +146,9 @@ def _midnight(day: SparkColumn, type: DataType) -> SparkColumn:
 
 def _of_time(build: Builder) -> Builder:
     """Take a date for its midnight."""
-
-    def built(call: Call, value: SparkColumn) -> SparkColumn:
-        is_date = call.args[-1].type.kind is Kind.DATE
-        return build(_midnight(value, TIMESTAMP) if is_date else value)
-
-    return built
+    return lambda call, value: build(
+        _midnight(value, TIMESTAMP) if call.args[-1].type.kind is Kind.DATE else value
+    )
 
 
 def _arithmetic(plain: Builder, safe: Builder) -> Builder:
@@ -194,18 +192,15 @@ def _typed(build: Builder) -> Builder:
 
 
 def _div(call: Call, left: SparkColumn, right: SparkColumn) -> SparkColumn:
-    """Divide integers towards zero; there is no try_ form, so what would fail is excluded first."""
+    """Divide integers towards zero, or down; there is no try_ form, so what would fail is excluded first."""
     safe = F.when(right != 0, right)
-    if call.args[0].type.is_integer and call.args[1].type.is_integer:
+    if call.function == "floor_div":
+        left = left - F.pmod(left, safe)
+    elif call.args[0].type.is_integer and call.args[1].type.is_integer:
         left, safe = left.cast("bigint"), safe.cast("bigint")
         lowest = (left == F.lit(-(2**63)).cast("bigint")) & (safe == -1)
         left = F.when(~F.coalesce(lowest, F.lit(False)), left)
     return F.call_function("div", left, safe)
-
-
-def _floor_div(call: Call, left: SparkColumn, right: SparkColumn) -> SparkColumn:
-    safe = F.when(right != 0, right)
-    return F.call_function("div", left - F.pmod(left, safe), safe)
 
 
 _MOST_DIGITS = 38
@@ -255,75 +250,37 @@ def _date_trunc(call: Call, unit: SparkColumn, time: SparkColumn) -> SparkColumn
 
 
 BUILDERS: dict[str, Builder] = {
-    "+": _arithmetic(lambda a, b: a + b, F.try_add),
-    "-": _arithmetic(lambda a, b: a - b, F.try_subtract),
-    "*": _arithmetic(lambda a, b: a * b, F.try_multiply),
-    "/": _plain(F.try_divide),
-    "%": _plain(F.try_mod),
-    "div": _div,
-    "floor_div": _floor_div,
-    "neg": _negate,
-    "abs": _abs,
-    "=": _plain(lambda a, b: a == b),
-    "<>": _plain(lambda a, b: a != b),
-    "<": _plain(lambda a, b: a < b),
-    "<=": _plain(lambda a, b: a <= b),
-    ">": _plain(lambda a, b: a > b),
-    ">=": _plain(lambda a, b: a >= b),
-    "<=>": _plain(lambda a, b: a.eqNullSafe(b)),
-    "and": _plain(lambda *parts: _all(parts)),
-    "or": _plain(lambda *parts: _any(parts)),
-    "not": _plain(lambda a: ~a),
-    "is_null": _plain(lambda a: a.isNull()),
-    "in": _plain(lambda value, *options: value.isin(*options)),
-    "like": _plain(F.like),
-    "ilike": _plain(F.ilike),
-    "rlike": _plain(F.rlike),
-    "case": _case,
-    "coalesce": _typed(F.coalesce),
-    "greatest": _typed(F.greatest),
-    "least": _typed(F.least),
-    "cast": _cast,
-    "round": _round,
-    "floor": _whole(F.floor),
-    "ceil": _whole(F.ceil),
-    "sqrt": _plain(F.sqrt),
-    "exp": _plain(F.exp),
-    "ln": _plain(F.ln),
-    "log10": _plain(F.log10),
-    "pow": _plain(F.pow),
-    "sign": lambda call, a: F.signum(a).cast(str(call.type)),
-    "isnan": _plain(F.isnan),
-    "upper": _plain(F.upper),
-    "lower": _plain(F.lower),
-    "length": _plain(F.length),
-    "trim": _plain(F.trim),
-    "ltrim": _plain(F.ltrim),
-    "rtrim": _plain(F.rtrim),
-    "substring": _plain(F.substr),
-    "concat": _plain(F.concat),
-    "replace": _plain(F.replace),
-    "left": _plain(F.left),
-    "right": _plain(F.right),
-    "startswith": _plain(F.startswith),
-    "endswith": _plain(F.endswith),
-    "contains": _plain(F.contains),
-    "year": _plain(F.year),
-    "month": _plain(F.month),
-    "day": _plain(F.dayofmonth),
-    "hour": _of_time(F.hour),
-    "minute": _of_time(F.minute),
-    "second": _of_time(F.second),
-    "dayofweek": _plain(F.dayofweek),
-    "date_trunc": _date_trunc,
-    "to_date": lambda call, value: value.try_cast("date"),
-    "unix_seconds": _plain(F.unix_seconds),
-    "unix_millis": _plain(F.unix_millis),
-    "unix_micros": _plain(F.unix_micros),
-    "&": _plain(lambda a, b: a.bitwiseAND(b)),
-    "|": _plain(lambda a, b: a.bitwiseOR(b)),
-    "^": _plain(lambda a, b: a.bitwiseXOR(b)),
+    "+": _arithmetic(operator.add, F.try_add),
+    "-": _arithmetic(operator.sub, F.try_subtract),
+    "*": _arithmetic(operator.mul, F.try_multiply),
+    "/": _plain(F.try_divide), "%": _plain(F.try_mod), "div": _div, "floor_div": _div,
+    "neg": _negate, "abs": _abs,
+    "=": _plain(operator.eq), "<>": _plain(operator.ne), "<=>": _plain(SparkColumn.eqNullSafe),
+    "<": _plain(operator.lt), "<=": _plain(operator.le),
+    ">": _plain(operator.gt), ">=": _plain(operator.ge),
+    "and": _plain(lambda *parts: _all(parts)), "or": _plain(lambda *parts: _any(parts)),
+    "not": _plain(operator.invert), "is_null": _plain(SparkColumn.isNull), "in": _plain(SparkColumn.isin),
+    "&": _plain(SparkColumn.bitwiseAND), "|": _plain(SparkColumn.bitwiseOR),
+    "^": _plain(SparkColumn.bitwiseXOR),
     "shiftright": lambda call, a, bits: F.shiftright(a, int(str(_constant(call, 1)))),
     "shiftleft": lambda call, a, bits: F.shiftleft(a, int(str(_constant(call, 1)))),
-}
+    "case": _case, "cast": _cast, "round": _round,
+    "coalesce": _typed(F.coalesce), "greatest": _typed(F.greatest), "least": _typed(F.least),
+    "floor": _whole(F.floor), "ceil": _whole(F.ceil),
+    "sqrt": _plain(F.sqrt), "exp": _plain(F.exp), "ln": _plain(F.ln), "log10": _plain(F.log10),
+    "pow": _plain(F.pow), "isnan": _plain(F.isnan),
+    "sign": lambda call, a: F.signum(a).cast(str(call.type)),
+    "like": _plain(F.like), "ilike": _plain(F.ilike), "rlike": _plain(F.rlike),
+    "upper": _plain(F.upper), "lower": _plain(F.lower), "length": _plain(F.length),
+    "trim": _plain(F.trim), "ltrim": _plain(F.ltrim), "rtrim": _plain(F.rtrim),
+    "substring": _plain(F.substr), "left": _plain(F.left), "right": _plain(F.right),
+    "concat": _plain(F.concat), "replace": _plain(F.replace), "contains": _plain(F.contains),
+    "startswith": _plain(F.startswith), "endswith": _plain(F.endswith),
+    "year": _plain(F.year), "month": _plain(F.month), "day": _plain(F.dayofmonth),
+    "hour": _of_time(F.hour), "minute": _of_time(F.minute), "second": _of_time(F.second),
+    "dayofweek": _plain(F.dayofweek), "date_trunc": _date_trunc,
+    "to_date": lambda call, value: value.try_cast("date"),
+    "unix_seconds": _plain(F.unix_seconds), "unix_millis": _plain(F.unix_millis),
+    "unix_micros": _plain(F.unix_micros),
+}  # fmt: skip
 """How each function of the language is evaluated by Spark."""
