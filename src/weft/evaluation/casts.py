@@ -27,9 +27,10 @@ def printed(value: Vector, source: DataType) -> Vector:
         return text(pa.array(value.values, mask=hidden).cast(pa.string()).view(pa.binary()))
     if source.kind is Kind.BOOLEAN:
         return text(pc.if_else(pa.array(value.values, mask=hidden), b"true", b"false"))
-    printer = {Kind.DECIMAL: partial(_decimal, scale=source.scale), Kind.DATE: day}.get(
-        source.kind, _timestamp
-    )
+    if source.kind is Kind.DECIMAL:
+        printer: Callable[[int], bytes] = partial(_decimal, scale=source.scale)
+    else:
+        printer = day if source.kind is Kind.DATE else _timestamp
     values = value.values if hidden is None else np.where(hidden, 0, value.values)
     distinct, rows = np.unique(values, return_inverse=True)
     words = pa.array([printer(number) for number in distinct.tolist()], pa.binary())
