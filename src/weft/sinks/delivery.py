@@ -200,20 +200,17 @@ class Delivery:
         """Wait until there is something to do; return False at the end."""
         with self._changed:
             while not self._closing:
-                seconds = self._idle_for()
+                seconds = 0.0
+                if self._fenced is not None:
+                    seconds = math.inf
+                elif self._retry_at is not None:
+                    seconds = self._retry_at - monotonic()
+                elif self._resumed and not self._backlog.after(self._delivered) and not self._must_flush():
+                    seconds = self._flush_due_in()
                 if seconds <= 0:
                     return True
                 self._changed.wait(None if math.isinf(seconds) else seconds)
             return False
-
-    def _idle_for(self) -> float:
-        if self._fenced is not None:
-            return math.inf
-        if self._retry_at is not None:
-            return self._retry_at - monotonic()
-        if not self._resumed or self._backlog.after(self._delivered) or self._must_flush():
-            return 0.0
-        return self._flush_due_in()
 
     def _must_flush(self) -> bool:
         """Whether a caller waits for results that the sink keeps back."""

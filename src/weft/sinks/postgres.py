@@ -34,7 +34,7 @@ from weft.sinks.postgres_tables import (
 from weft.sinks.sink import Results, SinkError, keys_of
 
 if TYPE_CHECKING:
-    import psycopg
+    pass
 
 _OLDEST = 150000
 """PostgreSQL 15 is the first whose unique indexes can treat NULL as a value."""
@@ -44,13 +44,9 @@ _TABLES_KNOWN = 10_000
 _SHOWN = ("host", "hostaddr", "port", "dbname", "user")
 """The parts of a connection string that messages may show."""
 _DEFAULTS = {
-    "application_name": "weft",
-    "client_encoding": "utf8",
-    "connect_timeout": "10",
-    "keepalives_idle": "30",
-    "keepalives_interval": "10",
-    "keepalives_count": "3",
-}
+    "application_name": "weft", "client_encoding": "utf8", "connect_timeout": "10",
+    "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
+}  # fmt: skip
 _DATA_ERRORS = ("22", "23")
 """Classes of errors whose text repeats values of rows."""
 _FORGET_OLD = (
@@ -77,7 +73,13 @@ class PostgresSink:
         self.done = -1
         self.refused = 0
         """Number of rows that the server has refused in this history."""
-        self._dsn = _parsed(dsn)
+        try:
+            self._dsn: dict[str, Any] = {**_DEFAULTS, **_psycopg().conninfo.conninfo_to_dict(dsn)}
+        except _psycopg().ProgrammingError:
+            raise SinkError(
+                "the connection string for PostgreSQL cannot be read (not shown: it may hold a password); "
+                "write postgresql://user:password@host:5432/database, with %-codes for special characters"
+            ) from None
         self._connection: Connection | None = None
         self._own = self._history = self._new_history()
         self._lineage: Lineage | None = None
@@ -122,7 +124,14 @@ class PostgresSink:
                     for statement in _FORGET_OLD:
                         self._connection.execute(statement.encode())
                 claim = self._judge(self._connection)
-                self.done = self._last = self._count_on(self._connection, after)
+                # The server's count may be ahead of the engine's.
+                ahead = f"GREATEST({DELIVERED}.commit, EXCLUDED.commit)"
+                [[commit]] = self._connection.execute(
+                    f'INSERT INTO {DELIVERED} (sink, "commit") VALUES (%s, %s) '
+                    f'ON CONFLICT (sink) DO UPDATE SET "commit" = {ahead} RETURNING "commit"'.encode(),
+                    (self._history, after),
+                ).fetchall()
+                self.done = self._last = int(commit)
                 self.refused = count(self._connection, self._history)
         last = -1 if claim is None else claim.through
         if last < after and self._history != self._own:
@@ -183,8 +192,7 @@ class PostgresSink:
         if self._connection is not None and self._history == self._own:
             with suppress(_psycopg().Error):
                 for table in (DELIVERED, WRITTEN):
-                    statement = f"DELETE FROM {table} WHERE sink = %s"
-                    self._connection.execute(statement.encode(), (self._own,))
+                    self._connection.execute(f"DELETE FROM {table} WHERE sink = %s".encode(), (self._own,))
         self._own = self._new_history()
         self._disconnect()
 
@@ -209,16 +217,6 @@ class PostgresSink:
                 "use 15 or newer"
             )
         return connection
-
-    def _count_on(self, connection: Connection, after: int) -> int:
-        """Return the commit to continue after: the server's count may be ahead of the engine's."""
-        ahead = f"GREATEST({DELIVERED}.commit, EXCLUDED.commit)"
-        [[commit]] = connection.execute(
-            f'INSERT INTO {DELIVERED} (sink, "commit") VALUES (%s, %s) '
-            f'ON CONFLICT (sink) DO UPDATE SET "commit" = {ahead} RETURNING "commit"'.encode(),
-            (self._history, after),
-        ).fetchall()
-        return int(commit)
 
     def _claim(self, connection: Connection) -> None:
         """Store the commit and who delivers it, first: another engine that tries waits, and then fails."""
@@ -299,30 +297,14 @@ class PostgresSink:
         try:
             yield
         except _psycopg().Error as error:
-            text = _text(error)
+            kind, text = type(error).__name__, f"{type(error).__name__} ({error.sqlstate})"
+            if not (error.sqlstate or "").startswith(_DATA_ERRORS):
+                message = error.diag.message_primary or str(error).strip().partition("\n")[0]
+                text = f"{kind}: {message}" if message else kind
             for secret in ("password", "sslpassword"):
                 if self._dsn.get(secret):
                     text = text.replace(self._dsn[secret], "***")
             raise SinkError(f"sink {self.name}: cannot {task} at {self._server}: {text}") from None
-
-
-def _text(error: "psycopg.Error") -> str:
-    kind = type(error).__name__
-    if (error.sqlstate or "").startswith(_DATA_ERRORS):
-        return f"{kind} ({error.sqlstate})"
-    message = error.diag.message_primary or str(error).strip().partition("\n")[0]
-    return f"{kind}: {message}" if message else kind
-
-
-def _parsed(dsn: str) -> dict[str, Any]:
-    psycopg = _psycopg()
-    try:
-        return {**_DEFAULTS, **psycopg.conninfo.conninfo_to_dict(dsn)}
-    except psycopg.ProgrammingError:
-        raise SinkError(
-            "the connection string for PostgreSQL cannot be read (not shown: it may hold a password); write "
-            "postgresql://user:password@host:5432/database, with %-codes for special characters"
-        ) from None
 
 
 def _psycopg() -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from weft.sinks.postgres_tables import Connection, Unwritable, as_arrays, times_fit
+from weft.sinks.postgres_tables import Connection, Unwritable, as_text, times_fit
 from weft.sinks.sink import SinkError
 
 REFUSED = "weft_refused"
@@ -36,7 +36,7 @@ def insert(connection: Connection, statement: bytes, rows: pa.Table) -> list[Ref
     Rows that are refused together are halved until each row at fault is known.
     """
     try:
-        arrays = as_arrays(rows)
+        arrays = [as_text(column) for column in rows.columns]
         with connection.transaction():
             connection.execute(statement, arrays)
         return []
