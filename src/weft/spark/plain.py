@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from weft.errors import EngineError
 from weft.query.logical import AggregateCall, JoinKind, LogicalQuery, StreamDef
 from weft.spark.columns import Translator, Udf, named
+from weft.spark.input.rows import event_time
 from weft.spark.input.tables import StaticTable
-from weft.spark.input.times import event_time
 from weft.types import Kind
 from weft.window import Window
 

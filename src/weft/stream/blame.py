@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from weft.errors import UserError
 from weft.query.logical import LogicalQuery
-from weft.spark.input.damaged import SPARK_ERRORS, readable
+from weft.spark.input.unread import SPARK_ERRORS, readable
 from weft.spark.session.blame import culprits
 from weft.spark.session.local import utc
 

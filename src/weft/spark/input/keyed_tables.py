@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from weft.spark.columns import named
-from weft.spark.input.schemas import column_defs
+from weft.spark.input.rows import column_defs
 from weft.spark.session.local import utc
 from weft.types import Kind
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weft.query.logical import ColumnDef, StreamDef
 from weft.spark.input.files import HEAD_BYTES, batch_files, head, stored_columns
-from weft.spark.input.records import TEXT_FORMATS, corrupt_column
+from weft.spark.input.rows import TEXT_FORMATS, corrupt_column
 from weft.types import Kind
 
 TELL_COLUMNS = frozenset({"parquet", "orc"})

@@ -11,15 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 from weft.errors import SourceError
 from weft.query import check_stream
 from weft.query.logical import ColumnDef, Source, StreamDef, TableDef
-from weft.spark.input.records import (
+from weft.spark.input.rows import (
     CORRUPT_TEXT,
     TEXT_FORMATS,
+    column_defs,
     corrupt_column,
+    ddl,
     is_corrupt,
     reader_options,
     reader_schema,
 )
-from weft.spark.input.schemas import column_defs, ddl
 
 FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "text"})
 """Formats of files in a folder."""
@@ -48,7 +49,7 @@ def open_stream(
 ) -> tuple[StreamDef, DataFrame]:
     """Return the stream as a streaming DataFrame, and its definition with the columns that it has.
 
-    A stream of text has one more column: see weft.spark.input.records.
+    A stream of text has one more column: see weft.spark.input.rows.
     """
     stream = _resolved_stream(spark, stream, base)
     assert stream.source is not None

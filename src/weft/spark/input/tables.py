@@ -21,7 +21,7 @@ from weft.expression import Expression
 from weft.query.logical import ColumnDef
 from weft.spark.columns import named
 from weft.spark.input.keyed_tables import READING, KeyedTable
-from weft.spark.input.schemas import column_defs
+from weft.spark.input.rows import column_defs
 from weft.spark.session.local import utc
 
 _UNREADABLE = (PySparkException, Py4JError, OSError)

@@ -5,7 +5,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -152,21 +152,23 @@ def _environment(**variables: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-_ZONE = "spark.sql.session.timeZone"
+def utc(session: SparkSession) -> AbstractContextManager[None]:
+    """Have Spark resolve times as UTC temporarily, whatever the session's time zone."""
+    return setting(session, "spark.sql.session.timeZone", "UTC")
 
 
 @contextmanager
-def utc(session: SparkSession) -> Iterator[None]:
-    """Have Spark resolve times as UTC temporarily, whatever the session's time zone."""
-    zone = session.conf.get(_ZONE)
-    if zone == "UTC":
+def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Change a setting of a session temporarily."""
+    before = session.conf.get(name)
+    if before == value:
         yield
         return
-    session.conf.set(_ZONE, "UTC")
+    session.conf.set(name, value)
     try:
         yield
     finally:
-        session.conf.set(_ZONE, str(zone))
+        session.conf.set(name, str(before))
 
 
 def hush(spark: SparkSession) -> None:
