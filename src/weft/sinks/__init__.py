@@ -4,7 +4,7 @@ from weft.sinks.delivery import Delivery, DeliveryStatus, Limits
 from weft.sinks.immediate import ConsoleSink, ForeachSink, MemorySink, as_table
 from weft.sinks.parquet import ParquetSink
 from weft.sinks.postgres import PostgresSink
-from weft.sinks.postgres_refused import REFUSED
+from weft.sinks.postgres_own import REFUSED
 from weft.sinks.sink import Results, Sink, SinkError, keys_of, with_keys
 
 __all__ = [

@@ -12,16 +12,22 @@ import pyarrow as pa
 from weft.errors import UserError
 from weft.faultpoints import reach
 from weft.sinks.fence import Claim, Lineage, Surplus, Target, judge
-from weft.sinks.postgres_fence import (
+from weft.sinks.postgres_own import (
     DELIVERED,
+    REFUSED,
     WRITTEN,
+    Refused,
+    count,
     count_surplus,
     create_tables,
+    fault_of_table,
+    insert,
+    keep,
     note_written,
+    refuse,
     remove_surplus,
     seen_by,
 )
-from weft.sinks.postgres_refused import REFUSED, Refused, count, fault_of_table, insert, keep, refuse
 from weft.sinks.postgres_tables import (
     Connection,
     TableShape,

@@ -99,7 +99,8 @@ def _links(error: BaseException) -> list[Cause]:
         links = []  # Java is gone: only the text is left.
     if not links and isinstance(error, Py4JJavaError):
         links = list(_in_trace(_message(error)))
-    links = links or [_of_python(error)]
+    families = frozenset(family.__name__ for family in type(error).__mro__)
+    links = links or [Cause(kind=type(error).__name__, message=_message(error), families=families)]
     last = links[-1]
     if "PythonException" in last.families:
         links += _in_traceback(last.message)
@@ -117,11 +118,6 @@ def _of_java(error: Any) -> Cause:
     return Cause(
         kind=names[0], message="" if message is None else str(message), families=frozenset(map(_short, names))
     )
-
-
-def _of_python(error: BaseException) -> Cause:
-    families = frozenset(family.__name__ for family in type(error).__mro__)
-    return Cause(kind=type(error).__name__, message=_message(error), families=families)
 
 
 def _message(error: BaseException) -> str:

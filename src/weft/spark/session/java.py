@@ -91,7 +91,8 @@ def quiet_home(java: JavaHome) -> Path:
     script = _script(java)
     name = f"java-{java.version}-{sha256(script.encode()).hexdigest()[:12]}"
     try:
-        return _write_launcher(_cache() / name, script)
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return _write_launcher(cache / "weft" / name, script)
     except (OSError, RuntimeError):  # no home directory, or one that cannot be written
         return _write_launcher(Path(tempfile.mkdtemp(prefix="weft-java-")), script)
 
@@ -215,10 +216,6 @@ def _script(java: JavaHome) -> str:
         "done\n"
         f'exec {shlex.quote(str(java.executable))} "$@"\n'
     )
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weft"
 
 
 def _write_launcher(home: Path, script: str) -> Path:
