@@ -29,7 +29,7 @@ def files(tmp_path: Path) -> dict[str, FileStatus]:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have Hadoop be asked for files of this machine, as for those of any other."""
-    monkeypatch.setattr(file_status, "ON_THIS_MACHINE", "nowhere:/")
+    monkeypatch.setattr(file_status, "ON_THIS_MACHINE", "no path")
 
 
 def test_files_here_are_told_without_spark(files: dict[str, FileStatus], tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ query. Java interprets the regular expressions; the check accepts what Java and 
 same way.
 """
 
+import math
 import re
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Context, Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -41,7 +42,10 @@ def number(text: str, span: Span) -> Literal:
     if suffix in _SUFFIXES and _SUFFIXES[suffix].is_integer and not exponent and "." not in digits:
         return _integer(digits, _SUFFIXES[suffix], span)
     if suffix in ("d", "f") or (exponent and not suffix):
-        return _double(digits + exponent, _SUFFIXES.get(suffix, DOUBLE), span)
+        value = float(digits + exponent)
+        if math.isinf(value):
+            raise TypeMismatch("this number is too large for a double", span=span)
+        return Literal(value, _SUFFIXES.get(suffix, DOUBLE), span)
     if suffix == "bd" or "." in digits:
         return _decimal(digits + exponent, span)
     return _integer(digits, None, span)
@@ -57,13 +61,6 @@ def _integer(digits: str, type: DataType | None, span: Span) -> Literal:
     if type is not None:
         raise TypeMismatch(f"{digits} does not fit into {type}", span=span)
     return _decimal(digits, span)
-
-
-def _double(text: str, type: DataType, span: Span) -> Literal:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise TypeMismatch("this number is too large for a double", span=span)
-    return Literal(value, type, span)
 
 
 def _decimal(text: str, span: Span) -> Literal:
@@ -105,21 +102,17 @@ def timestamp_of(text: str) -> datetime | None:
     hour, minute, second = (int(part or 0) for part in match.group(2, 3, 4))
     micros = int((match.group(5) or "")[:6].ljust(6, "0"))
     try:
-        zone = _zone(match.group(6) or "Z")
+        name = match.group(6) or "Z"
+        offset = _OFFSET.fullmatch(name)
+        if offset is not None:
+            span = timedelta(hours=int(offset.group(2)), minutes=int(offset.group(3) or 0))
+            zone: tzinfo = timezone(-span if offset.group(1) == "-" else span)
+        else:
+            zone = UTC if name.upper() in ("Z", "UTC", "GMT") else ZoneInfo(name)
         local = datetime(day.year, day.month, day.day, hour, minute, second, micros, tzinfo=zone)
         return local.astimezone(UTC)
     except (ValueError, OverflowError, ZoneInfoNotFoundError, OSError):
         return None
-
-
-def _zone(name: str) -> timezone | ZoneInfo:
-    if name.upper() in ("Z", "UTC", "GMT"):
-        return UTC
-    offset = _OFFSET.fullmatch(name)
-    if offset is None:
-        return ZoneInfo(name)
-    span = timedelta(hours=int(offset.group(2)), minutes=int(offset.group(3) or 0))
-    return timezone(-span if offset.group(1) == "-" else span)
 
 
 PATTERNS = frozenset({"like", "ilike", "rlike"})
@@ -154,10 +147,13 @@ def check_pattern(function: str, pattern: Expression) -> None:
 
 
 def _regex_problem(pattern: str) -> str:
+    def is_bare_zero(escape: re.Match[str]) -> bool:
+        return escape.group() == r"\0" and pattern[escape.end() : escape.end() + 1] not in tuple("01234567")
+
     escapes = list(_ESCAPE.finditer(pattern))
     if any(escape.group(1) is not None and escape.group(1) not in _JAVA_CLASSES for escape in escapes):
         return "the pattern has a class \\p{…} that Spark does not know"
-    if any(escape.group() in (r"\U", r"\N") or _is_bare_zero(escape) for escape in escapes):
+    if any(escape.group() in (r"\U", r"\N") or is_bare_zero(escape) for escape in escapes):
         return "the pattern has an escape that Spark does not know"
     bare = _ESCAPE.sub("x", pattern)
     if any(re.search(r"\[|&&|--|~~|\|\|", characters[1:]) for characters in _SET.findall(bare)):
@@ -174,7 +170,3 @@ def _regex_problem(pattern: str) -> str:
     except (re.error, OverflowError, RecursionError) as error:
         return f"the pattern is not a regular expression: {error}"
     return ""
-
-
-def _is_bare_zero(escape: re.Match[str]) -> bool:
-    return escape.group() == r"\0" and escape.string[escape.end() : escape.end() + 1] not in tuple("01234567")
