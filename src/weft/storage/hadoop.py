@@ -45,7 +45,6 @@ class HadoopFolder:
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark = spark
-        self._jvm: Any = spark._jvm
         self.uri = uri.rstrip("/")
 
     @property
@@ -167,6 +166,10 @@ class HadoopFolder:
         """The same folder without Hadoop, if it is on this machine: Hadoop's client does not sync renames."""
         uri = self._root.toUri()
         return LocalFolder(Path(uri.getPath())) if uri.getScheme() == "file" else None
+
+    @property
+    def _jvm(self) -> Any:
+        return self._spark._jvm
 
     @cached_property
     def _files(self) -> Any:
