@@ -15,18 +15,6 @@ from weft.aggregates.partial import (
 )
 
 __all__ = [
-    "AGGREGATES",
-    "Aggregate",
-    "Combine",
-    "Partial",
-    "Primitive",
-    "aggregate",
-    "arrow_type",
-    "combine",
-    "concatenate",
-    "count_of",
-    "decode",
-    "empty",
-    "from_arrow",
-    "to_arrow",
-]
+    "AGGREGATES", "Aggregate", "Combine", "Partial", "Primitive", "aggregate", "arrow_type", "combine",
+    "concatenate", "count_of", "decode", "empty", "from_arrow", "to_arrow",
+]  # fmt: skip

@@ -14,14 +14,6 @@ from weft.query.statements import (
 )
 
 __all__ = [
-    "CreateQuery",
-    "CreateStream",
-    "CreateTable",
-    "DropQuery",
-    "Statement",
-    "bind",
-    "check_stream",
-    "parse",
-    "parse_duration",
-    "parse_select",
-]
+    "CreateQuery", "CreateStream", "CreateTable", "DropQuery", "Statement", "bind", "check_stream", "parse",
+    "parse_duration", "parse_select",
+]  # fmt: skip

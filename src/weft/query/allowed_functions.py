@@ -19,12 +19,24 @@ Every other call is of a function registered from Python, by its registered name
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from types import MappingProxyType
 
 from weft.expression import Call, Expression, Literal
-from weft.query.coercion import arithmetic, common_of, common_type, rounded
-from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, MAX_PRECISION, STRING, TIMESTAMP, DataType, Kind
+from weft.query.coercion import arithmetic, common_type, rounded
+from weft.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    MAX_PRECISION,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    Kind,
+)
 
 Arguments = tuple[Expression, ...]
 Rule = Callable[[Arguments], DataType | None]
@@ -64,12 +76,12 @@ def _all(kinds: frozenset[Kind], result: DataType) -> Rule:
     return lambda args: result if _is(kinds, *args) else None
 
 
+def _arithmetic(operator: str) -> Rule:
+    return lambda args: arithmetic(operator, *args)
+
+
 def _same_number(args: Arguments) -> DataType | None:
     return args[0].type if args[0].type.is_numeric else None
-
-
-def _arithmetic(operator: str, args: Arguments) -> DataType | None:
-    return arithmetic(operator, *args)
 
 
 def _bits(args: Arguments) -> DataType | None:
@@ -87,7 +99,8 @@ def _comparable(args: Arguments) -> DataType | None:
 
 
 def _common(args: Arguments) -> DataType | None:
-    return common_of([arg.type for arg in args])
+    common: DataType | None = NULL
+    return reduce(common_type, [arg.type for arg in args], common)
 
 
 def _case(args: Arguments) -> DataType | None:
@@ -98,6 +111,15 @@ def _case(args: Arguments) -> DataType | None:
 def _pattern(args: Arguments) -> DataType | None:
     constant = isinstance(args[1], Literal) and isinstance(args[1].value, str)
     return BOOLEAN if _is(_STRING, args[0]) and constant else None
+
+
+def _substring(args: Arguments) -> DataType | None:
+    return STRING if _is(_STRING, args[0]) and all(arg.type.is_integer for arg in args[1:]) else None
+
+
+def _trunc(args: Arguments) -> DataType | None:
+    unit = isinstance(args[0], Literal) and str(args[0].value).casefold() in TRUNC_UNITS
+    return TIMESTAMP if unit and args[1].type.is_time else None
 
 
 def _round(args: Arguments) -> DataType | None:
@@ -112,15 +134,6 @@ def _whole(args: Arguments) -> DataType | None:
     if type.kind is Kind.DECIMAL:
         return DataType(Kind.DECIMAL, min(type.precision - type.scale + 1, MAX_PRECISION), 0)
     return BIGINT if type.is_numeric else None
-
-
-def _substring(args: Arguments) -> DataType | None:
-    return STRING if _is(_STRING, args[0]) and all(arg.type.is_integer for arg in args[1:]) else None
-
-
-def _trunc(args: Arguments) -> DataType | None:
-    unit = isinstance(args[0], Literal) and str(args[0].value).casefold() in TRUNC_UNITS
-    return TIMESTAMP if unit and args[1].type.is_time else None
 
 
 TRUNC_UNITS = frozenset("year quarter month week day hour minute second millisecond microsecond".split())
@@ -141,9 +154,9 @@ _operator = partial(_function, operator=True)
 
 
 _OPERATORS = (
-    *(_operator(name, "two numbers", 2, 2, partial(_arithmetic, name)) for name in ("+", "-", "*", "/")),
-    _operator("%", "two numbers", 2, 2, partial(_arithmetic, "%"), "mod"),
-    _operator("div", "two whole numbers or decimals", 2, 2, partial(_arithmetic, "div")),
+    *(_operator(name, "two numbers", 2, 2, _arithmetic(name)) for name in ("+", "-", "*", "/")),
+    _operator("%", "two numbers", 2, 2, _arithmetic("%"), "mod"),
+    _operator("div", "two whole numbers or decimals", 2, 2, _arithmetic("div")),
     _operator("neg", "a number", 1, 1, _same_number),
     *(
         _operator(name, _ALIKE, 2, 2, _comparable, compares=True)

@@ -126,16 +126,6 @@ class Cursor:
             return self.name("an alias").text
         return self.advance().text if self.at_name() and self.token.key not in excluded else None
 
-    def enter(self) -> None:
-        """Count one more level of nesting."""
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise too_deep(self.span())
-
-    def leave(self) -> None:
-        """Count one level of nesting less."""
-        self.depth -= 1
-
     def span(self, token: Token | None = None) -> Span:
         """Return the span of a token, by default the next."""
         token = token or self.token

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from weft.errors import NotAllowed, Span, TypeMismatch, UnknownName, suggestion
-from weft.query.cursor import RESERVED, Cursor
+from weft.query.cursor import MAX_DEPTH, RESERVED, Cursor, too_deep
 from weft.query.duration import duration_literal
 from weft.query.lexer import TokenKind
 from weft.query.syntax import (
@@ -38,7 +38,9 @@ _PATTERNS = {"LIKE": "like", "ILIKE": "ilike", "RLIKE": "rlike", "REGEXP": "rlik
 
 def expression(cursor: Cursor, minimum: int = 0) -> Node:
     """Read an expression whose operators bind at least as tightly as `minimum`."""
-    cursor.enter()
+    cursor.depth += 1
+    if cursor.depth > MAX_DEPTH:
+        raise too_deep(cursor.span())
     start = cursor.index
     left = _prefix(cursor)
     # A predicate cannot be an operand of what binds tighter: `a IN (1) = b` is refused, as in Spark.
@@ -60,7 +62,7 @@ def expression(cursor: Cursor, minimum: int = 0) -> Node:
             type = data_type(cursor)
             left = operation("cast", (left,), cursor.span_from(start), type)
         else:
-            cursor.leave()
+            cursor.depth -= 1
             return left
 
 
@@ -176,7 +178,7 @@ def _primary(cursor: Cursor) -> Node:
     if token.kind is TokenKind.WORD:
         return _word(cursor)
     if token.kind is TokenKind.QUOTED:
-        return _call(cursor) if cursor.peek().key == "(" else _name(cursor)
+        return _call(cursor) if cursor.peek().key == "(" else _column(cursor)
     raise cursor.mistake("expected an expression")
 
 
@@ -198,10 +200,10 @@ def _word(cursor: Cursor) -> Node:
         return _SPECIAL.get(token.key, _call)(cursor)
     if token.key in RESERVED:
         raise cursor.mistake("expected an expression")
-    return _name(cursor)
+    return _column(cursor)
 
 
-def _name(cursor: Cursor) -> Name:
+def _column(cursor: Cursor) -> Name:
     start = cursor.index
     parts = [cursor.advance().text]
     while cursor.accept("."):

@@ -11,22 +11,19 @@ _REFUSED = {
     "DISTINCT": "DISTINCT is not in the language; GROUP BY the columns instead",
     "ORDER": "ORDER BY is not in the language; results come by window",
     "SORT": "SORT BY is not in the language; results come by window",
-    "CLUSTER": "CLUSTER BY is not in the language",
-    "DISTRIBUTE": "DISTRIBUTE BY is not in the language",
+    "CLUSTER": "CLUSTER BY is not in the language", "DISTRIBUTE": "DISTRIBUTE BY is not in the language",
     "LIMIT": "LIMIT is not in the language; use HAVING to keep fewer groups",
-    "OFFSET": "OFFSET is not in the language",
-    "UNION": "UNION is not in the language; write one query each",
+    "OFFSET": "OFFSET is not in the language", "UNION": "UNION is not in the language; write one query each",
     "INTERSECT": "INTERSECT is not in the language; write one query each",
     "EXCEPT": "EXCEPT is not in the language; write one query each",
     "MINUS": "MINUS is not in the language; write one query each",
     "QUALIFY": "QUALIFY is not in the language; use HAVING",
     "WINDOW": "named windows are not in the language; write the window after the stream",
-    "LATERAL": "LATERAL is not in the language",
-    "PIVOT": "PIVOT is not in the language",
+    "LATERAL": "LATERAL is not in the language", "PIVOT": "PIVOT is not in the language",
     "TABLESAMPLE": "TABLESAMPLE is not in the language",
     "WITH": "WITH (common table expressions) is not in the language",
     "/*+": "hints are not in the language; remove the hint",
-}
+}  # fmt: skip
 _NOT_ITEM_ALIASES = frozenset({*_REFUSED, "LIFETIME"})
 _GROUPINGS = frozenset({"ROLLUP", "CUBE", "GROUPING", "ALL"})
 

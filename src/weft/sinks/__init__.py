@@ -8,19 +8,6 @@ from weft.sinks.postgres_own import REFUSED
 from weft.sinks.sink import Results, Sink, SinkError, keys_of, with_keys
 
 __all__ = [
-    "Results",
-    "Sink",
-    "SinkError",
-    "with_keys",
-    "keys_of",
-    "Delivery",
-    "DeliveryStatus",
-    "Limits",
-    "MemorySink",
-    "ConsoleSink",
-    "as_table",
-    "ForeachSink",
-    "ParquetSink",
-    "PostgresSink",
-    "REFUSED",
-]
+    "Results", "Sink", "SinkError", "with_keys", "keys_of", "Delivery", "DeliveryStatus", "Limits",
+    "MemorySink", "ConsoleSink", "as_table", "ForeachSink", "ParquetSink", "PostgresSink", "REFUSED",
+]  # fmt: skip

@@ -87,7 +87,8 @@ class PostgresSink:
                 "write postgresql://user:password@host:5432/database, with %-codes for special characters"
             ) from None
         self._connection: Connection | None = None
-        self._own = self._history = self._new_history()
+        self._own = self._history = f"{storable(name)} run {uuid4().hex}"
+        """The name of the history of a run without a checkpoint."""
         self._lineage: Lineage | None = None
         self._last = -1
         self._parts: dict[str, list[pa.Table]] = {}
@@ -179,18 +180,26 @@ class PostgresSink:
                 self._connection.execute(b"SET CONSTRAINTS ALL IMMEDIATE")
                 for query, parts in self._parts.items():
                     with self._errors(f"write results of query {query}"):
-                        refused[query] = self._write(self._connection, query, parts)
+                        refused[query] = []
+                        # Columns change when a name is given to another query.
+                        for _, alike in groupby(parts, key=lambda part: (part.schema, keys_of(part.schema))):
+                            rows = pa.concat_tables(alike)
+                            for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
+                                some = rows.slice(begin, _ROWS_AT_ONCE)
+                                refused[query] += self._insert(self._connection, query, some)
+                        if refused[query]:
+                            keep(self._connection, self._history, storable(query), refused[query])
                     reach("deliver.partly")
         except BaseException:
             self._disconnect()
             raise
         self._parts, self.done = {}, self._last
-        for query, rows in refused.items():
-            if rows:
-                self.refused += len(rows)
+        for query, kept in refused.items():
+            if kept:
+                self.refused += len(kept)
                 # Without the rows' values.
-                reasons = sorted({reason for reason, _ in rows})
-                fields = {"sink": self.name, "query": query, "rows": len(rows), "reasons": reasons}
+                reasons = sorted({reason for reason, _ in kept})
+                fields = {"sink": self.name, "query": query, "rows": len(kept), "reasons": reasons}
                 _log.warning("PostgreSQL refuses rows, which are set aside", extra=fields)
 
     def close(self) -> None:
@@ -199,12 +208,8 @@ class PostgresSink:
             with suppress(_psycopg().Error):
                 for table in (DELIVERED, WRITTEN):
                     self._connection.execute(f"DELETE FROM {table} WHERE sink = %s".encode(), (self._own,))
-        self._own = self._new_history()
+        self._own = f"{storable(self.name)} run {uuid4().hex}"
         self._disconnect()
-
-    def _new_history(self) -> str:
-        """Return a unique name for the history of a run without a checkpoint."""
-        return f"{storable(self.name)} run {uuid4().hex}"
 
     def _disconnect(self) -> None:
         """End the connection, and drop the results kept back."""
@@ -241,18 +246,6 @@ class PostgresSink:
             "WHERE sink = %s".encode(),
             (self._last, text, self._history),
         )
-
-    def _write(self, connection: Connection, query: str, parts: list[pa.Table]) -> list[Refused]:
-        """Write a query's results; return the refused rows, once they are stored elsewhere."""
-        refused: list[Refused] = []
-        # Columns change when a name is given to another query.
-        for _, alike in groupby(parts, key=lambda part: (part.schema, keys_of(part.schema))):
-            rows = pa.concat_tables(alike)
-            for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
-                refused += self._insert(connection, query, rows.slice(begin, _ROWS_AT_ONCE))
-        if refused:
-            keep(connection, self._history, storable(query), refused)
-        return refused
 
     def _insert(self, connection: Connection, query: str, rows: pa.Table) -> list[Refused]:
         """Insert rows; return the refused ones, which are all if the query's table cannot be used."""

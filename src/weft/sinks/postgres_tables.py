@@ -88,17 +88,6 @@ def columns_of(connection: Connection, table: str) -> dict[str, str]:
     return dict(rows)
 
 
-def postgres_type(type: pa.DataType, column: str) -> str:
-    """Return the type of a column in PostgreSQL's spelling."""
-    if pa.types.is_decimal(type):
-        return f"numeric({type.precision},{type.scale})"
-    if pa.types.is_timestamp(type):
-        return f"timestamp {'with' if type.tz else 'without'} time zone"
-    if type not in _TYPES:
-        raise SinkError(f'column "{column}" is of type {type}, which PostgreSQL tables have no column for')
-    return _TYPES[type]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableShape:
     """The table of one query."""
@@ -147,12 +136,20 @@ def table_shape(query: str, schema: pa.Schema) -> TableShape:
     for name in (query, *schema.names):
         if storable(name) != name:
             raise SinkError(f"PostgreSQL has no name {name!a}; give the query, or its column, another")
+    columns = []
+    for field in schema:
+        if pa.types.is_decimal(field.type):
+            type = f"numeric({field.type.precision},{field.type.scale})"
+        elif pa.types.is_timestamp(field.type):
+            type = f"timestamp {'with' if field.type.tz else 'without'} time zone"
+        elif field.type in _TYPES:
+            type = _TYPES[field.type]
+        else:
+            problem = f'column "{field.name}" is of type {field.type}'
+            raise SinkError(f"{problem}, which PostgreSQL tables have no column for")
+        columns.append((field.name, type))
     keys = keys_of(schema)
-    return TableShape(
-        name=query,
-        columns=tuple((field.name, postgres_type(field.type, field.name)) for field in schema),
-        keys=() if keys is None else (*_WINDOW, *keys),
-    )
+    return TableShape(name=query, columns=tuple(columns), keys=() if keys is None else (*_WINDOW, *keys))
 
 
 def as_text(column: pa.ChunkedArray) -> list[str | None]:

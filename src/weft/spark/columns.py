@@ -5,7 +5,7 @@ No text of a user ever reaches Spark: each allow-listed function builds its colu
 """
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial, reduce
@@ -61,7 +61,7 @@ class Translator:
     def failure(self, expression: Expression) -> SparkColumn | None:
         """Return a boolean column, true where evaluating failed; None where it cannot fail."""
         parts = [self.failure_at(site) for site in sites(expression)]
-        return _any(parts) if parts else None
+        return reduce(SparkColumn.__or__, parts) if parts else None
 
     def failure_at(self, site: Expression) -> SparkColumn:
         """Return a boolean column, true where the operation itself fails: see `sites`."""
@@ -72,14 +72,14 @@ class Translator:
             failure = self._failure_of_case(site)
             return F.lit(False) if failure is None else failure
         inputs = [self(argument).isNotNull() for argument in site.args if not isinstance(argument, Literal)]
-        return _all([self(site).isNull(), *inputs])
+        return reduce(SparkColumn.__and__, inputs, self(site).isNull())
 
     def _failure_of_case(self, expression: Call) -> SparkColumn | None:
         """A branch that is not taken cannot fail."""
         branches = [self.failure(value) for value in (*expression.args[1::2], expression.args[-1])]
         conditions = [part for part in map(self.failure, expression.args[0:-1:2]) if part is not None]
         if not any(branch is not None for branch in branches):
-            return _any(conditions) if conditions else None
+            return reduce(SparkColumn.__or__, conditions) if conditions else None
         chosen = None
         for condition, branch in zip(expression.args[0:-1:2], branches, strict=False):
             value = F.lit(False) if branch is None else branch
@@ -87,7 +87,8 @@ class Translator:
             chosen = F.when(when, value) if chosen is None else chosen.when(when, value)
         assert chosen is not None
         last = branches[-1]
-        return _any([chosen.otherwise(F.lit(False) if last is None else last), *conditions])
+        otherwise = chosen.otherwise(F.lit(False) if last is None else last)
+        return reduce(SparkColumn.__or__, conditions, otherwise)
 
     def _build(self, expression: Expression) -> SparkColumn:
         if isinstance(expression, Column):
@@ -124,14 +125,6 @@ def literal(constant: Literal) -> SparkColumn:
     long = constant.type.kind is Kind.BIGINT and isinstance(value, int) and not -(2**31) <= value < 2**31
     plain = value is not None and (long or constant.type.kind in _AS_WRITTEN)
     return F.lit(value) if plain else F.lit(value).cast(str(constant.type))
-
-
-def _all(parts: Sequence[SparkColumn]) -> SparkColumn:
-    return reduce(SparkColumn.__and__, parts)
-
-
-def _any(parts: Sequence[SparkColumn]) -> SparkColumn:
-    return reduce(SparkColumn.__or__, parts)
 
 
 _LAST_DAY = (2**63 - 1) // 86_400_000_000
@@ -238,15 +231,11 @@ def _plain(build: Builder) -> Builder:
     return lambda call, *arguments: build(*arguments)
 
 
-def _constant(call: Call, index: int) -> object:
+def _constant(call: Call, index: int) -> str:
     argument = call.args[index]
     if not isinstance(argument, Literal):
         raise InternalError(f"{call.function} wants a constant as argument {index + 1}")
-    return argument.value
-
-
-def _date_trunc(call: Call, unit: SparkColumn, time: SparkColumn) -> SparkColumn:
-    return _of_time(partial(F.date_trunc, str(_constant(call, 0))))(call, time)
+    return str(argument.value)
 
 
 BUILDERS: dict[str, Builder] = {
@@ -258,12 +247,13 @@ BUILDERS: dict[str, Builder] = {
     "=": _plain(operator.eq), "<>": _plain(operator.ne), "<=>": _plain(SparkColumn.eqNullSafe),
     "<": _plain(operator.lt), "<=": _plain(operator.le),
     ">": _plain(operator.gt), ">=": _plain(operator.ge),
-    "and": _plain(lambda *parts: _all(parts)), "or": _plain(lambda *parts: _any(parts)),
+    "and": _plain(lambda *parts: reduce(SparkColumn.__and__, parts)),
+    "or": _plain(lambda *parts: reduce(SparkColumn.__or__, parts)),
     "not": _plain(operator.invert), "is_null": _plain(SparkColumn.isNull), "in": _plain(SparkColumn.isin),
     "&": _plain(SparkColumn.bitwiseAND), "|": _plain(SparkColumn.bitwiseOR),
     "^": _plain(SparkColumn.bitwiseXOR),
-    "shiftright": lambda call, a, bits: F.shiftright(a, int(str(_constant(call, 1)))),
-    "shiftleft": lambda call, a, bits: F.shiftleft(a, int(str(_constant(call, 1)))),
+    "shiftright": lambda call, a, bits: F.shiftright(a, int(_constant(call, 1))),
+    "shiftleft": lambda call, a, bits: F.shiftleft(a, int(_constant(call, 1))),
     "case": _case, "cast": _cast, "round": _round,
     "coalesce": _typed(F.coalesce), "greatest": _typed(F.greatest), "least": _typed(F.least),
     "floor": _whole(F.floor), "ceil": _whole(F.ceil),
@@ -278,7 +268,7 @@ BUILDERS: dict[str, Builder] = {
     "startswith": _plain(F.startswith), "endswith": _plain(F.endswith),
     "year": _plain(F.year), "month": _plain(F.month), "day": _plain(F.dayofmonth),
     "hour": _of_time(F.hour), "minute": _of_time(F.minute), "second": _of_time(F.second),
-    "dayofweek": _plain(F.dayofweek), "date_trunc": _date_trunc,
+    "dayofweek": _plain(F.dayofweek), "date_trunc": lambda call, unit, time: _of_time(partial(F.date_trunc, _constant(call, 0)))(call, time),
     "to_date": lambda call, value: value.try_cast("date"),
     "unix_seconds": _plain(F.unix_seconds), "unix_millis": _plain(F.unix_millis),
     "unix_micros": _plain(F.unix_micros),

@@ -7,6 +7,7 @@ task's own is gone, Spark has turned it into text.
 import builtins
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -97,10 +98,13 @@ def _links(error: BaseException) -> list[Cause]:
         links = [_of_java(exception) for exception in java_causes(error)]
     except Exception:
         links = []  # Java is gone: only the text is left.
+    message = ""
+    with suppress(Exception):  # Some get their text from Java.
+        message = str(error)
     if not links and isinstance(error, Py4JJavaError):
-        links = list(_in_trace(_message(error)))
+        links = list(_in_trace(message))
     families = frozenset(family.__name__ for family in type(error).__mro__)
-    links = links or [Cause(kind=type(error).__name__, message=_message(error), families=families)]
+    links = links or [Cause(kind=type(error).__name__, message=message, families=families)]
     last = links[-1]
     if "PythonException" in last.families:
         links += _in_traceback(last.message)
@@ -118,13 +122,6 @@ def _of_java(error: Any) -> Cause:
     return Cause(
         kind=names[0], message="" if message is None else str(message), families=frozenset(map(_short, names))
     )
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return ""  # Some get their text from Java.
 
 
 def _in_trace(text: str) -> Iterator[Cause]:
