@@ -113,8 +113,8 @@ class Evaluator:
     def _all_rows(self, values: npt.NDArray[_Item]) -> npt.NDArray[_Item]:
         return values if len(values) == self._rows else np.repeat(values, self._rows)
 
-    def _shown(self, failed: Mask | None) -> Mask | None:
-        return None if failed is None or not failed.any() else self._all_rows(failed)
+    def _shown(self, failed: Mask) -> Mask | None:
+        return self._all_rows(failed) if failed.any() else None
 
     def _vector(self, expression: Expression) -> Vector:
         vector = self._known.get(expression)
@@ -141,44 +141,27 @@ class Evaluator:
             raise InternalError(f"{given} has no column to be evaluated over")
         return column
 
-    def _failed(self, expression: Expression) -> Mask | None:
-        failed: Mask | None = None
+    def _failed(self, expression: Expression) -> Mask:
+        failed = np.zeros(1, dtype=bool)
         for site in sites(expression):
-            failed = _either(failed, self._failed_site(site))
+            failed = failed | self._failed_site(site)
         return failed
 
-    def _failed_site(self, site: Expression) -> Mask | None:
+    def _failed_site(self, site: Expression) -> Mask:
         assert isinstance(site, Call)
         if site.function == "case":
-            return self._failed_case(site)
+            # A condition failed, or the branch that is taken.
+            failed, left = np.zeros(1, dtype=bool), np.ones(1, dtype=bool)
+            for condition, value in zip(site.args[:-1:2], site.args[1::2], strict=True):
+                holds = holding(self._vector(condition))
+                failed = failed | self._failed(condition) | (self._failed(value) & holds & left)
+                left = left & ~holds
+            return failed | (self._failed(site.args[-1]) & left)
         valid = self._vector(site).valid
         if valid is None:
-            return None
-        failed: Mask = ~valid
+            return np.zeros(1, dtype=bool)
+        failed = ~valid
         for argument in site.args:
             known = None if isinstance(argument, Literal) else self._vector(argument).valid
-            if known is not None:
-                failed = failed & known
+            failed = failed if known is None else failed & known
         return failed
-
-    def _failed_case(self, case: Call) -> Mask | None:
-        """Return where a condition, or the branch that is taken, failed."""
-        failed: Mask | None = None
-        for condition in case.args[:-1:2]:
-            failed = _either(failed, self._failed(condition))
-        left = np.ones(1, dtype=bool)
-        for condition, value in zip(case.args[:-1:2], case.args[1::2], strict=True):
-            holds = holding(self._vector(condition))
-            in_branch = self._failed(value)
-            if in_branch is not None:
-                failed = _either(failed, in_branch & holds & left)
-            left = left & ~holds
-        otherwise = self._failed(case.args[-1])
-        return failed if otherwise is None else _either(failed, otherwise & left)
-
-
-def _either(left: Mask | None, right: Mask | None) -> Mask | None:
-    """Return where either holds; None means nowhere."""
-    if left is None or right is None:
-        return right if left is None else left
-    return left | right

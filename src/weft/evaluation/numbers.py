@@ -97,16 +97,9 @@ def rounded(call: Call, value: Vector, *_: Vector) -> Vector:
 def _rounded_integer(value: Vector, zeros: int) -> Vector:
     """Round to tens, hundreds, …; NULL where that does not fit."""
     values, limits = value.values, np.iinfo(value.values.dtype)
-    if zeros > 19:
-        return Vector(np.zeros_like(values), value.valid)
-    size = np.where(values < 0, -values.astype(np.int64), values).astype(np.int64).view(np.uint64)
-    unit = np.uint64(10**zeros)
-    quotient = size // unit
-    rest = size - quotient * unit
-    size = (quotient + (rest >= unit - rest)) * unit
-    good = np.where(values < 0, size <= np.uint64(-int(limits.min)), size <= np.uint64(limits.max))
-    signed = np.where(values < 0, -size.view(np.int64), size.view(np.int64)).astype(values.dtype)
-    return Vector(signed, narrowed(value.valid, good))
+    rounded = decimals.divided(values.astype(object), 10**zeros) * 10**zeros
+    good = ((rounded >= int(limits.min)) & (rounded <= int(limits.max))).astype(bool)
+    return Vector(np.where(good, rounded, 0).astype(values.dtype), narrowed(value.valid, good))
 
 
 def _rounded_double(values: Array, places: int) -> Array:

@@ -197,14 +197,12 @@ def replace(call: Call, value: Vector, sought: Vector, new: Vector) -> Vector:
         if old == b"":
             return value
         return text(pc.replace_substring(value.values, pattern=old, replacement=put))
-    columns = (array.to_pylist() for array in aligned(value.values, sought.values, new.values))
-    return text(pa.array([_replaced(*row) for row in zip(*columns, strict=True)], pa.binary()))
-
-
-def _replaced(word: bytes | None, old: bytes | None, put: bytes | None) -> bytes | None:
-    if word is None or old is None or put is None:
-        return None
-    return word.replace(old, put) if old else word
+    rows = zip(
+        *(array.to_pylist() for array in aligned(value.values, sought.values, new.values)), strict=True
+    )
+    return text(pa.array(
+        [None if None in row else row[0].replace(*row[1:]) if row[1] else row[0] for row in rows], pa.binary()
+    ))  # fmt: skip
 
 
 def test(kernel: Any, method: Callable[[bytes, bytes], bool]) -> Callable[[Call, Vector, Vector], Vector]:

@@ -19,11 +19,11 @@ Every other call is of a function registered from Python, by its registered name
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, partial
 from types import MappingProxyType
 
 from weft.expression import Call, Expression, Literal
-from weft.query.coercion import arithmetic, common_type, rounded
+from weft.query.coercion import arithmetic, common_of, common_type, rounded
 from weft.types import (
     BIGINT,
     BOOLEAN,
@@ -31,7 +31,6 @@ from weft.types import (
     DOUBLE,
     INT,
     MAX_PRECISION,
-    NULL,
     STRING,
     TIMESTAMP,
     DataType,
@@ -99,8 +98,7 @@ def _comparable(args: Arguments) -> DataType | None:
 
 
 def _common(args: Arguments) -> DataType | None:
-    common: DataType | None = NULL
-    return reduce(common_type, [arg.type for arg in args], common)
+    return common_of([arg.type for arg in args])
 
 
 def _case(args: Arguments) -> DataType | None:

@@ -60,12 +60,19 @@ def set_aside(
         rows = placed.withColumn(TIME, event_time(stream))
         unread = None if corrupt is None else is_corrupt(corrupt, stream)
         rows = rows.withColumn(BAD, verdict(F.col(TIME), first, last, unread)).where(F.col(BAD).isNotNull())
+        reason = F.lit(None).cast("string") if corrupt is None else why_corrupt(corrupt, stream)
+        for number, text in REASONS.items():
+            reason = F.when(F.col(BAD) == number, F.lit(text)).otherwise(reason)
+        columns = F.struct(*(named(column.name) for column in stream.columns))
+        record = F.to_json(columns, {"ignoreNullFields": "false", "timeZone": "UTC"})
+        if corrupt is not None:
+            record = F.when(F.col(BAD) == CORRUPT, named(corrupt)).otherwise(record)
         not_aggregated = rows.select(
-            _reason(stream, corrupt).alias("reason"),
+            reason.alias("reason"),
             F.timestamp_micros(TIME).alias("event_time"),
             F.col(_SOURCE).alias("source"),
             F.col(_POSITION).alias("position"),
-            _record(stream, corrupt).alias("row"),
+            record.alias("row"),
         )
         return not_aggregated.unionByName(_whole_files(spark, files)) if files else not_aggregated
 
@@ -87,19 +94,6 @@ def _located(batch: DataFrame, stream: StreamDef) -> tuple[DataFrame, Column, Co
         return batch, source, F.col("offset").try_cast("bigint")
     path = F.input_file_name()
     return batch, F.when(path != "", path), F.lit(None)
-
-
-def _reason(stream: StreamDef, corrupt: str | None) -> Column:
-    reason = F.lit(None).cast("string") if corrupt is None else why_corrupt(corrupt, stream)
-    for number, text in REASONS.items():
-        reason = F.when(F.col(BAD) == number, F.lit(text)).otherwise(reason)
-    return reason
-
-
-def _record(stream: StreamDef, corrupt: str | None) -> Column:
-    columns = [named(column.name) for column in stream.columns]
-    record = F.to_json(F.struct(*columns), {"ignoreNullFields": "false", "timeZone": "UTC"})
-    return record if corrupt is None else F.when(F.col(BAD) == CORRUPT, named(corrupt)).otherwise(record)
 
 
 def _whole_files(spark: SparkSession, files: Sequence[UnreadFile]) -> DataFrame:

@@ -70,21 +70,17 @@ def _micros(column: Column, type: DataType, unit: TimeUnit | None) -> Column:
     per_unit = _PER_UNIT.get(unit or TimeUnit.SECONDS)
     if type.is_integer:
         whole = column.cast("bigint")
-        return (
-            _thousandths(whole) if per_unit is None else F.try_multiply(whole, F.lit(per_unit).cast("bigint"))
-        )
+        if per_unit is not None:
+            return F.try_multiply(whole, F.lit(per_unit).cast("bigint"))
+        # Rounded down; the smallest whole numbers, which stand for no time, would overflow.
+        usable = F.when(whole > F.lit(-(2**63) + 1_000), whole)
+        return F.call_function("div", usable - F.pmod(usable, F.lit(1_000)), F.lit(1_000))
     exact = (
         F.try_divide(column, F.lit(1_000)) if per_unit is None else F.try_multiply(column, F.lit(per_unit))
     )
     # NaN is greater than any number, so that it lies outside too.
     inside = F.when((exact > -LIMIT_US) & (exact < LIMIT_US), exact)
     return F.floor(inside).cast("bigint")
-
-
-def _thousandths(nanoseconds: Column) -> Column:
-    """Round down to microseconds; the smallest whole numbers, which stand for no time, would overflow."""
-    usable = F.when(nanoseconds > F.lit(-(2**63) + 1_000), nanoseconds)
-    return F.call_function("div", usable - F.pmod(usable, F.lit(1_000)), F.lit(1_000))
 
 
 CORRUPT_TEXT = "__weft_corrupt"

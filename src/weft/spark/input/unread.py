@@ -117,18 +117,6 @@ def count_missing(files: Iterable[object]) -> int:
     return sum(isinstance(file, MissingFile) for file in files)
 
 
-def missing_notices(files: Sequence[MissingFile], stream: StreamDef) -> list[str]:
-    """Return sentences for the user that name missing files, and the number of further ones."""
-    notices = [file.notice(stream) for file in files[:_MOST_NAMED]]
-    more = len(files) - len(notices)
-    if more:
-        notices.append(
-            f"stream {stream.name}: and {more:,} more files vanished or were changed after they were listed; "
-            "the quarantine names them, if one is kept"
-        )
-    return notices
-
-
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What a failed job raises."""
 _ABOUT_CONTENTS = ("org.apache.parquet.", "org.apache.orc.", "java.lang.ClassCastException")
@@ -160,9 +148,16 @@ UnreadFile = SetAsideFile | MissingFile
 
 def file_notices(files: Sequence[UnreadFile], stream: StreamDef) -> list[str]:
     """Return sentences for the user that name files, of missing ones only a few."""
-    missing = [file for file in files if isinstance(file, MissingFile)]
-    others = [file.notice(stream) for file in files if not isinstance(file, MissingFile)]
-    return others + missing_notices(missing, stream)
+    missing = [file.notice(stream) for file in files if isinstance(file, MissingFile)]
+    notices = [file.notice(stream) for file in files if not isinstance(file, MissingFile)]
+    notices += missing[:_MOST_NAMED]
+    more = len(missing) - _MOST_NAMED
+    if more > 0:
+        notices.append(
+            f"stream {stream.name}: and {more:,} more files vanished or were changed after they were listed; "
+            "the quarantine names them, if one is kept"
+        )
+    return notices
 
 
 def readable(batch: DataFrame, stream: StreamDef) -> tuple[DataFrame, list[UnreadFile]]:
