@@ -168,7 +168,7 @@ def _extreme(name: str, combine: Combine) -> Aggregate:
         return (Primitive((name,), argument, combine, (argument.type,)),)
 
     return Aggregate(
-        name=name, result=lambda argument: argument if argument.is_orderable else None, lift=lift,
+        name=name, result=lambda argument: argument if argument.kind is not Kind.OTHER else None, lift=lift,
         lower=_lower_first, takes="a number, string, boolean, date or time",
     )  # fmt: skip
 

@@ -119,7 +119,17 @@ class Outputs:
         if node.distinct:
             problem = "(DISTINCT …) is not in the language; group by the column in a query of its own"
             raise NotAllowed(f"{node.name}{problem}", span=node.span)
-        argument = _argument(node, function, self.row)
+        if len(node.args) != 1:
+            raise TypeMismatch(f"{node.name} takes one argument, found {len(node.args)}", span=node.span)
+        argument: Expression | None = None
+        if not isinstance(node.args[0], Star):
+            argument = typed(node.args[0], self.row)
+            # count(1) counts rows, and shares with count(*).
+            if isinstance(argument, Literal) and argument.value is not None and function.name == "count":
+                argument = None
+        elif function.name != "count":
+            problem = f"{node.name} takes {function.takes}, found *; only count has *"
+            raise TypeMismatch(problem, span=node.span)
         filter = None if node.filter is None else condition(node.filter, self.row, "FILTER")
         type = function.result(INT if argument is None else argument.type)
         is_null = argument is not None and argument.type.kind is Kind.NULL
@@ -144,21 +154,6 @@ class Outputs:
             hint = f"add it to GROUP BY or write e.g. max({shown})"
             raise GroupingMistake(f"{problem}; {hint}", span=expression.span)
         return expression
-
-
-def _argument(node: Invocation, function: Aggregate, context: Context) -> Expression | None:
-    if len(node.args) != 1:
-        raise TypeMismatch(f"{node.name} takes one argument, found {len(node.args)}", span=node.span)
-    if isinstance(node.args[0], Star):
-        if function.name != "count":
-            raise TypeMismatch(
-                f"{node.name} takes {function.takes}, found *; only count has *", span=node.span
-            )
-        return None
-    argument = typed(node.args[0], context)
-    # count(1) counts rows, and shares with count(*).
-    constant = isinstance(argument, Literal) and argument.value is not None
-    return None if constant and function.name == "count" else argument
 
 
 def bind(query: CreateQuery, catalog: Catalog, *, limits: Limits = DEFAULTS) -> LogicalQuery:

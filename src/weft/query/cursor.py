@@ -107,12 +107,6 @@ class Cursor:
             raise self.mistake(f"expected {what}")
         return self.advance()
 
-    def string(self, what: str) -> Token:
-        """Move past a string and return it."""
-        if self.token.kind is not TokenKind.STRING:
-            raise self.mistake(f"expected {what}")
-        return self.advance()
-
     def listed(self, read: "Callable[[Cursor], _Item]") -> list[_Item]:
         """Read one or more items with commas between them."""
         items = [read(self)]

@@ -8,6 +8,7 @@ from weft.query.duration import duration_literal
 from weft.query.lexer import TokenKind
 from weft.query.syntax import (
     Constant,
+    Invocation,
     Name,
     Node,
     Number,
@@ -15,8 +16,6 @@ from weft.query.syntax import (
     Star,
     Text,
     TimeText,
-    invocation,
-    operation,
 )
 from weft.types import DATE, MAX_PRECISION, TIMESTAMP, DataType, Kind
 
@@ -52,7 +51,7 @@ def expression(cursor: Cursor, minimum: int = 0) -> Node:
             if cursor.token.key in ("ANY", "ALL", "SOME"):
                 raise cursor.refusal(f"{cursor.token.key} is not in the language; compare with IN (…)")
             right = expression(cursor, binary[0] + 1)
-            left = operation(binary[1], (left, right), cursor.span_from(start))
+            left = Operation(binary[1], (left, right), cursor.span_from(start))
         elif (connective := _CONNECTIVES.get(key)) and minimum <= connective[0]:
             left, ceiling = _connected(cursor, left, start, *connective), connective[0]
         elif key in _PREDICATES and minimum <= _PREDICATE <= ceiling:
@@ -60,7 +59,7 @@ def expression(cursor: Cursor, minimum: int = 0) -> Node:
         elif key == "::" and ceiling == _CAST:
             cursor.advance()
             type = data_type(cursor)
-            left = operation("cast", (left,), cursor.span_from(start), type)
+            left = Operation("cast", (left,), cursor.span_from(start), type)
         else:
             cursor.depth -= 1
             return left
@@ -69,12 +68,12 @@ def expression(cursor: Cursor, minimum: int = 0) -> Node:
 def _prefix(cursor: Cursor) -> Node:
     start = cursor.index
     if cursor.accept("NOT") or cursor.accept("!"):
-        return operation("not", (expression(cursor, _NOT),), cursor.span_from(start))
+        return Operation("not", (expression(cursor, _NOT),), cursor.span_from(start))
     if cursor.accept("-"):
         if cursor.token.kind is TokenKind.NUMBER:
             text = "-" + cursor.advance().text
             return Number(cursor.span_from(start), text)
-        return operation("neg", (expression(cursor, _UNARY),), cursor.span_from(start))
+        return Operation("neg", (expression(cursor, _UNARY),), cursor.span_from(start))
     if cursor.accept("+"):
         return expression(cursor, _UNARY)
     return _primary(cursor)
@@ -89,7 +88,7 @@ def _connected(cursor: Cursor, left: Node, start: int, power: int, operator: str
     flat: list[Node] = []
     for term in terms:
         flat.extend(term.args if isinstance(term, Operation) and term.operator == operator else (term,))
-    return operation(operator, tuple(flat), cursor.span_from(start))
+    return Operation(operator, tuple(flat), cursor.span_from(start))
 
 
 def _predicate(cursor: Cursor, left: Node, start: int) -> Node:
@@ -101,19 +100,19 @@ def _predicate(cursor: Cursor, left: Node, start: int) -> Node:
     # IS NOT DISTINCT FROM is a negation of one.
     if isinstance(node, Operation) and node.operator == "not":
         return node.args[0]
-    return operation("not", (node,), cursor.span_from(start))
+    return Operation("not", (node,), cursor.span_from(start))
 
 
 def _is(cursor: Cursor, left: Node, start: int) -> Node:
     if cursor.accept("NULL") or cursor.accept("UNKNOWN"):
-        return operation("is_null", (left,), cursor.span_from(start))
+        return Operation("is_null", (left,), cursor.span_from(start))
     if cursor.accept("DISTINCT", "FROM"):
         right = expression(cursor, _COMPARISON)
-        same = operation("<=>", (left, right), cursor.span_from(start))
-        return operation("not", (same,), same.span)
+        same = Operation("<=>", (left, right), cursor.span_from(start))
+        return Operation("not", (same,), same.span)
     if cursor.at("TRUE") or cursor.at("FALSE"):
         truth = Constant(cursor.span(), cursor.advance().key == "TRUE")
-        return operation("<=>", (left, truth), cursor.span_from(start))
+        return Operation("<=>", (left, truth), cursor.span_from(start))
     raise cursor.mistake("expected NULL, TRUE, FALSE or DISTINCT FROM")
 
 
@@ -123,8 +122,8 @@ def _test(cursor: Cursor, left: Node, start: int) -> Node:
         cursor.expect("AND")
         high = expression(cursor, _COMPARISON)
         span = cursor.span_from(start)
-        bounds = operation(">=", (left, low), span), operation("<=", (left, high), span)
-        return operation("and", bounds, span)
+        bounds = Operation(">=", (left, low), span), Operation("<=", (left, high), span)
+        return Operation("and", bounds, span)
     if cursor.accept("IN"):
         return _in(cursor, left, start)
     name = _PATTERNS.get(cursor.token.key)
@@ -134,7 +133,7 @@ def _test(cursor: Cursor, left: Node, start: int) -> Node:
     pattern = expression(cursor, _COMPARISON)
     if cursor.at("ESCAPE"):
         raise cursor.refusal("ESCAPE is not in the language; escape with a backslash")
-    return operation(name, (left, pattern), cursor.span_from(start))
+    return Operation(name, (left, pattern), cursor.span_from(start))
 
 
 def _in(cursor: Cursor, left: Node, start: int) -> Node:
@@ -144,9 +143,9 @@ def _in(cursor: Cursor, left: Node, start: int) -> Node:
     cursor.expect(")")
     span = cursor.span_from(start)
     if all(isinstance(item, Number | Text | Constant | TimeText) for item in items):
-        return operation("in", (left, *items), span)
-    tests = tuple(operation("=", (left, item), span) for item in items)
-    return tests[0] if len(tests) == 1 else operation("or", tests, span)
+        return Operation("in", (left, *items), span)
+    tests = tuple(Operation("=", (left, item), span) for item in items)
+    return tests[0] if len(tests) == 1 else Operation("or", tests, span)
 
 
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
@@ -237,7 +236,7 @@ def _call(cursor: Cursor) -> Node:
         raise NotAllowed(problem, span=cursor.span_from(start))
     span = cursor.span_from(start)
     if name.casefold() not in SUGAR or distinct or filter is not None:
-        return invocation(name, name_span, args, span, distinct=distinct, filter=filter)
+        return Invocation(name, name_span, args, span, distinct, filter)
     count, express = SUGAR[name.casefold()]
     if len(args) != count:
         plural = "" if count == 1 else "s"
@@ -266,14 +265,14 @@ def _case(cursor: Cursor) -> Node:
     parts: list[Node] = []
     while cursor.accept("WHEN"):
         test = expression(cursor)
-        parts.append(test if subject is None else operation("=", (subject, test), test.span))
+        parts.append(test if subject is None else Operation("=", (subject, test), test.span))
         cursor.expect("THEN")
         parts.append(expression(cursor))
     if not parts:
         raise cursor.mistake("expected WHEN")
     parts.append(expression(cursor) if cursor.accept("ELSE") else Constant(cursor.span(), None))
     cursor.expect("END")
-    return operation("case", tuple(parts), cursor.span_from(start))
+    return Operation("case", tuple(parts), cursor.span_from(start))
 
 
 def _cast(cursor: Cursor) -> Node:
@@ -284,7 +283,7 @@ def _cast(cursor: Cursor) -> Node:
     cursor.expect("AS")
     type = data_type(cursor)
     cursor.expect(")")
-    return operation("cast", (operand,), cursor.span_from(start), type)
+    return Operation("cast", (operand,), cursor.span_from(start), type)
 
 
 def _extract(cursor: Cursor) -> Node:
@@ -301,7 +300,7 @@ def _extract(cursor: Cursor) -> Node:
     cursor.expect("FROM")
     operand = expression(cursor)
     cursor.expect(")")
-    return operation(name, (operand,), cursor.span_from(start))
+    return Operation(name, (operand,), cursor.span_from(start))
 
 
 _SPECIAL: dict[str, Callable[[Cursor], Node]] = {"CAST": _cast, "TRY_CAST": _cast, "EXTRACT": _extract}
@@ -309,15 +308,15 @@ _SPECIAL: dict[str, Callable[[Cursor], Node]] = {"CAST": _cast, "TRY_CAST": _cas
 
 
 SUGAR: dict[str, tuple[int, Callable[[tuple[Node, ...], Span], Node]]] = {
-    "if": (3, lambda args, span: operation("case", args, span)),
-    "nullif": (2, lambda args, span: operation(
-        "case", (operation("=", args, span), Constant(span, None), args[0]), span
+    "if": (3, lambda args, span: Operation("case", args, span)),
+    "nullif": (2, lambda args, span: Operation(
+        "case", (Operation("=", args, span), Constant(span, None), args[0]), span
     )),
-    "nvl2": (3, lambda args, span: operation(
-        "case", (operation("is_null", args[:1], span), args[2], args[1]), span
+    "nvl2": (3, lambda args, span: Operation(
+        "case", (Operation("is_null", args[:1], span), args[2], args[1]), span
     )),
-    "isnull": (1, lambda args, span: operation("is_null", args, span)),
-    "isnotnull": (1, lambda args, span: operation("not", (operation("is_null", args, span),), span)),
+    "isnull": (1, lambda args, span: Operation("is_null", args, span)),
+    "isnotnull": (1, lambda args, span: Operation("not", (Operation("is_null", args, span),), span)),
 }  # fmt: skip
 """Functions that are other operations in other words, with their numbers of arguments."""
 

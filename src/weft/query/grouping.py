@@ -82,50 +82,31 @@ def bind_window(syntax: WindowSyntax, origin: From) -> BoundWindow:
             raise BadWindow("expected a duration such as '12 min' or INTERVAL 12 MINUTES", span=node.span)
         is_offset = index == _OFFSETS[syntax.form]
         lengths.append(None if node is None else milliseconds(node, signed=is_offset))
-    if syntax.form in ("RANGE", "WINDOW"):
-        return _bracket(syntax, *lengths)
-    return _call(syntax, [length for length in lengths if length is not None])
-
-
-def _bracket(
-    syntax: WindowSyntax, range_ms: int | None, slide_ms: int | None, offset_ms: int | None
-) -> BoundWindow:
-    assert range_ms is not None
-    slide_ms = range_ms if slide_ms is None else slide_ms
-    _check_positive(syntax, range_ms, slide_ms)
-    refresh = Refresh.AT_MOST if syntax.form == "WINDOW" else Refresh.EXACT
-    offset_ms = (offset_ms or 0) % slide_ms
-    window = Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=offset_ms, refresh=refresh)
-    return BoundWindow(window=window, span=syntax.span)
-
-
-def _call(syntax: WindowSyntax, lengths: list[int]) -> BoundWindow:
-    note = ""
-    if syntax.form == "TUMBLE":
-        range_ms, slide_ms, start = lengths[0], lengths[0], lengths[1:]
-    elif syntax.form == "HOP":
+    given = [length for length in lengths if length is not None]
+    range_ms, slide_ms, note, start = given[0], given[0], "", given[1:]
+    if syntax.form == "HOP":
         # Flink has (slide, size), others (size, slide); a hop longer than its window is rarely meant.
-        (slide_ms, range_ms), start = sorted(lengths[:2]), lengths[2:]
+        (slide_ms, range_ms), start = sorted(given[:2]), given[2:]
         note = f"HOP read as range {duration(range_ms)}, slide {duration(slide_ms)}"
-    else:
-        range_ms, slide_ms, start = lengths[0], (lengths[1:] or lengths)[0], lengths[2:]
-    _check_positive(syntax, range_ms, slide_ms)
-    start_ms = sum(start)
-    # Spark refuses this; HOP and TUMBLE take any offset, as Flink's do.
-    if syntax.form == "SLIDING" and abs(start_ms) >= slide_ms:
-        problem = f"the start is moved by {duration(slide_ms)} or more, which is the slide"
-        node = syntax.durations[_OFFSETS[syntax.form]]
-        raise BadWindow(f"{problem}; as in Spark, it must be by less", span=(node or syntax).span)
-    window = Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=(start_ms + range_ms) % slide_ms)
-    return BoundWindow(window=window, span=syntax.span, note=note)
-
-
-def _check_positive(syntax: WindowSyntax, range_ms: int, slide_ms: int) -> None:
+    elif syntax.form == "SLIDING":
+        slide_ms, start = (given[1:] or given)[0], given[2:]
+    elif syntax.form != "TUMBLE":
+        slide_ms = range_ms if lengths[1] is None else lengths[1]
     for index, (name, length) in enumerate((("range", range_ms), ("slide", slide_ms))):
         if length <= 0:
             # HOP may have its arguments in either order.
             at = syntax.durations[min(index, len(syntax.durations) - 1)] if syntax.form != "HOP" else None
             raise BadWindow(f"the {name} is 0; it must be longer, as in '5 min'", span=(at or syntax).span)
+    # Spark refuses this; HOP and TUMBLE take any offset, as Flink's do.
+    if syntax.form == "SLIDING" and abs(sum(start)) >= slide_ms:
+        problem = f"the start is moved by {duration(slide_ms)} or more, which is the slide"
+        node = syntax.durations[_OFFSETS[syntax.form]]
+        raise BadWindow(f"{problem}; as in Spark, it must be by less", span=(node or syntax).span)
+    is_bracket = syntax.form in ("RANGE", "WINDOW")
+    offset_ms = (lengths[2] or 0) if is_bracket else sum(start) + range_ms
+    refresh = Refresh.AT_MOST if syntax.form == "WINDOW" else Refresh.EXACT
+    window = Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=offset_ms % slide_ms, refresh=refresh)
+    return BoundWindow(window=window, span=syntax.span, note=note)
 
 
 def is_event_time(node: Node, origin: From) -> bool:

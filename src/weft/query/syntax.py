@@ -5,7 +5,7 @@ the tree twice. `depth` and `weight` (nodes, counted as often as they occur) kee
 checked here, weight when the query is complete.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from weft.errors import Span
@@ -76,10 +76,13 @@ class Operation:
     operator: str
     args: "tuple[Node, ...]"
     span: Span
-    depth: int
-    weight: int
     type: DataType | None = None
     """The target of a cast."""
+    depth: int = field(init=False)
+    weight: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        _measure(self, self.args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,34 +93,24 @@ class Invocation:
     name_span: Span
     args: "tuple[Node, ...]"
     span: Span
-    depth: int
-    weight: int
     distinct: bool = False
     filter: "Node | None" = None
+    depth: int = field(init=False)
+    weight: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        _measure(self, self.args if self.filter is None else (*self.args, self.filter))
 
 
 Node = Name | Number | Text | Constant | TimeText | Interval | Star | Operation | Invocation
 
 
-def operation(operator: str, args: tuple[Node, ...], span: Span, type: DataType | None = None) -> Operation:
-    """Build an operation within bounds."""
-    return Operation(operator, args, span, *_bounds(args, span), type)
-
-
-def invocation(
-    name: str, name_span: Span, args: tuple[Node, ...], span: Span, *, distinct: bool, filter: Node | None
-) -> Invocation:
-    """Build a call within bounds."""
-    below = args if filter is None else (*args, filter)
-    return Invocation(name, name_span, args, span, *_bounds(below, span), distinct, filter)
-
-
-def _bounds(args: tuple[Node, ...], span: Span) -> tuple[int, int]:
-    depth = 1 + max((arg.depth for arg in args), default=0)
-    weight = 1 + sum(arg.weight for arg in args)
+def _measure(node: Operation | Invocation, below: tuple[Node, ...]) -> None:
+    depth = 1 + max((child.depth for child in below), default=0)
     if depth > MAX_DEPTH:
-        raise too_deep(span)
-    return depth, weight
+        raise too_deep(node.span)
+    object.__setattr__(node, "depth", depth)
+    object.__setattr__(node, "weight", 1 + sum(child.weight for child in below))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
