@@ -65,23 +65,7 @@ class BoundWindow:
 
 def bind_window(syntax: WindowSyntax, origin: From) -> BoundWindow:
     """Return the window that was written."""
-    if syntax.time is not None:
-        if not is_event_time(syntax.time, origin):
-            if isinstance(syntax.time, Name):
-                origin.scope.resolve(syntax.time)
-            stream = origin.stream
-            problem = f'the window must be over the event time of stream {stream.name}, "{stream.time}"'
-            raise BadWindow(problem, span=syntax.time.span)
-        usage, least, most = _ARGUMENTS[syntax.form]
-        count = len(syntax.durations)
-        if not least <= count <= most:
-            raise BadWindow(f"expected {least} to {most} durations, found {count}: {usage}", span=syntax.span)
-    lengths: list[int | None] = []
-    for index, node in enumerate(syntax.durations):
-        if node is not None and not isinstance(node, Text | Interval):
-            raise BadWindow("expected a duration such as '12 min' or INTERVAL 12 MINUTES", span=node.span)
-        is_offset = index == _OFFSETS[syntax.form]
-        lengths.append(None if node is None else milliseconds(node, signed=is_offset))
+    lengths = _lengths(syntax, origin)
     given = [length for length in lengths if length is not None]
     range_ms, slide_ms, note, start = given[0], given[0], "", given[1:]
     if syntax.form == "HOP":
@@ -107,6 +91,28 @@ def bind_window(syntax: WindowSyntax, origin: From) -> BoundWindow:
     refresh = Refresh.AT_MOST if syntax.form == "WINDOW" else Refresh.EXACT
     window = Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=offset_ms % slide_ms, refresh=refresh)
     return BoundWindow(window=window, span=syntax.span, note=note)
+
+
+def _lengths(syntax: WindowSyntax, origin: From) -> list[int | None]:
+    """Return the durations of a window, once its arguments are known to be right."""
+    if syntax.time is not None:
+        if not is_event_time(syntax.time, origin):
+            if isinstance(syntax.time, Name):
+                origin.scope.resolve(syntax.time)
+            stream = origin.stream
+            problem = f'the window must be over the event time of stream {stream.name}, "{stream.time}"'
+            raise BadWindow(problem, span=syntax.time.span)
+        usage, least, most = _ARGUMENTS[syntax.form]
+        count = len(syntax.durations)
+        if not least <= count <= most:
+            raise BadWindow(f"expected {least} to {most} durations, found {count}: {usage}", span=syntax.span)
+    lengths: list[int | None] = []
+    for index, node in enumerate(syntax.durations):
+        if node is not None and not isinstance(node, Text | Interval):
+            raise BadWindow("expected a duration such as '12 min' or INTERVAL 12 MINUTES", span=node.span)
+        is_offset = index == _OFFSETS[syntax.form]
+        lengths.append(None if node is None else milliseconds(node, signed=is_offset))
+    return lengths
 
 
 def is_event_time(node: Node, origin: From) -> bool:
