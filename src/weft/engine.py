@@ -64,7 +64,12 @@ class Engine:
         self._declared = Declarations(lambda: self.spark)
         self._execution: Execution | None = None
         """From the last start on, even after the stop."""
-        self._queries = Queries(self, active=lambda: self._active, bind=self._bound, limits=limits)
+        self._queries = Queries(
+            self,
+            active=lambda: self._active,
+            bind=lambda written: bind(written, self._declared.catalog(), limits=self._limits),
+            limits=limits,
+        )
 
     @property
     def spark(self) -> SparkSession:
@@ -102,14 +107,10 @@ class Engine:
         """Declare a stream: a DataFrame (streaming, or static for a single batch) or a folder of files."""
         frame, files = frame_or_files(source, format)
         declared = StreamDef(
-            name=name,
-            columns=(),
-            time=time,
-            time_unit=None if unit is None else TimeUnit(unit),
-            delay_ms=parse_duration(delay),
-            skew_ms=None if skew is None else parse_duration(skew),
+            name=name, columns=(), time=time, time_unit=None if unit is None else TimeUnit(unit),
+            delay_ms=parse_duration(delay), skew_ms=None if skew is None else parse_duration(skew),
             source=files,
-        )
+        )  # fmt: skip
         self._declared.stream(declared, frame=frame)
 
     def table(
@@ -174,7 +175,10 @@ class Engine:
             if queries:
                 rate = rows_per_second if rows_per_second is not None else self.clock(name).rate
                 pipeline = self.pipeline(name)
-                if pipeline is not None and _names(pipeline.plan) == {query.name for query in queries}:
+                planned = (
+                    set() if pipeline is None else {answer.query.name for answer in pipeline.plan.answers}
+                )
+                if pipeline is not None and planned == {query.name for query in queries}:
                     plan, measured = pipeline.plan, pipeline.fragmentations
                     statistics = pipeline.plans.planner.statistics
                 else:
@@ -246,27 +250,16 @@ class Engine:
         if self._active is not None:
             raise EngineError("the engine is running already; stop it first")
         options = RunOptions(
-            slicing=self._slicing,
-            sharing=self._sharing,
-            limits=self._limits,
-            out=out,
-            checkpoint=checkpoint,
-            sinks=tuple(sinks),
-            keep=keep,
-            quarantine=quarantine,
-            late=late,
+            slicing=self._slicing, sharing=self._sharing, limits=self._limits, out=out,
+            checkpoint=checkpoint, sinks=tuple(sinks), keep=keep, quarantine=quarantine, late=late,
             trigger=Trigger(follow=follow, interval_ms=parse_duration(interval)),
             idle_seconds=None if idle is None else parse_duration(idle) / 1000,
             rewind=(lambda rewinds: True) if rewind is True else rewind or None,
-        )
+        )  # fmt: skip
         execution = self._execution = Execution(
-            self._declared,
-            options,
-            bind=self._queries.bind,
-            tell=self._queries.subscribers.tell,
-            on_batch=on_batch,
-            control=Control(self._queries, stop=self.stop_later),
-        )
+            self._declared, options, bind=self._queries.bind, tell=self._queries.subscribers.tell,
+            on_batch=on_batch, control=Control(self._queries, stop=self.stop_later),
+        )  # fmt: skip
         try:
             named = [query.logical.stream for query in self.queries.values()]
             for name in dict.fromkeys((*named, *execution.stored_streams())):
@@ -357,10 +350,3 @@ class Engine:
         """Return the pipeline of a stream since the last start."""
         running = self._stream(stream)
         return None if running is None else running.pipeline
-
-    def _bound(self, written: CreateQuery) -> LogicalQuery:
-        return bind(written, self._declared.catalog(), limits=self._limits)
-
-
-def _names(plan: SharedPlan) -> set[str]:
-    return {answer.query.name for answer in plan.answers}

@@ -73,17 +73,16 @@ def parse(text: str) -> tuple[Fault, ...]:
     >>> [str(fault) for fault in parse("commit.written:2:kill,deliver.after:1:error")]
     ['commit.written:2:kill', 'deliver.after:1:error']
     """
-    return tuple(_parse_fault(part.strip()) for part in text.split(",") if part.strip())
-
-
-def _parse_fault(text: str) -> Fault:
-    point, _, rest = text.partition(":")
-    nth, _, what = rest.partition(":")
-    if point not in POINTS:
-        raise EngineError(f'{VARIABLE} "{text}": unknown point "{point}"{suggestion(point, POINTS)}')
-    if not nth.isdecimal() or int(nth) < 1 or what not in set(What):
-        raise EngineError(f'{VARIABLE} "{text}" is not point:nth:what, such as {point}:1:kill')
-    return Fault(point=point, nth=int(nth), what=What(what))
+    faults = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        point, _, rest = part.partition(":")
+        nth, _, what = rest.partition(":")
+        if point not in POINTS:
+            raise EngineError(f'{VARIABLE} "{part}": unknown point "{point}"{suggestion(point, POINTS)}')
+        if not nth.isdecimal() or int(nth) < 1 or what not in set(What):
+            raise EngineError(f'{VARIABLE} "{part}" is not point:nth:what, such as {point}:1:kill')
+        faults.append(Fault(point=point, nth=int(nth), what=What(what)))
+    return tuple(faults)
 
 
 def arm(text: str | None) -> None:
@@ -101,8 +100,17 @@ def reach(point: str) -> None:
         _counts[point] += 1
         count = _counts[point]
     for fault in _armed:
-        if fault.point == point and fault.nth == count:
-            _carry_out(fault)
+        if fault.point != point or fault.nth != count:
+            continue
+        os.write(2, f"fault {fault}\n".encode())
+        if fault.what is What.ERROR:
+            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (fault {fault})")
+        killed = java_below(os.getpid()) if fault.what is What.KILL_JVM else [os.getpid()]
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + _JVM_SECONDS
+        while any((_stat(pid) or ("", "X"))[1] not in "ZX" for pid in killed) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 _armed: tuple[Fault, ...] = ()
@@ -110,26 +118,6 @@ _counts: Counter[str] = Counter()
 """How often each point was reached."""
 _lock = threading.Lock()
 arm(os.environ.get(VARIABLE))
-
-
-def _carry_out(fault: Fault) -> None:
-    os.write(2, f"fault {fault}\n".encode())
-    if fault.what is What.KILL:
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif fault.what is What.KILL_JVM:
-        _kill_java()
-    else:
-        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (fault {fault})")
-
-
-def _kill_java() -> None:
-    """Kill the Java processes below this one, and wait until they have ended."""
-    children = java_below(os.getpid())
-    for pid in children:
-        os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + _JVM_SECONDS
-    while any(_alive(pid) for pid in children) and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 def java_below(parent: int) -> list[int]:
@@ -145,11 +133,6 @@ def java_below(parent: int) -> list[int]:
     while generation := {pid for pid, above in parents.items() if above in generation}:
         java += [pid for pid in generation if names[pid] == "java"]
     return sorted(java)
-
-
-def _alive(pid: int) -> bool:
-    stat = _stat(pid)
-    return stat is not None and stat[1] not in "ZX"
 
 
 def _stat(pid: int) -> tuple[str, str, int] | None:

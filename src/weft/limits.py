@@ -17,15 +17,11 @@ NAMES: tuple[LimitName, ...] = get_args(LimitName)
 """The limits in the order in which they are listed."""
 
 _WHAT: dict[LimitName, str] = {
-    "queries": "queries at once",
-    "windows_per_row": "windows per row",
-    "groups_per_query": "groups",
-    "result_rows": "result rows in one batch",
-    "expression_nodes": "nodes in its expressions",
-    "query_text": "characters in one statement",
-    "query_words": "words and symbols in one statement",
+    "queries": "queries at once", "windows_per_row": "windows per row", "groups_per_query": "groups",
+    "result_rows": "result rows in one batch", "expression_nodes": "nodes in its expressions",
+    "query_text": "characters in one statement", "query_words": "words and symbols in one statement",
     "workload_text": "characters in the workload",
-}
+}  # fmt: skip
 """What a limit counts."""
 _NUMBER = re.compile(r"[0-9]{1,3}(?:[_,][0-9]{3})+|[0-9]{1,18}")
 

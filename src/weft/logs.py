@@ -109,7 +109,13 @@ class MaskSecrets(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Mask the record in place and pass it on."""
         try:
-            self._mask(record)
+            record.msg, record.args = mask(record.getMessage()), ()
+            for name, value in _fields(record).items():
+                setattr(record, name, _masked(name, value))
+            if record.exc_info and not record.exc_text:
+                record.exc_text = logging.Formatter().formatException(record.exc_info)
+            record.exc_text = record.exc_text and mask(record.exc_text)
+            record.stack_info = record.stack_info and mask(record.stack_info)
         except Exception as error:
             # An event that cannot be shown must not make its cause fail.
             for name in _fields(record):
@@ -118,17 +124,6 @@ class MaskSecrets(logging.Filter):
             record.msg, record.args = f"{problem} at {record.filename}:{record.lineno}", ()
             record.exc_info = record.exc_text = record.stack_info = None
         return True
-
-    def _mask(self, record: logging.LogRecord) -> None:
-        record.msg, record.args = mask(record.getMessage()), ()
-        for name, value in _fields(record).items():
-            setattr(record, name, _masked(name, value))
-        if record.exc_info and not record.exc_text:
-            record.exc_text = logging.Formatter().formatException(record.exc_info)
-        if record.exc_text:
-            record.exc_text = mask(record.exc_text)
-        if record.stack_info:
-            record.stack_info = mask(record.stack_info)
 
 
 class _Handler(logging.StreamHandler[TextIO]):
@@ -163,17 +158,16 @@ class _Text(logging.Formatter):
     """A line for people; further lines of an event are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = "".join(f"  {name}={_shown(value)}" for name, value in _fields(record).items())
+        fields = ""
+        for name, value in _fields(record).items():
+            is_plain = isinstance(value, str) and re.fullmatch(r"[^\s\"'\\]+", value)
+            shown = value if is_plain else encoding.dumps(value, ensure_ascii=False, default=str)
+            fields += f"  {name}={shown}"
         head = f"{_time(record):%H:%M:%S}Z {record.levelname.lower():7} {record.getMessage()}{fields}"
         error = _traceback(record)
         text = f"{head}\n{error}" if error else head
         # Messages of other software must not move the cursor or colour the screen.
         return text.translate(_CONTROL).replace("\n", "\n  ")
-
-
-def _shown(value: object) -> str:
-    plain = isinstance(value, str) and re.fullmatch(r"[^\s\"'\\]+", value)
-    return str(value) if plain else encoding.dumps(value, ensure_ascii=False, default=str)
 
 
 def _time(record: logging.LogRecord) -> datetime:

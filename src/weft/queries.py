@@ -11,7 +11,7 @@ from weft.durability.registry import QueryState
 from weft.errors import EngineError, UnknownName, WeftError, suggestion
 from weft.handle import Owner, Query
 from weft.limits import Limits
-from weft.query import check, parse_select
+from weft.query import parse_select
 from weft.query.logical import LogicalQuery
 from weft.query.statements import CreateQuery
 from weft.service.execution import Execution
@@ -180,7 +180,7 @@ class Queries:
         others = len(self.queries)
         if others >= self._limits.queries:  # Queries that are paused or over do not count.
             others = sum(other.state is QueryState.RUNNING for other in self.queries.values())
-        check(query, self._limits, others=others)
+        self._limits.enforce("queries", others + 1, query=query.name)
 
     def _run_of(self, name: str) -> Execution:
         execution = self._active()

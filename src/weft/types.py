@@ -80,11 +80,6 @@ class DataType:
         """Whether values are bytes."""
         return self.kind in (Kind.STRING, Kind.BINARY)
 
-    @property
-    def is_orderable(self) -> bool:
-        """Whether min, max and comparisons apply."""
-        return self.kind is not Kind.OTHER
-
     def as_decimal(self) -> "DataType":
         """Return the decimal type that holds every value of an integer type."""
         return self if self.kind is Kind.DECIMAL else DataType(Kind.DECIMAL, _AS_DECIMAL[self.kind], 0)

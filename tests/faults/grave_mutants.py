@@ -63,7 +63,7 @@ def older_copy(site: Site, run: Run, mutant: str | None) -> str:
 def strange_folder(site: Site, run: Run, mutant: str | None) -> str:
     """Have another checkpoint's late rows be where an engine removes those of batches not committed."""
     from weft.storage import LocalFolder
-    from weft.storage.marks import MARK, Mark, put_mark
+    from weft.storage.folder import MARK, Mark, put_mark
 
     write_files(site.input, Events(seed=11, late=0.2), 2 * _FILES)
     failure = run(site, mutant, False)

@@ -11,10 +11,10 @@ from weft.optimizer.rules import leaves
 from weft.optimizer.slices import Slicing
 from weft.query import CreateStream, bind, parse, parse_select
 from weft.query.logical import Catalog, StreamDef
-from weft.spark.input.damaged import SPARK_ERRORS, SetAsideFile, readable
 from weft.spark.input.quarantine import set_aside, write_set_aside
 from weft.spark.input.schema_changes import SchemaWatch
 from weft.spark.input.sources import open_stream
+from weft.spark.input.unread import SPARK_ERRORS, SetAsideFile, readable
 from weft.spark.job.job import BatchJob
 from weft.spark.job.verdicts import Bounds
 from weft.spark.session.local import utc

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from weft.errors import SourceError
-from weft.spark.input import file_status
-from weft.spark.input.file_status import FileStatus, statuses
+from weft.spark.input import files as file_status
+from weft.spark.input.files import FileStatus, statuses
 
 LIKE_AN_ANSWER = "x; isDirectory=false; length=1; replication=1; blocksize=1; modification_time=1; y"
 NAMES = ["a b", "c%20d", "é 日本", LIKE_AN_ANSWER, "q[1]{2}*?", "back\\slash"]
@@ -29,7 +29,7 @@ def files(tmp_path: Path) -> dict[str, FileStatus]:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have Hadoop be asked for files of this machine, as for those of any other."""
-    monkeypatch.setattr(file_status, "is_on_this_machine", lambda path: False)
+    monkeypatch.setattr(file_status, "ON_THIS_MACHINE", "no path")
 
 
 def test_files_here_are_told_without_spark(files: dict[str, FileStatus], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from weft.query import bind, parse_select
 from weft.query.allowed_functions import FUNCTIONS
 from weft.query.logical import Catalog, StreamDef
 from weft.spark.columns import Translator
-from weft.spark.input.schemas import column_defs
+from weft.spark.input.rows import column_defs
 
 ROWS = """
     SELECT * FROM VALUES

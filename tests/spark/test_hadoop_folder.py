@@ -20,10 +20,10 @@ from weft.durability.registry import Registry
 from weft.errors import DamagedFile, EngineError, InternalError, InUse
 from weft.service.status import read_registry
 from weft.storage import LocalFolder, lock, open_folder
+from weft.storage.folder import Mark, put_mark
 from weft.storage.hadoop import HadoopFolder
 from weft.storage.lock import Lock, holder
 from weft.storage.mailbox import Mailbox, Reply
-from weft.storage.marks import Mark, put_mark
 from weft.storage.names import file_name
 
 

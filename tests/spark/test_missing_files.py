@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import weft
 from weft.errors import EngineError
-from weft.spark.input.missing import CHANGED, VANISHED
+from weft.spark.input.unread import CHANGED, VANISHED
 from weft.state.clock import RowCounts
 from weft.stream import loop
 
@@ -193,7 +193,7 @@ def test_a_file_that_is_rewritten_while_it_is_read_is_named(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed, gone = site.write("a.json", [1, 2]), site.write("b.json", [3])
-    ask = weft.spark.input.missing.FileAccount.missing
+    ask = weft.spark.input.unread.FileAccount.missing
 
     def missing(*given: Any) -> Any:
         changed.write_text(changed.read_text().replace("2", "3"))
@@ -201,7 +201,7 @@ def test_a_file_that_is_rewritten_while_it_is_read_is_named(
         gone.unlink()
         return ask(*given)
 
-    monkeypatch.setattr(weft.spark.input.missing.FileAccount, "missing", missing)
+    monkeypatch.setattr(weft.spark.input.unread.FileAccount, "missing", missing)
     assert site.run(files=2) == RowCounts(good=3, missing=1)
     assert site.aside() == [(uri(changed), CHANGED, 0, None)]
 

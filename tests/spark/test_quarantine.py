@@ -24,7 +24,7 @@ from tests.spark.trades import stream as trades
 from weft.durability.side_output import Aside, part_of, stream_folder
 from weft.query.logical import StreamDef, TimeUnit
 from weft.spark.input.quarantine import batch_of
-from weft.spark.input.schemas import column_defs
+from weft.spark.input.rows import column_defs
 from weft.spark.input.sources import open_static
 from weft.state.clock import RowCounts
 from weft.storage import LocalFolder

@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.bad_rows import SECOND, Judge, declared
-from weft.spark.input.damaged import readable
 from weft.spark.input.files import batch_files
-from weft.spark.input.missing import VANISHED, MissingFile
 from weft.spark.input.schema_changes import SchemaWatch
+from weft.spark.input.unread import VANISHED, MissingFile, readable
 
 COLUMNS = "id BIGINT, time TIMESTAMP, vol BIGINT"
 

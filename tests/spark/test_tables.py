@@ -18,7 +18,7 @@ from weft.query import bind, parse_select
 from weft.query.logical import Catalog, ColumnDef, StreamDef, TableDef
 from weft.spark.input import tables as tables_module
 from weft.spark.input.declarations import Tables
-from weft.spark.input.schemas import column_defs
+from weft.spark.input.rows import column_defs
 from weft.spark.input.tables import StaticTable
 from weft.spark.job.joins import Joins
 
@@ -240,7 +240,7 @@ def test_no_frame_is_left_behind_by_a_thousand_plans(spark: SparkSession) -> Non
     before = kept(spark)
     tables = Tables()
     frame = spark.createDataFrame([("a", 1.0)], "symbol STRING, cp DOUBLE")
-    tables.declare("close", StaticTable(frame, name="close"))
+    tables["close"] = StaticTable(frame, name="close")
     other = VALUE.replace("C.symbol", "upper(C.symbol)")
     joins_of = plans(spark, VALUE, VALUE + " AND T.vol > 5", other,
                      "SELECT count(*) AS n FROM trades [RANGE '10 s']")  # fmt: skip
@@ -261,7 +261,7 @@ def test_no_frame_is_left_behind_by_a_thousand_plans(spark: SparkSession) -> Non
 def test_a_table_tried_out_is_not_read_twice(spark: SparkSession, close: Path) -> None:
     tables = Tables()
     reader = spark.read.option("header", True).schema("symbol STRING, cp DOUBLE")
-    tables.declare("close", StaticTable(reader.csv(str(close)), name="close"))
+    tables["close"] = StaticTable(reader.csv(str(close)), name="close")
     joins_of = plans(spark, VALUE)
     assert joins_of(tables, 0)
     close.unlink()
@@ -274,7 +274,7 @@ def test_a_table_tried_out_is_not_read_twice(spark: SparkSession, close: Path) -
 def test_a_plan_change_keeps_what_both_plans_join(spark: SparkSession) -> None:
     tables = Tables()
     frame = spark.createDataFrame([("a", 1.0)], "symbol STRING, cp DOUBLE")
-    tables.declare("close", StaticTable(frame, name="close"))
+    tables["close"] = StaticTable(frame, name="close")
     joins_of = plans(spark, VALUE, VALUE + " AND T.vol > 5")
     stream = spark.createDataFrame([("a", 7)], "symbol STRING, vol BIGINT")
     ids = []
@@ -291,7 +291,7 @@ def test_a_plan_change_keeps_what_both_plans_join(spark: SparkSession) -> None:
 def test_a_batch_under_way_keeps_what_it_reads(spark: SparkSession, close: Path) -> None:
     tables = Tables()
     reader = spark.read.option("header", True).schema("symbol STRING, cp DOUBLE")
-    tables.declare("close", StaticTable(reader.csv(str(close)), name="close"))
+    tables["close"] = StaticTable(reader.csv(str(close)), name="close")
     joins_of = plans(spark, VALUE)
     stream = spark.createDataFrame([("a", 7)], "symbol STRING, vol BIGINT")
 

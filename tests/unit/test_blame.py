@@ -22,7 +22,7 @@ from weft.finals.selecting import ReadRows, Selected, select
 from weft.optimizer.plan import SharedPlan
 from weft.query.logical import LogicalQuery
 from weft.service.trying import try_out
-from weft.spark.session.blame import culprits, reason
+from weft.spark.session.troubles import culprits, reason
 from weft.storage import LocalFolder
 from weft.stream import blame
 from weft.stream import pipeline as pipeline_module

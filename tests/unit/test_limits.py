@@ -14,7 +14,7 @@ from tests.unit.pipeline_samples import MS, Row, asked, plain_pipeline, process,
 from weft.errors import TooLarge, UnknownName, UserError
 from weft.limits import DEFAULTS, NAMES, LimitName, Limits, over_limit
 from weft.optimizer.rules import Sharing
-from weft.query import bind, check, parse, parse_select
+from weft.query import bind, parse, parse_select
 from weft.query.lexer import lex, split
 
 PAGE = (Path(__file__).parents[2] / "docs" / "query-language.md").read_text(encoding="utf-8")
@@ -118,11 +118,11 @@ def test_limits_made_in_python_are_checked_likewise(value: int) -> None:
 
 def test_one_query_too_many_is_refused_by_name() -> None:
     limits = Limits(queries=3)
-    check(query(COUNT), limits, others=2)
+    limits.enforce("queries", 3, query="q")
     with pytest.raises(
         TooLarge, match=r"query q: 4 queries at once, more than the limit queries = 3; raise it"
     ):
-        check(query(COUNT), limits, others=3)
+        limits.enforce("queries", 4, query="q")
 
 
 @given(st.integers(1, 5_000), st.integers(1, 5_000))

@@ -7,7 +7,7 @@ import pytest
 
 from weft.errors import EngineError, InternalError
 from weft.storage import LocalFolder
-from weft.storage.marks import MARK, Mark, mark_of, put_mark
+from weft.storage.folder import MARK, Mark, mark_of, put_mark
 
 MINE = Mark(checkpoint="mine", stream="a/b\ud800")
 

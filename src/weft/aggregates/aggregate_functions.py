@@ -10,8 +10,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 import numpy as np
 import pyarrow as pa
 
-from weft.aggregates.partial import Objects, Partial, to_arrow
-from weft.aggregates.primitive import Combine, Primitive
+from weft.aggregates.partial import Combine, Objects, Partial, Primitive, to_arrow
 from weft.expression import Call, Expression, Literal
 from weft.types import BIGINT, DOUBLE, INT, MAX_PRECISION, DataType, Kind
 
@@ -122,10 +121,6 @@ def _result_sum(argument: DataType) -> DataType | None:
     return None
 
 
-def _lift_avg(argument: Expression | None) -> tuple[Primitive, ...]:
-    return *_lift_sum(argument), count_of(argument)
-
-
 def _result_avg(argument: DataType) -> DataType | None:
     if argument.kind is not Kind.DECIMAL:
         return DOUBLE if argument.is_numeric else None
@@ -173,7 +168,7 @@ def _extreme(name: str, combine: Combine) -> Aggregate:
         return (Primitive((name,), argument, combine, (argument.type,)),)
 
     return Aggregate(
-        name=name, result=lambda argument: argument if argument.is_orderable else None, lift=lift,
+        name=name, result=lambda argument: argument if argument.kind is not Kind.OTHER else None, lift=lift,
         lower=_lower_first, takes="a number, string, boolean, date or time",
     )  # fmt: skip
 
@@ -208,7 +203,8 @@ AGGREGATES: tuple[Aggregate, ...] = (
         name="sum", result=_result_sum, lift=_lift_sum, lower=_lower_sum, takes="a number", can_overflow=True
     ),
     Aggregate(
-        name="avg", result=_result_avg, lift=_lift_avg, lower=_lower_avg, takes="a number", can_overflow=True
+        name="avg", result=_result_avg, lift=lambda argument: (*_lift_sum(argument), count_of(argument)),
+        lower=_lower_avg, takes="a number", can_overflow=True,
     ),
     _extreme("min", Combine.LEAST),
     _extreme("max", Combine.GREATEST),

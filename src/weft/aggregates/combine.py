@@ -21,8 +21,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates.partial import Mask, Objects, Partial, concatenate
-from weft.aggregates.primitive import Combine, Primitive
+from weft.aggregates.partial import Combine, Mask, Objects, Partial, Primitive, concatenate
 
 Rows = npt.NDArray[np.intp]
 _EXPANDED_ROWS = 4_000_000
@@ -40,14 +39,10 @@ def combine(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Parti
     lengths = hi - lo
     if len(lo) == 0 or int(lengths.max()) == 1:
         return partial.take(lo)
-    if primitive.combine is Combine.MOMENTS and _overlap_much(len(partial), lengths):
+    pieces = len(partial) + 2 * len(lengths) * int(lengths.max()).bit_length()
+    if primitive.combine is Combine.MOMENTS and int(lengths.sum()) > _WORTH_PIECES * pieces:
         return _by_pieces(primitive, partial, lo, hi)
     return _directly(primitive, partial, lo, hi)
-
-
-def _overlap_much(rows: int, lengths: Rows) -> bool:
-    """Say whether ranges have far more rows than pieces."""
-    return int(lengths.sum()) > _WORTH_PIECES * (rows + 2 * len(lengths) * int(lengths.max()).bit_length())
 
 
 def _by_pieces(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
@@ -77,15 +72,13 @@ def _by_pieces(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Pa
 
 def _directly(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
     fields = _COMBINERS[primitive.combine](partial, lo, hi)
-    valid = None if partial.valid is None else _any_valid(partial.valid, lo, hi)
+    valid = partial.valid
+    if valid is not None and _follow(lo, hi, len(valid)):
+        valid = np.logical_or.reduceat(valid, lo)
+    elif valid is not None:
+        seen = _running(valid)
+        valid = seen[hi] > seen[lo]
     return Partial(fields, valid, partial.types)
-
-
-def _any_valid(valid: Mask, lo: Rows, hi: Rows) -> Mask:
-    if _follow(lo, hi, len(valid)):
-        return np.logical_or.reduceat(valid, lo)
-    seen = _running(valid)
-    return seen[hi] > seen[lo]
 
 
 def _follow(lo: Rows, hi: Rows, rows: int) -> bool:
@@ -148,17 +141,14 @@ def _extreme(ufunc: np.ufunc, last: bool) -> Callable[[Partial, Rows, Rows], tup
             known, ranks = np.unique(values, return_inverse=True)
             best = _reduce(ufunc, np.where(valid, ranks, -1 if last else len(known)), lo, hi)
             return (known[np.clip(best, 0, len(known) - 1)],)
-        neutral = _neutral(values.dtype, last)
+        # Never the result: fmin ignores NaN, which is the greatest of Spark's doubles.
+        if values.dtype == np.float64:
+            neutral = -np.inf if last else np.nan
+        else:
+            neutral = int(np.iinfo(np.int64).min if last else np.iinfo(np.int64).max)
         return (_reduce(ufunc, np.where(valid, values, neutral), lo, hi),)
 
     return extreme
-
-
-def _neutral(dtype: npt.DTypeLike, last: bool) -> float | int:
-    """Return a value that is never the result: fmin ignores NaN, which is the greatest of Spark's doubles."""
-    if dtype == np.float64:
-        return -np.inf if last else np.nan
-    return int(np.iinfo(np.int64).min if last else np.iinfo(np.int64).max)
 
 
 def _moments(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
@@ -167,28 +157,22 @@ def _moments(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
     total = np.concatenate(([0], np.cumsum(count)))
     counts = total[hi] - total[lo]
     means, squares = np.empty(len(lo)), np.empty(len(lo))
-    pivots = mean[_first_counted(count, lo)]
+    # The first row of each range that has a count (any row, where none has).
+    counted = np.where(count > 0, np.arange(len(count)), len(count) - 1)
+    pivots = mean[np.minimum.accumulate(counted[::-1])[::-1][lo]]
+    # Runs of ranges with at most _EXPANDED_ROWS rows (or one range).
+    passed = np.cumsum(hi - lo) // _EXPANDED_ROWS
+    cuts = [0, *(np.flatnonzero(np.diff(passed)) + 1).tolist(), len(lo)]
     with np.errstate(all="ignore"):
-        for part in _chunks(hi - lo):
-            rows, starts = _expanded(lo[part], hi[part])
+        for part in (slice(begin, end) for begin, end in pairwise(cuts)):
+            # The rows of all ranges in turn, and where each range begins among them.
+            lengths = hi[part] - lo[part]
+            starts = np.cumsum(lengths) - lengths
+            rows = np.arange(lengths.sum()) + np.repeat(lo[part] - starts, lengths)
             means[part], squares[part] = _deviations(
                 count[rows], mean[rows], variance[rows], starts, counts[part] / 1.0, pivots[part]
             )
         return counts, means, squares / np.where(counts == 0, 1, counts)
-
-
-def _first_counted(count: Objects, lo: Rows) -> Rows:
-    """Return the first row of each range that has a count (any row, where none has)."""
-    counted = np.where(count > 0, np.arange(len(count)), len(count) - 1)
-    first: Rows = np.minimum.accumulate(counted[::-1])[::-1][lo]
-    return first
-
-
-def _expanded(lo: Rows, hi: Rows) -> tuple[Rows, Rows]:
-    """Return the rows of all ranges in turn, and where each range begins among them."""
-    lengths = hi - lo
-    starts = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(lo - starts, lengths), starts
 
 
 def _deviations(
@@ -210,13 +194,6 @@ def _deviations(
 
 def _weighed(values: Objects, count: Objects, starts: Rows) -> Objects:
     return np.add.reduceat(np.where(count > 0, count * values, 0.0), starts)
-
-
-def _chunks(lengths: Rows) -> list[slice]:
-    """Cut the ranges into runs of at most _EXPANDED_ROWS rows (or one range)."""
-    passed = np.cumsum(lengths) // _EXPANDED_ROWS
-    cuts = [0, *(np.flatnonzero(np.diff(passed)) + 1).tolist(), len(lengths)]
-    return [slice(begin, end) for begin, end in pairwise(cuts)]
 
 
 _COMBINERS: dict[Combine, Callable[[Partial, Rows, Rows], tuple[Objects, ...]]] = {

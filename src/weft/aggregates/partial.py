@@ -1,12 +1,14 @@
-"""Partials as columns: the results of Spark, in the form in which Weft combines them.
+"""Primitives, the mergeable partial aggregates that Spark computes and blocks keep, and partials as columns.
 
-Whole numbers, times and booleans are int64, floating point is float64, decimals are Python integers in
-units of their scale, strings are their bytes: every field can be combined exactly.
+An aggregate is *lifted* from rows to primitives by Spark, primitives are *combined* over slices by Weft, and
+the combined primitives are *lowered* to the aggregate's value. In partials, whole numbers, times and booleans
+are int64, floating point is float64, decimals are Python integers in units of their scale, strings are their
+bytes: every field can be combined exactly.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,47 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.aggregates.primitive import Primitive
+from weft.expression import Expression
 from weft.types import DataType, Kind
+
+
+class Combine(StrEnum):
+    """How the partials of a primitive merge."""
+
+    ADD = "add"
+    LEAST = "least"
+    GREATEST = "greatest"
+    MOMENTS = "moments"
+    """(count, mean, variance): merged as one, because sums of squares lose the digits that matter."""
+
+    @property
+    def invertible(self) -> bool:
+        """Whether a partial can be subtracted from a total."""
+        return self is Combine.ADD
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """One partial aggregate, kept once per group for all queries that use it."""
+
+    lifts: tuple[str, ...]
+    """Spark's native aggregate functions that compute the partial's fields from rows."""
+    argument: Expression | None
+    """The expression they are computed over; None stands for the row itself."""
+    combine: Combine
+    types: tuple[DataType, ...]
+    """The type of each field."""
+
+    @property
+    def order_free(self) -> bool:
+        """Whether merging in any order gives the same value, bit for bit."""
+        rounds = any(type.is_fractional for type in self.types)
+        return not (rounds and self.combine in (Combine.ADD, Combine.MOMENTS))
+
+    def __str__(self) -> str:
+        name = "moments" if self.combine is Combine.MOMENTS else self.lifts[0]
+        return f"{name}({'*' if self.argument is None else self.argument})"
+
 
 Objects = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -70,7 +111,8 @@ def from_arrow(primitive: Primitive, columns: Sequence[pa.ChunkedArray]) -> Part
 def decode(column: pa.ChunkedArray, type: DataType) -> Objects:
     """Return an Arrow column as an array whose values can be combined; NULL becomes a filler."""
     if type.kind is Kind.DECIMAL:
-        return _objects([_unscaled(value, type.scale) for value in column.to_pylist()])
+        array = column.combine_chunks().cast(pa.decimal128(38, type.scale))
+        return unscaled(array).astype(object)
     if type.is_text:
         # A string's bytes need not be UTF-8, and compare as in Spark.
         texts = column.cast(pa.binary()).to_pylist()
@@ -89,9 +131,9 @@ def to_arrow(values: Objects, valid: Mask, type: DataType) -> pa.Array:
     """Return values as an Arrow array of the given type, NULL where not valid."""
     hidden = ~np.asarray(valid, dtype=bool)
     if type.kind is Kind.DECIMAL:
-        pairs = zip(values, hidden, strict=True)
-        exact = [None if skip else _scaled(value, type.scale) for value, skip in pairs]
-        return pa.array(exact, pa.decimal128(type.precision, type.scale))
+        bitmap = pa.py_buffer(np.packbits(~hidden, bitorder="little"))
+        data = pa.py_buffer(words_of(values, ~hidden))
+        return pa.Array.from_buffers(arrow_type(type), len(values), [bitmap, data])
     if values.dtype == object and type.is_integer:
         pairs = zip(values, hidden, strict=True)
         values = np.array([0 if skip else value for value, skip in pairs], dtype=np.int64)
@@ -142,20 +184,30 @@ def _objects(values: list[Any]) -> Objects:
     return array
 
 
-def _unscaled(value: Decimal | None, scale: int) -> int:
-    """Return a decimal in units of its scale, whatever precision the arithmetic context has.
+def unscaled(array: pa.Array) -> Objects:
+    """Return decimals in units of their scale: int64 if all fit, Python integers otherwise; 0 for NULL."""
+    rows = len(array)
+    if rows == 0:
+        return np.zeros(0, dtype=np.int64)
+    words = np.frombuffer(array.buffers()[1], np.int64, 2 * rows, 16 * array.offset).reshape(rows, 2)
+    if array.null_count:
+        words = np.where(np.asarray(array.is_valid())[:, None], words, 0)
+    low, high = words[:, 0], words[:, 1]
+    if np.array_equal(high, low >> 63):
+        return np.ascontiguousarray(low)
+    whole: Objects = high.astype(object) * (1 << 64) + low.view(np.uint64).astype(object)
+    return whole
 
-    >>> _unscaled(Decimal("-12.50"), 2)
-    -1250
-    """
-    if value is None:
-        return 0
-    sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    whole: int = int("".join(map(str, digits))) * 10 ** (exponent + scale)
-    return -whole if sign else whole
 
-
-def _scaled(value: int, scale: int) -> Decimal:
-    digits = tuple(map(int, str(abs(value))))
-    return Decimal((int(value < 0), digits, -scale))
+def words_of(values: Objects, valid: Mask | None) -> Objects:
+    """Return whole numbers as Arrow stores decimals: a low and a high word each."""
+    words = np.empty((len(values), 2), dtype=np.int64)
+    if values.dtype != object:
+        words[:, 0] = values
+        np.right_shift(words[:, 0], 63, out=words[:, 1])
+        return words
+    if valid is not None:
+        values = np.where(valid, values, 0)
+    words[:, 0] = (values & ((1 << 64) - 1)).astype(np.uint64).view(np.int64)
+    words[:, 1] = (values >> 64).astype(np.int64)
+    return words

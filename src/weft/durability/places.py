@@ -8,7 +8,7 @@ from zlib import crc32
 
 from weft.errors import DamagedFile, EngineError
 from weft.storage import Folder
-from weft.storage.marks import Mark, mark_of, put_mark
+from weft.storage.folder import Mark, mark_of, put_mark
 from weft.storage.names import file_name
 
 QUARANTINE = "quarantine"

@@ -11,7 +11,7 @@ from weft.sinks.fence import Claim, Lineage, read_claim
 from weft.spark.input.quarantine import Kept, batch_folder, batch_of, write_set_aside
 from weft.state.clock import RowCounts
 from weft.storage import Folder
-from weft.storage.marks import Mark, put_mark
+from weft.storage.folder import Mark, put_mark
 from weft.storage.names import file_name
 
 _CLAIM = "_claim.json"

@@ -1,6 +1,6 @@
 """Expressions evaluated in the driver, vectorised, with exactly Spark's results."""
 
 from weft.evaluation.evaluator import Evaluator
-from weft.evaluation.support import can_evaluate
+from weft.evaluation.implementations import can_evaluate
 
 __all__ = ["Evaluator", "can_evaluate"]

@@ -1,16 +1,70 @@
-"""Casts among all types; what has no value in the target type becomes NULL."""
+"""Casts among all types; what has no value in the target type becomes NULL.
 
+Numbers and times are printed as Spark prints them; not doubles, whose form depends on the version of Java.
+"""
+
+from collections.abc import Callable
+from datetime import date, timedelta
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.evaluation import decimals
 from weft.evaluation.from_text import parsed
 from weft.evaluation.numbers import as_double, rounded_units, scale_of
-from weft.evaluation.to_text import printed
-from weft.evaluation.vector import DAY, SECOND, Array, Mask, Vector, dtype_of, narrowed, null
+from weft.evaluation.vector import DAY, SECOND, Array, Mask, Vector, dtype_of, narrowed, null, text
 from weft.expression import Call
 from weft.types import BIGINT, DataType, Kind
+
+
+def printed(value: Vector, source: DataType) -> Vector:
+    """Return values of any type but doubles and floats as strings."""
+    hidden = None if value.valid is None else ~np.broadcast_to(value.valid, value.values.shape)
+    if source.is_integer:
+        return text(pa.array(value.values, mask=hidden).cast(pa.string()).view(pa.binary()))
+    if source.kind is Kind.BOOLEAN:
+        return text(pc.if_else(pa.array(value.values, mask=hidden), b"true", b"false"))
+    if source.kind is Kind.DECIMAL:
+        printer: Callable[[int], bytes] = partial(_decimal, scale=source.scale)
+    else:
+        printer = day if source.kind is Kind.DATE else _timestamp
+    values = value.values if hidden is None else np.where(hidden, 0, value.values)
+    distinct, rows = np.unique(values, return_inverse=True)
+    words = pa.array([printer(number) for number in distinct.tolist()], pa.binary())
+    return text(words.take(pa.array(rows, mask=hidden)))
+
+
+def _decimal(units: int, *, scale: int) -> bytes:
+    digits = str(abs(units)).rjust(scale + 1, "0")
+    point = len(digits) - scale
+    sign = "-" if units < 0 else ""
+    return f"{sign}{digits[:point]}{'.' if scale else ''}{digits[point:]}".encode()
+
+
+def day(days: int) -> bytes:
+    """Return a date as text.
+
+    >>> day(0), day(10_000_000), day(-1_000_000)
+    (b'1970-01-01', b'+29349-01-26', b'-0768-02-04')
+    """
+    # The calendar repeats after 400 years; 1970 to 2369 are among those that Python knows.
+    cycles, of_cycle = divmod(days, 146_097)
+    civil = date(1970, 1, 1) + timedelta(days=of_cycle)
+    year = civil.year + 400 * cycles
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}-{civil.month:02d}-{civil.day:02d}".encode()
+
+
+def _timestamp(micros: int) -> bytes:
+    days, rest = divmod(micros, DAY)
+    seconds, fraction = divmod(rest, SECOND)
+    clock = f" {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    part = f".{fraction:06d}".rstrip("0") if fraction else ""
+    return day(days) + clock.encode() + part.encode()
+
 
 _LAST_DAY = (2**63 - 1) // DAY
 

@@ -1,7 +1,7 @@
 """Expressions evaluated over given columns: a batch's rows, or the finals of windows."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,15 +9,16 @@ import pyarrow as pa
 
 from weft.aggregates import arrow_type
 from weft.errors import InternalError
+from weft.evaluation.conditions import holding
 from weft.evaluation.implementations import IMPLEMENTATIONS, NULL_TOLERANT
-from weft.evaluation.logic import holding
 from weft.evaluation.search import Numbers, Point, positions, text_positions
 from weft.evaluation.vector import Mask, Vector, constant, from_arrow, null, to_arrow
 from weft.expression import Call, Column, Expression, Literal, Slot, walk
-from weft.query.fallible import sites
+from weft.query.allowed_functions import sites
 from weft.types import Kind
 
 Given = Slot | Column
+_Item = TypeVar("_Item", bound=np.generic)
 
 
 class Truths(NamedTuple):
@@ -77,7 +78,7 @@ class Evaluator:
             if expression.type.is_text:
                 return text_positions(self.encoded(expression), points)
             numbers = positions(self._vector(expression), points)
-        return numbers if len(numbers) == self._rows else np.repeat(numbers, self._rows)
+        return self._all_rows(numbers)
 
     def truths(self, condition: Expression) -> Truths:
         """Return the values of a condition.
@@ -97,7 +98,7 @@ class Evaluator:
         answers = vector.values.astype(np.int8)
         if vector.valid is not None:
             answers = np.where(vector.valid, answers, np.int8(2))
-        return Truths(answers if len(answers) == self._rows else np.repeat(answers, self._rows), None)
+        return Truths(self._all_rows(answers), None)
 
     def _truths_by_text(self, condition: Expression, column: Column) -> Truths:
         if column not in self._by_value:
@@ -109,17 +110,24 @@ class Evaluator:
         evaluator, which = self._by_value[column]
         return Truths(evaluator._truths_by_row(condition).answers, which)
 
-    def _all_rows(self, mask: Mask) -> Mask:
-        return mask if len(mask) == self._rows else np.repeat(mask, self._rows)
+    def _all_rows(self, values: npt.NDArray[_Item]) -> npt.NDArray[_Item]:
+        return values if len(values) == self._rows else np.repeat(values, self._rows)
 
-    def _shown(self, failed: Mask | None) -> Mask | None:
-        return None if failed is None or not failed.any() else self._all_rows(failed)
+    def _shown(self, failed: Mask) -> Mask | None:
+        return self._all_rows(failed) if failed.any() else None
 
     def _vector(self, expression: Expression) -> Vector:
         vector = self._known.get(expression)
         if vector is None:
             if isinstance(expression, Call):
-                vector = self._called(expression)
+                implementation = IMPLEMENTATIONS.get(expression.function)
+                if implementation is None:
+                    raise InternalError(f"function {expression.function} cannot be evaluated outside Spark")
+                has_null = any(argument.type.kind is Kind.NULL for argument in expression.args)
+                if has_null and expression.function not in NULL_TOLERANT:
+                    vector = null(expression.type)
+                else:
+                    vector = implementation(expression, *map(self._vector, expression.args))
             elif isinstance(expression, Literal):
                 vector = constant(expression.value, expression.type)
             else:
@@ -133,52 +141,27 @@ class Evaluator:
             raise InternalError(f"{given} has no column to be evaluated over")
         return column
 
-    def _called(self, call: Call) -> Vector:
-        implementation = IMPLEMENTATIONS.get(call.function)
-        if implementation is None:
-            raise InternalError(f"function {call.function} cannot be evaluated outside Spark")
-        if call.function not in NULL_TOLERANT and any(arg.type.kind is Kind.NULL for arg in call.args):
-            return null(call.type)
-        return implementation(call, *map(self._vector, call.args))
-
-    def _failed(self, expression: Expression) -> Mask | None:
-        failed: Mask | None = None
+    def _failed(self, expression: Expression) -> Mask:
+        failed = np.zeros(1, dtype=bool)
         for site in sites(expression):
-            failed = _either(failed, self._failed_site(site))
+            failed = failed | self._failed_site(site)
         return failed
 
-    def _failed_site(self, site: Expression) -> Mask | None:
+    def _failed_site(self, site: Expression) -> Mask:
         assert isinstance(site, Call)
         if site.function == "case":
-            return self._failed_case(site)
+            # A condition failed, or the branch that is taken.
+            failed, left = np.zeros(1, dtype=bool), np.ones(1, dtype=bool)
+            for condition, value in zip(site.args[:-1:2], site.args[1::2], strict=True):
+                holds = holding(self._vector(condition))
+                failed = failed | self._failed(condition) | (self._failed(value) & holds & left)
+                left = left & ~holds
+            return failed | (self._failed(site.args[-1]) & left)
         valid = self._vector(site).valid
         if valid is None:
-            return None
-        failed: Mask = ~valid
+            return np.zeros(1, dtype=bool)
+        failed = ~valid
         for argument in site.args:
             known = None if isinstance(argument, Literal) else self._vector(argument).valid
-            if known is not None:
-                failed = failed & known
+            failed = failed if known is None else failed & known
         return failed
-
-    def _failed_case(self, case: Call) -> Mask | None:
-        """Return where a condition, or the branch that is taken, failed."""
-        failed: Mask | None = None
-        for condition in case.args[:-1:2]:
-            failed = _either(failed, self._failed(condition))
-        left = np.ones(1, dtype=bool)
-        for condition, value in zip(case.args[:-1:2], case.args[1::2], strict=True):
-            holds = holding(self._vector(condition))
-            in_branch = self._failed(value)
-            if in_branch is not None:
-                failed = _either(failed, in_branch & holds & left)
-            left = left & ~holds
-        otherwise = self._failed(case.args[-1])
-        return failed if otherwise is None else _either(failed, otherwise & left)
-
-
-def _either(left: Mask | None, right: Mask | None) -> Mask | None:
-    """Return where either holds; None means nowhere."""
-    if left is None or right is None:
-        return right if left is None else left
-    return left | right

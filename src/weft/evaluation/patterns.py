@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.evaluation import strings
-from weft.evaluation.letters import lowered
 from weft.evaluation.vector import Vector, mask
 from weft.expression import Call, Literal
 
@@ -23,22 +22,13 @@ _TOKEN = re.compile(
 )
 _SET_ESCAPES = re.compile(r"\\[^dDwWsStnrf\W]|[^\\]-\\[dDwWsS]|\[:|&&|\\[dDwWsS]-|\s")
 """What a set may contain that Java and Python read differently."""
+_lower = strings.cased(pc.ascii_lower, strings.lowered)
 
 
 def _constant(call: Call) -> str:
     pattern = call.args[1]
     assert isinstance(pattern, Literal)
     return str(pattern.value)
-
-
-def like(call: Call, value: Vector, _: Vector) -> Vector:
-    """Say where strings match a pattern of % and _."""
-    return _like(value, _constant(call))
-
-
-def ilike(call: Call, value: Vector, _: Vector) -> Vector:
-    """Say where strings match a pattern of % and _, whatever their case."""
-    return _like(strings.lower(call, value), lowered(_constant(call)))
 
 
 def rlike(call: Call, value: Vector, _: Vector) -> Vector:
@@ -55,7 +45,11 @@ def _searched(value: Vector, test: Callable[[str], object]) -> Vector:
     return Vector(mask(matches), value.valid)
 
 
-def _like(value: Vector, pattern: str) -> Vector:
+def like(call: Call, value: Vector, _: Vector) -> Vector:
+    """Say where strings match a pattern of % and _, with ILIKE whatever their case."""
+    pattern = _constant(call)
+    if call.function == "ilike":
+        value, pattern = _lower(call, value), strings.lowered(pattern)
     kernel = _kernel(pattern)
     if kernel is None:
         return _searched(value, _like_regex(pattern).fullmatch)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.aggregates import arrow_type
+from weft.aggregates.partial import unscaled, words_of
 from weft.types import DataType, Kind
 
 Array = npt.NDArray[Any]
@@ -40,7 +41,6 @@ _DTYPES: dict[Kind, npt.DTypeLike] = {
 SECOND, DAY = 1_000_000, 86_400_000_000
 """Microseconds in a second and in a day."""
 _NEVER = np.zeros(1, dtype=bool)
-_WORD = (1 << 64) - 1
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -115,21 +115,10 @@ def from_arrow(array: pa.Array, type: DataType) -> Vector:
     if kind is Kind.BOOLEAN:
         return Vector(_bits(data, array.offset, length), validity(array))
     if kind is Kind.DECIMAL:
-        return Vector(_unscaled(data, array.offset, length, validity(array)), validity(array))
+        return Vector(unscaled(array), validity(array))
     dtype = dtype_of(type)
     values = np.frombuffer(data, dtype=dtype, count=length, offset=array.offset * dtype.itemsize)
     return Vector(values, validity(array))
-
-
-def _unscaled(data: pa.Buffer, offset: int, length: int, valid: Mask | None) -> Array:
-    words = np.frombuffer(data, dtype=np.int64, count=2 * length, offset=16 * offset).reshape(length, 2)
-    if valid is not None:
-        words = np.where(valid[:, None], words, 0)
-    low, high = words[:, 0], words[:, 1]
-    if np.array_equal(high, low >> 63):
-        return np.ascontiguousarray(low)
-    whole: Array = high.astype(object) * (1 << 64) + low.view(np.uint64).astype(object)
-    return whole
 
 
 def to_arrow(vector: Vector, type: DataType, rows: int) -> pa.Array:
@@ -146,30 +135,14 @@ def to_arrow(vector: Vector, type: DataType, rows: int) -> pa.Array:
     if valid is not None:
         valid = valid if len(valid) == rows else np.repeat(valid, rows)
         bitmap, nulls = pa.py_buffer(np.packbits(valid, bitorder="little")), -1
-    return pa.Array.from_buffers(
-        arrow_type(type), rows, [bitmap, _data(values, valid, type)], null_count=nulls
-    )
-
-
-def _data(values: Array, valid: Mask | None, type: DataType) -> pa.Buffer:
     if type.kind is Kind.BOOLEAN:
-        return pa.py_buffer(np.packbits(values, bitorder="little"))
-    if type.kind is Kind.DECIMAL:
-        return pa.py_buffer(_words(values, valid))
-    return pa.py_buffer(np.ascontiguousarray(values, dtype=dtype_of(type)))
-
-
-def _words(values: Array, valid: Mask | None) -> Array:
-    words = np.empty((len(values), 2), dtype=np.int64)
-    if values.dtype != object:
-        words[:, 0] = values
-        np.right_shift(words[:, 0], 63, out=words[:, 1])
-        return words
-    if valid is not None:
-        values = np.where(valid, values, 0)
-    words[:, 0] = (values & _WORD).astype(np.uint64).view(np.int64)
-    words[:, 1] = (values >> 64).astype(np.int64)
-    return words
+        data = np.packbits(values, bitorder="little")
+    elif type.kind is Kind.DECIMAL:
+        data = words_of(values, valid)
+    else:
+        data = np.ascontiguousarray(values, dtype=dtype_of(type))
+    buffers = [bitmap, pa.py_buffer(data)]
+    return pa.Array.from_buffers(arrow_type(type), rows, buffers, null_count=nulls)
 
 
 def constant(value: Any, type: DataType) -> Vector:
@@ -202,9 +175,7 @@ def chosen(where: Mask, taken: Vector, other: Vector) -> Vector:
     if taken.valid is None and other.valid is None:
         return Vector(values, None)
     valid = np.where(
-        where,
-        True if taken.valid is None else taken.valid,
-        True if other.valid is None else other.valid,
+        where, True if taken.valid is None else taken.valid, True if other.valid is None else other.valid
     )
     return Vector(values, np.broadcast_to(valid, values.shape))
 

@@ -18,7 +18,7 @@ from weft.limits import Limits, over_limit
 from weft.optimizer.plan import Answer, Grouping
 from weft.query.logical import LogicalQuery
 from weft.spark.columns import Udf
-from weft.spark.session.blame import culprits
+from weft.spark.session.troubles import culprits
 from weft.state.clock import Advance, Clock
 from weft.state.lives import LiveQuery, kept_since
 from weft.state.repeating import spelled_out

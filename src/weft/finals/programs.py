@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from weft.aggregates import Primitive
 from weft.evaluation import Evaluator, can_evaluate
-from weft.evaluation.comparison import as_written
+from weft.evaluation.conditions import as_written
 from weft.expression import Call, Expression, Literal, Slot, SlotKind, walk
 from weft.optimizer.plan import Answer
 from weft.query.coercion import common_type

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.evaluation import Evaluator
-from weft.evaluation.comparison import compared_type
+from weft.evaluation.conditions import compared_type
 from weft.evaluation.search import Numbers, Point, point
 from weft.expression import Call, Expression, Literal, Scalar, Slot
 from weft.finals.programs import has_parameter

@@ -3,7 +3,6 @@
 from weft.query.binder import bind
 from weft.query.definitions import check_stream
 from weft.query.duration import parse_duration
-from weft.query.size import check
 from weft.query.statements import (
     CreateQuery,
     CreateStream,
@@ -15,15 +14,6 @@ from weft.query.statements import (
 )
 
 __all__ = [
-    "CreateQuery",
-    "CreateStream",
-    "CreateTable",
-    "DropQuery",
-    "Statement",
-    "bind",
-    "check",
-    "check_stream",
-    "parse",
-    "parse_duration",
-    "parse_select",
-]
+    "CreateQuery", "CreateStream", "CreateTable", "DropQuery", "Statement", "bind", "check_stream", "parse",
+    "parse_duration", "parse_select",
+]  # fmt: skip

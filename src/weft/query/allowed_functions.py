@@ -19,12 +19,23 @@ Every other call is of a function registered from Python, by its registered name
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 
-from weft.expression import Expression, Literal
+from weft.expression import Call, Expression, Literal
 from weft.query.coercion import arithmetic, common_of, common_type, rounded
-from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, MAX_PRECISION, STRING, TIMESTAMP, DataType, Kind
+from weft.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    MAX_PRECISION,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    Kind,
+)
 
 Arguments = tuple[Expression, ...]
 Rule = Callable[[Arguments], DataType | None]
@@ -64,6 +75,10 @@ def _all(kinds: frozenset[Kind], result: DataType) -> Rule:
     return lambda args: result if _is(kinds, *args) else None
 
 
+def _arithmetic(operator: str) -> Rule:
+    return lambda args: arithmetic(operator, *args)
+
+
 def _same_number(args: Arguments) -> DataType | None:
     return args[0].type if args[0].type.is_numeric else None
 
@@ -96,6 +111,15 @@ def _pattern(args: Arguments) -> DataType | None:
     return BOOLEAN if _is(_STRING, args[0]) and constant else None
 
 
+def _substring(args: Arguments) -> DataType | None:
+    return STRING if _is(_STRING, args[0]) and all(arg.type.is_integer for arg in args[1:]) else None
+
+
+def _trunc(args: Arguments) -> DataType | None:
+    unit = isinstance(args[0], Literal) and str(args[0].value).casefold() in TRUNC_UNITS
+    return TIMESTAMP if unit and args[1].type.is_time else None
+
+
 def _round(args: Arguments) -> DataType | None:
     digits = args[1] if len(args) == 2 else Literal(0, INT)
     if not args[0].type.is_numeric or not isinstance(digits, Literal) or not isinstance(digits.value, int):
@@ -108,15 +132,6 @@ def _whole(args: Arguments) -> DataType | None:
     if type.kind is Kind.DECIMAL:
         return DataType(Kind.DECIMAL, min(type.precision - type.scale + 1, MAX_PRECISION), 0)
     return BIGINT if type.is_numeric else None
-
-
-def _substring(args: Arguments) -> DataType | None:
-    return STRING if _is(_STRING, args[0]) and all(arg.type.is_integer for arg in args[1:]) else None
-
-
-def _trunc(args: Arguments) -> DataType | None:
-    unit = isinstance(args[0], Literal) and str(args[0].value).casefold() in TRUNC_UNITS
-    return TIMESTAMP if unit and args[1].type.is_time else None
 
 
 TRUNC_UNITS = frozenset("year quarter month week day hour minute second millisecond microsecond".split())
@@ -136,14 +151,10 @@ def _function(
 _operator = partial(_function, operator=True)
 
 
-def _arithmetic(name: str, *spellings: str) -> Function:
-    takes = "two whole numbers or decimals" if name == "div" else "two numbers"
-    return _operator(name, takes, 2, 2, lambda args: arithmetic(name, *args), *spellings)
-
-
 _OPERATORS = (
-    *(_arithmetic(name) for name in ("+", "-", "*", "/", "div")),
-    _arithmetic("%", "mod"),
+    *(_operator(name, "two numbers", 2, 2, _arithmetic(name)) for name in ("+", "-", "*", "/")),
+    _operator("%", "two numbers", 2, 2, _arithmetic("%"), "mod"),
+    _operator("div", "two whole numbers or decimals", 2, 2, _arithmetic("div")),
     _operator("neg", "a number", 1, 1, _same_number),
     *(
         _operator(name, _ALIKE, 2, 2, _comparable, compares=True)
@@ -212,3 +223,42 @@ SPELLINGS = MappingProxyType(
     {spelling: function for function in FUNCTIONS.values() for spelling in function.spellings}
 )
 """Every function by the names that text can call it."""
+
+
+_ALWAYS_FALLIBLE = frozenset({"/", "%", "div", "floor_div"})
+_FALLIBLE_OF_DATES = frozenset({"hour", "minute", "second", "date_trunc"})
+_FALLIBLE_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs", "round"})
+
+
+@lru_cache(maxsize=4096)
+def sites(expression: Expression) -> tuple[Expression, ...]:
+    """Return the operations of an expression that may fail; a CASE counts as one operation."""
+    if not isinstance(expression, Call):
+        return ()
+    within = dict.fromkeys(site for argument in expression.args for site in sites(argument))
+    if expression.function == "case":
+        return (expression,) if within else ()
+    return (*within, expression) if _can_fail(expression) else tuple(within)
+
+
+def _can_fail(call: Call) -> bool:
+    if call.function in _ALWAYS_FALLIBLE or call.function not in FUNCTIONS:
+        return True
+    if call.function in ("cast", "to_date"):
+        return not is_safe_cast(call.args[0].type, call.type)
+    if call.type.kind is Kind.DECIMAL and call.function in ("neg", "abs"):
+        return False
+    if call.function in _FALLIBLE_OF_DATES:
+        return call.args[-1].type.kind is Kind.DATE
+    return call.function in _FALLIBLE_UNLESS_DOUBLE and not call.type.is_fractional
+
+
+def is_safe_cast(source: DataType, target: DataType) -> bool:
+    """Say whether a cast from one type to another never fails."""
+    if source == target or source.kind is Kind.NULL or target.kind is Kind.STRING:
+        return True
+    if target.is_fractional:
+        return source.is_numeric or source.kind is Kind.BOOLEAN
+    if source.is_integer and target.is_integer:
+        return source.bits <= target.bits
+    return source.is_time and target.is_time and source.kind is not Kind.DATE

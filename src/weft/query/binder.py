@@ -1,18 +1,159 @@
 """From a query as written to a `LogicalQuery`: its names, types, window, keys and aggregates resolved."""
 
-from weft.errors import GroupingMistake, NotAllowed, QueryError, TooLarge
-from weft.expression import Call
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from weft.aggregates.aggregate_functions import AGGREGATES, SYNONYMS, Aggregate, aggregate
+from weft.errors import GroupingMistake, NotAllowed, QueryError, TooLarge, TypeMismatch
+from weft.expression import Call, Column, Expression, Literal, Slot, SlotKind
 from weft.limits import DEFAULTS, Limits
 from weft.query.cursor import located
-from weft.query.expressions import Context, condition
-from weft.query.grouping import Grouping, bind_grouping
-from weft.query.joins import bind_from, bind_joins, conjuncts
-from weft.query.logical import Catalog, LogicalQuery
-from weft.query.outputs import KNOWN, Outputs, row_guard
-from weft.query.size import check_window
+from weft.query.expressions import Context, condition, outside_group_by, typed
+from weft.query.grouping import (
+    CALLS,
+    END,
+    RESERVED_OUTPUTS,
+    START,
+    Grouping,
+    bind_grouping,
+    output_name,
+    quotient,
+    window_bound,
+)
+from weft.query.joins import From, bind_from, bind_joins, conjuncts
+from weft.query.logical import AggregateCall, Catalog, LogicalQuery, NamedExpression
 from weft.query.statements import CreateQuery
-from weft.query.syntax import SelectSyntax
-from weft.types import BOOLEAN
+from weft.query.syntax import Invocation, ItemSyntax, Name, Node, Star
+from weft.types import BOOLEAN, INT, Kind
+
+KNOWN = (*(known.name for known in AGGREGATES), *SYNONYMS)
+"""The names of aggregates, for suggestions."""
+
+
+def row_guard(clause: str) -> Callable[[Node], Expression | None]:
+    """Return an intercept that refuses what is known only after aggregation; no clause means an argument."""
+    problem = {
+        "WHERE": "is an aggregate, but WHERE tests single rows; use HAVING",
+        "": "stands inside another aggregate; use one of them",
+    }.get(clause, f"is an aggregate, and {clause} has none")
+
+    def guard(node: Node) -> Expression | None:
+        if isinstance(node, Invocation):
+            if aggregate(node.name) is not None:
+                raise GroupingMistake(f"{node.name}(…) {problem}", span=node.span)
+            if node.name.casefold() in CALLS:
+                raise outside_group_by(node)
+        return None
+
+    return guard
+
+
+@dataclass(slots=True, kw_only=True)
+class Outputs:
+    """SELECT and HAVING of a query while they are bound; equal aggregates are kept once."""
+
+    origin: From
+    grouping: Grouping
+    row: Context
+    """What the arguments of aggregates refer to."""
+    aggregates: dict[AggregateCall, int] = field(default_factory=dict)
+    names: dict[str, Expression] = field(default_factory=dict)
+    """SELECT's aliases, for HAVING."""
+
+    def select(self, items: tuple[ItemSyntax, ...]) -> tuple[NamedExpression, ...]:
+        """Bind the items of SELECT."""
+        outputs: dict[str, NamedExpression] = {}
+        context = replace(self.row, intercept=self._intercept)
+        for item in items:
+            expression = self._grouped(typed(item.node, context))
+            name = output_name(item)
+            if item.alias is None and isinstance(item.node, Name) and expression in (START, END):
+                name = "window_start" if expression == START else "window_end"
+            elif RESERVED_OUTPUTS.get(name.casefold(), expression) != expression:
+                problem = f'the results have a column "{name}" of their own; choose another alias'
+                raise NotAllowed(problem, span=item.node.span)
+            if name.casefold() in outputs:
+                problem = f'two columns are named "{name}"; give one another alias'
+                raise NotAllowed(problem, span=item.node.span)
+            if expression != RESERVED_OUTPUTS.get(name.casefold()):
+                outputs[name.casefold()] = NamedExpression(name=name, expression=expression)
+            if item.alias is not None:
+                self.names[item.alias.casefold()] = expression
+        return tuple(outputs.values())
+
+    def having(self, node: Node) -> Expression:
+        """Bind HAVING, which may use SELECT's aliases."""
+
+        def intercept(node: Node) -> Expression | None:
+            if isinstance(node, Name) and len(node.parts) == 1:
+                named = self.names.get(node.parts[0].casefold())
+                if named is not None:
+                    return named
+            return self._intercept(node)
+
+        return self._grouped(condition(node, replace(self.row, intercept=intercept), "HAVING"))
+
+    def _intercept(self, node: Node) -> Expression | None:
+        if isinstance(node, Name):
+            return self._named(node)
+        if isinstance(node, Invocation):
+            function = aggregate(node.name)
+            if function is None and node.name.casefold() in CALLS:
+                raise outside_group_by(node)
+            return None if function is None else self._aggregate(node, function)
+        window = self.grouping.bound
+        same = window.divisor and quotient(node, self.origin) == window.divisor
+        return window.index if same else None
+
+    def _named(self, node: Name) -> Expression | None:
+        if len(node.parts) == 1:
+            alias = dict(self.grouping.aliases).get(node.parts[0].casefold())
+            if alias is not None:
+                return alias
+            if node.parts[0].casefold() == "window" and not self.origin.scope.has(node):
+                problem = "the window is two columns; write window_start and window_end"
+                raise NotAllowed(problem, span=node.span)
+        return window_bound(node)
+
+    def _aggregate(self, node: Invocation, function: Aggregate) -> Slot:
+        if node.distinct:
+            problem = "(DISTINCT …) is not in the language; group by the column in a query of its own"
+            raise NotAllowed(f"{node.name}{problem}", span=node.span)
+        if len(node.args) != 1:
+            raise TypeMismatch(f"{node.name} takes one argument, found {len(node.args)}", span=node.span)
+        argument: Expression | None = None
+        if not isinstance(node.args[0], Star):
+            argument = typed(node.args[0], self.row)
+            # count(1) counts rows, and shares with count(*).
+            if isinstance(argument, Literal) and argument.value is not None and function.name == "count":
+                argument = None
+        elif function.name != "count":
+            problem = f"{node.name} takes {function.takes}, found *; only count has *"
+            raise TypeMismatch(problem, span=node.span)
+        filter = None if node.filter is None else condition(node.filter, self.row, "FILTER")
+        type = function.result(INT if argument is None else argument.type)
+        is_null = argument is not None and argument.type.kind is Kind.NULL
+        if type is None or (is_null and function.name != "count"):
+            assert argument is not None
+            raise TypeMismatch(f"{node.name} takes {function.takes}, found {argument.type}", span=node.span)
+        call = AggregateCall(function=function.name, argument=argument, filter=filter, type=type)
+        index = self.aggregates.setdefault(call, len(self.aggregates))
+        return Slot(SlotKind.AGGREGATE, index, type, node.span)
+
+    def _grouped(self, expression: Expression) -> Expression:
+        """Replace the keys by their slots; a column that remains is a mistake."""
+        for index, key in enumerate(self.grouping.keys):
+            if expression == key.expression:
+                return Slot(SlotKind.KEY, index, expression.type, expression.span)
+        if isinstance(expression, Call):
+            args = tuple([self._grouped(arg) for arg in expression.args])
+            return Call(expression.function, args, expression.type, expression.span)
+        if isinstance(expression, Column):
+            shown = self.origin.scope.shown(expression)
+            problem = f'column "{shown}" is neither in GROUP BY nor inside an aggregate'
+            hint = f"add it to GROUP BY or write e.g. max({shown})"
+            raise GroupingMistake(f"{problem}; {hint}", span=expression.span)
+        return expression
 
 
 def bind(query: CreateQuery, catalog: Catalog, *, limits: Limits = DEFAULTS) -> LogicalQuery:
@@ -36,26 +177,16 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
 
     where = condition(syntax.where, row("WHERE"), "WHERE") if syntax.where else None
     joins, rest = bind_joins(origin, conjuncts(where), row("ON"))
-    if len(rest) < 2:
-        predicate = rest[0] if rest else None
-    else:
-        predicate = Call("and", rest, BOOLEAN, where.span if where is not None else None)
+    predicate = rest[0] if rest else None
+    if len(rest) > 1:
+        predicate = Call("and", rest, BOOLEAN, None if where is None else where.span)
     grouping = bind_grouping(syntax, origin, row("GROUP BY"))
-    check_window(grouping.bound, limits)
+    window = grouping.bound.window
+    per_row = -(-window.range_ms // window.slide_ms)
+    limits.enforce("windows_per_row", per_row, span=grouping.bound.span)
     binding = Outputs(origin=origin, grouping=grouping, row=row(""))
     outputs = binding.select(syntax.items)
     having = binding.having(syntax.having) if syntax.having is not None else None
-    _check(syntax, grouping, binding)
-    return LogicalQuery(
-        name=query.name, text=query.select, stream=origin.stream.name, joins=joins,
-        window=grouping.bound.window, predicate=predicate, keys=grouping.keys,
-        aggregates=tuple(binding.aggregates), outputs=outputs, having=having,
-        emit_empty=syntax.emit_empty is not None, lifetime_ms=syntax.lifetime_ms,
-        notes=(grouping.bound.note,) if grouping.bound.note else (),
-    )  # fmt: skip
-
-
-def _check(syntax: SelectSyntax, grouping: Grouping, binding: Outputs) -> None:
     if not binding.aggregates and not grouping.keys:
         span = syntax.items[0].node.span[0], syntax.items[-1].node.span[1]
         problem = "the query aggregates nothing; add an aggregate such as count(*), or GROUP BY a column"
@@ -64,3 +195,10 @@ def _check(syntax: SelectSyntax, grouping: Grouping, binding: Outputs) -> None:
         names = ", ".join(key.name for key in grouping.keys)
         problem = f"EMIT EMPTY cannot tell which groups ({names}) an empty window would have"
         raise NotAllowed(f"{problem}; remove it or the GROUP BY", span=syntax.emit_empty)
+    return LogicalQuery(
+        name=query.name, text=query.select, stream=origin.stream.name, joins=joins,
+        window=window, predicate=predicate, keys=grouping.keys,
+        aggregates=tuple(binding.aggregates), outputs=outputs, having=having,
+        emit_empty=syntax.emit_empty is not None, lifetime_ms=syntax.lifetime_ms,
+        notes=(grouping.bound.note,) if grouping.bound.note else (),
+    )  # fmt: skip

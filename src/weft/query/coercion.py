@@ -1,18 +1,20 @@
 """The types of expressions over two types: Spark 4's rules with ANSI mode on."""
 
+from collections.abc import Sequence
 from decimal import Decimal
+from functools import reduce
 
 from weft.expression import Expression, Literal
 from weft.types import BIGINT, DOUBLE, MAX_PRECISION, NULL, TIMESTAMP, DataType, Kind, decimal
 
 
-def common_type(left: DataType, right: DataType) -> DataType | None:
+def common_type(left: DataType | None, right: DataType) -> DataType | None:
     """Return the least type that holds both, or None.
 
     >>> str(common_type(DataType(Kind.INT), DataType(Kind.DECIMAL, 4, 2)))
     'decimal(12,2)'
     """
-    if left == right or right.kind is Kind.NULL:
+    if left is None or left == right or right.kind is Kind.NULL:
         return left
     if left.kind is Kind.NULL:
         return right
@@ -24,12 +26,10 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
     return None
 
 
-def common_of(types: list[DataType]) -> DataType | None:
+def common_of(types: Sequence[DataType]) -> DataType | None:
     """Return the least type that holds all, or None."""
-    common: DataType | None = NULL
-    for type in types:
-        common = None if common is None else common_type(common, type)
-    return common
+    start: DataType | None = NULL
+    return reduce(common_type, types, start)
 
 
 def _common_number(left: DataType, right: DataType) -> DataType:
@@ -60,15 +60,15 @@ def arithmetic(operator: str, left: Expression, right: Expression) -> DataType |
     if operator == "div":
         return None if fractional else BIGINT
     if Kind.DECIMAL in (a.kind, b.kind) and not fractional:
-        return decimal_result(operator, _as_decimal(left, a), _as_decimal(right, b))
+        # A whole constant takes the digits it has, as in Spark.
+        exact = [
+            DataType(Kind.DECIMAL, len(str(abs(side.value))), 0)
+            if isinstance(side, Literal) and type.is_integer and isinstance(side.value, int)
+            else type.as_decimal()
+            for side, type in ((left, a), (right, b))
+        ]
+        return decimal_result(operator, *exact)
     return DOUBLE if operator == "/" else _common_number(a, b) if a != b else a
-
-
-def _as_decimal(expression: Expression, type: DataType) -> DataType:
-    """Return the decimal type of an operand; a whole constant takes the digits it has, as in Spark."""
-    if isinstance(expression, Literal) and type.is_integer and isinstance(expression.value, int):
-        return DataType(Kind.DECIMAL, len(str(abs(expression.value))), 0)
-    return type.as_decimal()
 
 
 def decimal_result(operator: str, left: DataType, right: DataType) -> DataType:

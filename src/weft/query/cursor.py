@@ -107,12 +107,6 @@ class Cursor:
             raise self.mistake(f"expected {what}")
         return self.advance()
 
-    def string(self, what: str) -> Token:
-        """Move past a string and return it."""
-        if self.token.kind is not TokenKind.STRING:
-            raise self.mistake(f"expected {what}")
-        return self.advance()
-
     def listed(self, read: "Callable[[Cursor], _Item]") -> list[_Item]:
         """Read one or more items with commas between them."""
         items = [read(self)]
@@ -125,16 +119,6 @@ class Cursor:
         if self.accept("AS"):
             return self.name("an alias").text
         return self.advance().text if self.at_name() and self.token.key not in excluded else None
-
-    def enter(self) -> None:
-        """Count one more level of nesting."""
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise too_deep(self.span())
-
-    def leave(self) -> None:
-        """Count one level of nesting less."""
-        self.depth -= 1
 
     def span(self, token: Token | None = None) -> Span:
         """Return the span of a token, by default the next."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from weft.errors import BadWindow, NotAllowed, SyntaxMistake, TypeMismatch, UnknownName, suggestion
 from weft.query.cursor import Cursor, error_span
-from weft.query.data_types import data_type
-from weft.query.interval_literal import read_duration, read_period
+from weft.query.duration import read_duration, read_period
+from weft.query.expression_grammar import data_type
 from weft.query.lexer import TokenKind
 from weft.query.logical import DEFAULT_SKEW_MS, ColumnDef, Source, StreamDef, TableDef, TimeUnit
 
@@ -39,7 +39,14 @@ def create_stream(cursor: Cursor) -> StreamDef:
                 cursor.expect("TIME")
                 time_span, time = cursor.span(), _column_name(cursor)
             case "UNIT":
-                time_unit = _unit(cursor)
+                token = cursor.token
+                if token.kind not in (TokenKind.STRING, TokenKind.WORD):
+                    raise cursor.mistake("expected a unit: 's', 'ms', 'us' or 'ns'")
+                time_unit = _UNITS.get(token.text.casefold())
+                if time_unit is None:
+                    problem = f"unknown unit \"{token.text}\"; known are 's', 'ms', 'us', 'ns'"
+                    raise BadWindow(problem, span=cursor.span())
+                cursor.advance()
             case "DELAY":
                 delay_ms = read_duration(cursor)
             case "SKEW":
@@ -127,50 +134,33 @@ def _column_name(cursor: Cursor) -> str:
 def _format(cursor: Cursor) -> str:
     if not cursor.accept("USING"):
         raise cursor.mistake("expected USING and a format, as in USING parquet")
-    parts = [cursor.name("a format").text]
+    format = cursor.name("a format").text
     while cursor.accept("."):
-        parts.append(cursor.name("a format").text)
-    return ".".join(parts)
+        format += "." + cursor.name("a format").text
+    return format
 
 
 def _options(cursor: Cursor) -> tuple[tuple[str, str], ...]:
     cursor.expect("(")
     options: dict[str, tuple[str, str]] = {}
     while not options or cursor.accept(","):
-        span, key = cursor.span(), _option_key(cursor)
+        span = cursor.span()
+        if cursor.token.kind is TokenKind.STRING:
+            key = cursor.advance().text
+        else:
+            key = _column_name(cursor)
+            while cursor.accept("."):
+                key += "." + _column_name(cursor)
         cursor.accept("=")
         if key.casefold() in options:
             raise NotAllowed(f'option "{key}" is given twice; remove one', span=span)
-        options[key.casefold()] = key, _option_value(cursor)
+        sign = cursor.advance().text if cursor.at("-") else ""
+        token = cursor.token
+        is_boolean = not sign and token.key in ("TRUE", "FALSE")
+        is_string = not sign and token.kind is TokenKind.STRING
+        if not is_boolean and not is_string and token.kind is not TokenKind.NUMBER:
+            raise cursor.mistake("expected a string, a number, true or false")
+        text = sign + cursor.advance().text
+        options[key.casefold()] = key, text.lower() if is_boolean else text
     cursor.expect(")")
     return tuple(options.values())
-
-
-def _option_key(cursor: Cursor) -> str:
-    if cursor.token.kind is TokenKind.STRING:
-        return cursor.advance().text
-    parts = [_column_name(cursor)]
-    while cursor.accept("."):
-        parts.append(_column_name(cursor))
-    return ".".join(parts)
-
-
-def _option_value(cursor: Cursor) -> str:
-    sign = cursor.advance().text if cursor.at("-") else ""
-    token = cursor.token
-    if token.kind is TokenKind.NUMBER or (not sign and token.kind is TokenKind.STRING):
-        return sign + cursor.advance().text
-    if not sign and token.key in ("TRUE", "FALSE"):
-        return cursor.advance().text.lower()
-    raise cursor.mistake("expected a string, a number, true or false")
-
-
-def _unit(cursor: Cursor) -> TimeUnit:
-    token = cursor.token
-    if token.kind not in (TokenKind.STRING, TokenKind.WORD):
-        raise cursor.mistake("expected a unit: 's', 'ms', 'us' or 'ns'")
-    unit = _UNITS.get(token.text.casefold())
-    if unit is None:
-        raise BadWindow(f"unknown unit \"{token.text}\"; known are 's', 'ms', 'us', 'ns'", span=cursor.span())
-    cursor.advance()
-    return unit

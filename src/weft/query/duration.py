@@ -1,10 +1,13 @@
-"""Durations: `12 min`, `90s`, `1 hour 30 minutes`, as whole milliseconds."""
+"""Durations: `12 min`, `90s`, `1 hour 30 minutes`, as whole milliseconds, and their grammar."""
 
 import re
 from fractions import Fraction
 from functools import lru_cache
 
 from weft.errors import BadWindow
+from weft.query.cursor import RESERVED, Cursor, error_span
+from weft.query.lexer import TokenKind
+from weft.query.syntax import Interval, Text
 
 MAX_DURATION_MS = 3_653 * 86_400_000
 """Ten years: more is probably a mistake in the unit."""
@@ -63,21 +66,66 @@ def _terms(text: str, signed: bool) -> list[Fraction]:
         sign, number, unit = match.groups()
         if sign == "-" and not signed:
             raise BadWindow(f'duration "{_short(text)}" is negative; {_EXAMPLE}')
-        length = _term(text, number, unit)
-        terms.append(-length if sign == "-" else length)
+        if unit.casefold() in _VARYING:
+            problem = f'duration "{_short(text)}" has no fixed length'
+            raise BadWindow(f"{problem}; count days instead, as in '30 days'")
+        length = _MILLISECONDS.get(unit.casefold())
+        if length is None:
+            raise BadWindow(f'unknown unit of time "{_short(unit)}" in "{_short(text)}"; {_EXAMPLE}')
+        terms.append(Fraction(sign + number) * length)
         rest = rest[match.end() :]
     return terms
 
 
-def _term(text: str, number: str, unit: str) -> Fraction:
-    if unit.casefold() in _VARYING:
-        problem = f'duration "{_short(text)}" has no fixed length'
-        raise BadWindow(f"{problem}; count days instead, as in '30 days'")
-    length = _MILLISECONDS.get(unit.casefold())
-    if length is None:
-        raise BadWindow(f'unknown unit of time "{_short(unit)}" in "{_short(text)}"; {_EXAMPLE}')
-    return Fraction(number) * length
-
-
 def _short(text: str) -> str:
     return text if len(text) <= 40 else text[:40] + "…"
+
+
+_FOLLOWING = RESERVED | frozenset("SLIDE OFFSET DELAY SKEW UNIT EVENT OPTIONS LIFETIME TO".split())
+"""Words that may follow a duration, so they are not units."""
+
+
+def duration_literal(cursor: Cursor) -> Interval | Text:
+    """Read `'12 min'`, `12 MINUTES`, or either after INTERVAL."""
+    start = cursor.index
+    prefixed = cursor.accept("INTERVAL")
+    if not prefixed and cursor.token.kind is TokenKind.STRING and not is_unit(cursor.peek().text):
+        return Text(cursor.span(), cursor.advance().text)
+    parts: list[str] = []
+    while True:
+        signed = cursor.at("-") or cursor.at("+")
+        quantity = cursor.peek() if signed else cursor.token
+        is_number = quantity.kind in (TokenKind.NUMBER, TokenKind.STRING)
+        if not is_number and not (quantity.kind is TokenKind.WORD and quantity.text[0].isdigit()):
+            break
+        sign = cursor.advance().text if signed else ""
+        parts.append(sign + cursor.advance().text)
+        # Any word after a bare number is taken for a unit, and checked later.
+        is_bare, unit = quantity.text.strip().lstrip("+-").isdecimal(), cursor.token
+        if unit.kind is TokenKind.WORD and unit.key not in _FOLLOWING and (is_bare or is_unit(unit.text)):
+            parts.append(cursor.advance().text)
+    if not parts:
+        raise cursor.mistake("expected a duration such as '12 min'")
+    if cursor.at("TO"):
+        raise cursor.refusal("INTERVAL … TO … is not in the language; write '1 hour 30 minutes'")
+    return Interval(cursor.span_from(start), " ".join(parts))
+
+
+def milliseconds(node: Interval | Text, *, signed: bool = False) -> int:
+    """Return the length of a duration."""
+    with error_span(node.span):
+        return parse_duration(node.text if isinstance(node, Interval) else node.value, signed=signed)
+
+
+def read_duration(cursor: Cursor) -> int:
+    """Read a duration as milliseconds."""
+    return milliseconds(duration_literal(cursor))
+
+
+def read_period(cursor: Cursor, clause: str) -> int:
+    """Read the duration of a clause, which must be longer than 0, as milliseconds."""
+    start = cursor.index
+    period_ms = read_duration(cursor)
+    if period_ms == 0:
+        raise BadWindow(f"{clause} takes a duration longer than 0", span=cursor.span_from(start))
+    return period_ms

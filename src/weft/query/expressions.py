@@ -8,11 +8,10 @@ from weft.errors import BadWindow, NotAllowed, Span, TypeMismatch, UnknownName, 
 from weft.expression import Call, Expression, Literal
 from weft.query.allowed_functions import FUNCTIONS, SPELLINGS, Function
 from weft.query.coercion import castable
-from weft.query.literals import date_of, number, time_literal, timestamp_of
+from weft.query.expression_grammar import SUGAR
+from weft.query.literals import PATTERNS, check_pattern, date_of, number, time_literal, timestamp_of
 from weft.query.logical import FunctionDef
-from weft.query.pattern_checks import PATTERNS, check_pattern
 from weft.query.scope import Scope
-from weft.query.special_forms import SUGAR
 from weft.query.syntax import (
     Constant,
     Interval,
@@ -105,7 +104,13 @@ def _applied(function: Function, written: str, args: tuple[Expression, ...], spa
     if not function.least <= len(args) <= function.most:
         raise TypeMismatch(f"{written} takes {function.takes}, found {len(args)} arguments", span=span)
     if function.compares:
-        args = _times_read(args)
+        # String constants beside a date or timestamp are read as such.
+        time = next((arg.type for arg in args if arg.type.is_time), None)
+        args = tuple([
+            time_literal(arg.value, time, arg.span)
+            if time is not None and isinstance(arg, Literal) and isinstance(arg.value, str) else arg
+            for arg in args
+        ])  # fmt: skip
     if function.name == "date_trunc" and isinstance(args[0], Literal) and isinstance(args[0].value, str):
         args = Literal(args[0].value.casefold(), STRING, args[0].span), *args[1:]
     type = function.result(args)
@@ -139,17 +144,10 @@ def _hint(function: Function, args: tuple[Expression, ...]) -> str:
     return ""
 
 
-def _times_read(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """Read string constants beside a date or timestamp as such."""
-    time = next((arg.type for arg in args if arg.type.is_time), None)
-    if time is None:
-        return args
-    return tuple([
-        time_literal(arg.value, time, arg.span)
-        if isinstance(arg, Literal) and isinstance(arg.value, str)
-        else arg
-        for arg in args
-    ])  # fmt: skip
+def outside_group_by(node: Invocation) -> BadWindow:
+    """Return the error of a window function in the wrong place."""
+    problem = f"{node.name}(…) is allowed only in GROUP BY; its bounds are window_start and window_end"
+    return BadWindow(problem, span=node.name_span)
 
 
 def _cast(operand: Expression, type: DataType, span: Span) -> Expression:
@@ -162,9 +160,3 @@ def _cast(operand: Expression, type: DataType, span: Span) -> Expression:
         if value is not None:
             return Literal(value, type, span)
     return Call("cast", (operand,), type, span)
-
-
-def outside_group_by(node: Invocation) -> BadWindow:
-    """Return the error of a window function in the wrong place."""
-    problem = f"{node.name}(…) is allowed only in GROUP BY; its bounds are window_start and window_end"
-    return BadWindow(problem, span=node.name_span)

@@ -1,23 +1,153 @@
-"""GROUP BY: which of its items is the window, and which are keys."""
+"""GROUP BY: which of its items is the window, and which are keys; and the window, however it was written.
+
+Brackets place window *ends* at multiples of the slide; `window(…)`, HOP and TUMBLE place *starts* there, as
+in Spark and Flink. Hence `end offset = (start offset + range) mod slide` for the latter:
+
+    [RANGE 12 SLIDE 5]     |-----------|                 ends   at 10, 15, 20
+    window(t, 12, 5)       5  |-----------| 17           starts at 5, 10, so ends at 17, 22 (≡ 2 mod 5)
+"""
 
 from dataclasses import dataclass
 
-from weft.errors import BadWindow, GroupingMistake, NotAllowed
-from weft.expression import Expression
+from weft.errors import BadWindow, GroupingMistake, NotAllowed, Span
+from weft.expression import Call, Expression, Literal, Slot, SlotKind
+from weft.query.duration import MAX_DURATION_MS, milliseconds
 from weft.query.expressions import Context, typed
 from weft.query.joins import From
-from weft.query.logical import NamedExpression
-from weft.query.syntax import Invocation, ItemSyntax, Name, Node, Number, SelectSyntax
-from weft.query.windows import (
-    CALLS,
-    END,
-    REFUSED_CALLS,
-    START,
-    BoundWindow,
-    bind_call,
-    bind_quotient,
-    bind_window,
+from weft.query.logical import NamedExpression, TimeUnit
+from weft.query.syntax import (
+    Interval,
+    Invocation,
+    ItemSyntax,
+    Name,
+    Node,
+    Number,
+    Operation,
+    SelectSyntax,
+    Text,
+    WindowSyntax,
 )
+from weft.types import BIGINT, TIMESTAMP
+from weft.window import Refresh, Window, duration
+
+CALLS = {"window": "SLIDING", "hop": "HOP", "tumble": "TUMBLE"}
+"""Functions of GROUP BY that are windows."""
+REFUSED_CALLS = frozenset({"session", "session_window", "cumulate", "window_time"})
+START = Slot(SlotKind.WINDOW_START, 0, TIMESTAMP)
+END = Slot(SlotKind.WINDOW_END, 0, TIMESTAMP)
+
+_NANOSECONDS = {
+    TimeUnit.SECONDS: 1_000_000_000, TimeUnit.MILLISECONDS: 1_000_000, TimeUnit.MICROSECONDS: 1_000,
+    TimeUnit.NANOSECONDS: 1,
+}  # fmt: skip
+_ARGUMENTS = {
+    "SLIDING": ("window(time, range[, slide[, start]])", 1, 3),
+    "HOP": ("HOP(time, slide, size[, start])", 2, 3),
+    "TUMBLE": ("TUMBLE(time, size[, start])", 1, 2),
+}
+_OFFSETS = {"RANGE": 2, "WINDOW": 2, "SLIDING": 2, "HOP": 2, "TUMBLE": 1}
+"""Which of a window's durations is its offset, which may be negative."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundWindow:
+    """A window and its place in the text."""
+
+    window: Window
+    span: Span
+    note: str = ""
+    """How the text was understood, if it could be read in two ways."""
+    divisor: int | None = None
+    """300 if the window was written `time/300`."""
+    index: Expression | None = None
+    """The value of `time/300`, then."""
+
+
+def bind_window(syntax: WindowSyntax, origin: From) -> BoundWindow:
+    """Return the window that was written."""
+    lengths = _lengths(syntax, origin)
+    given = [length for length in lengths if length is not None]
+    range_ms, slide_ms, note, start = given[0], given[0], "", given[1:]
+    if syntax.form == "HOP":
+        # Flink has (slide, size), others (size, slide); a hop longer than its window is rarely meant.
+        (slide_ms, range_ms), start = sorted(given[:2]), given[2:]
+        note = f"HOP read as range {duration(range_ms)}, slide {duration(slide_ms)}"
+    elif syntax.form == "SLIDING":
+        slide_ms, start = (given[1:] or given)[0], given[2:]
+    elif syntax.form != "TUMBLE":
+        slide_ms = range_ms if lengths[1] is None else lengths[1]
+    for index, (name, length) in enumerate((("range", range_ms), ("slide", slide_ms))):
+        if length <= 0:
+            # HOP may have its arguments in either order.
+            at = syntax.durations[min(index, len(syntax.durations) - 1)] if syntax.form != "HOP" else None
+            raise BadWindow(f"the {name} is 0; it must be longer, as in '5 min'", span=(at or syntax).span)
+    # Spark refuses this; HOP and TUMBLE take any offset, as Flink's do.
+    if syntax.form == "SLIDING" and abs(sum(start)) >= slide_ms:
+        problem = f"the start is moved by {duration(slide_ms)} or more, which is the slide"
+        node = syntax.durations[_OFFSETS[syntax.form]]
+        raise BadWindow(f"{problem}; as in Spark, it must be by less", span=(node or syntax).span)
+    is_bracket = syntax.form in ("RANGE", "WINDOW")
+    offset_ms = (lengths[2] or 0) if is_bracket else sum(start) + range_ms
+    refresh = Refresh.AT_MOST if syntax.form == "WINDOW" else Refresh.EXACT
+    window = Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=offset_ms % slide_ms, refresh=refresh)
+    return BoundWindow(window=window, span=syntax.span, note=note)
+
+
+def _lengths(syntax: WindowSyntax, origin: From) -> list[int | None]:
+    """Return the durations of a window, once its arguments are known to be right."""
+    if syntax.time is not None:
+        if not is_event_time(syntax.time, origin):
+            if isinstance(syntax.time, Name):
+                origin.scope.resolve(syntax.time)
+            stream = origin.stream
+            problem = f'the window must be over the event time of stream {stream.name}, "{stream.time}"'
+            raise BadWindow(problem, span=syntax.time.span)
+        usage, least, most = _ARGUMENTS[syntax.form]
+        count = len(syntax.durations)
+        if not least <= count <= most:
+            raise BadWindow(f"expected {least} to {most} durations, found {count}: {usage}", span=syntax.span)
+    lengths: list[int | None] = []
+    for index, node in enumerate(syntax.durations):
+        if node is not None and not isinstance(node, Text | Interval):
+            raise BadWindow("expected a duration such as '12 min' or INTERVAL 12 MINUTES", span=node.span)
+        is_offset = index == _OFFSETS[syntax.form]
+        lengths.append(None if node is None else milliseconds(node, signed=is_offset))
+    return lengths
+
+
+def is_event_time(node: Node, origin: From) -> bool:
+    """Say whether a node is the stream's event time."""
+    if not isinstance(node, Name) or not origin.scope.has(node):
+        return False
+    return origin.scope.resolve(node).name.casefold() == origin.stream.time.casefold()
+
+
+def quotient(node: Node, origin: From) -> int | None:
+    """Return 300 for `time/300` over the event time, else None."""
+    if not isinstance(node, Operation) or node.operator not in ("/", "div"):
+        return None
+    time, divisor = node.args
+    if not isinstance(divisor, Number) or not divisor.text.isdecimal() or len(divisor.text) > 18:
+        return None
+    return int(divisor.text) if is_event_time(time, origin) else None
+
+
+def bind_quotient(node: Node, origin: From) -> BoundWindow | None:
+    """Return the tumbling window that `GROUP BY time/300` means (Gigascope), or None for others."""
+    divisor = quotient(node, origin)
+    if divisor is None:
+        return None
+    unit = origin.stream.time_unit or TimeUnit.SECONDS
+    length_ms, rest = divmod(divisor * _NANOSECONDS[unit], 1_000_000)
+    if rest or not 0 < length_ms <= MAX_DURATION_MS:
+        problem = f"a window of {divisor} {unit} is not whole milliseconds up to ten years"
+        raise BadWindow(f"{problem}; divide by another number", span=node.span)
+    micros = Literal(length_ms * 1_000, BIGINT)
+    index = Call("floor_div", (Call("unix_micros", (START,), BIGINT), micros), BIGINT)
+    note = f"{origin.stream.time}/{divisor} read as windows of {duration(length_ms)}"
+    window = Window(range_ms=length_ms, slide_ms=length_ms)
+    return BoundWindow(window=window, span=node.span, note=note, divisor=divisor, index=index)
+
 
 _EXAMPLE = "[RANGE '12 min' SLIDE '5 min'] after the stream, or GROUP BY window(time, '12 min', '5 min')"
 RESERVED_OUTPUTS = {"window_start": START, "window_end": END}
@@ -46,7 +176,7 @@ def bind_grouping(syntax: SelectSyntax, origin: From, context: Context) -> Group
     """Return the window and the keys of a query."""
     bound: BoundWindow | None = None
     if origin.source.window is not None:
-        bound = bind_window(origin.source.window, origin.stream, origin.scope)
+        bound = bind_window(origin.source.window, origin)
     keys: list[ItemSyntax] = []
     aliases: dict[str, Expression] = {}
     for written in syntax.groups:
@@ -77,20 +207,17 @@ def _keys(
         if isinstance(node, Name) and window_bound(node) is not None and not origin.scope.has(node):
             continue
         expression = typed(node, context)
-        if output_name(item).casefold() in RESERVED_OUTPUTS:
-            problem = f'the results have a column "{output_name(item)}" of their own'
+        name = output_name(item)
+        if name.casefold() in RESERVED_OUTPUTS:
+            problem = f'the results have a column "{name}" of their own'
             raise NotAllowed(f"{problem}; add an alias, as in {item.written} AS k", span=node.span)
         taken = {key.name.casefold() for key in keys.values()}
-        keys.setdefault(expression, NamedExpression(name=_unique_name(item, taken), expression=expression))
+        candidates = (name, item.written, *(f"{name}_{number}" for number in range(2, len(taken) + 3)))
+        name = next(candidate for candidate in candidates if candidate.casefold() not in taken)
+        keys.setdefault(expression, NamedExpression(name=name, expression=expression))
         if item.alias:
             aliases[item.alias.casefold()] = expression
     return tuple(keys.values())
-
-
-def _unique_name(key: ItemSyntax, taken: set[str]) -> str:
-    name = output_name(key)
-    candidates = (name, key.written, *(f"{name}_{number}" for number in range(2, len(taken) + 3)))
-    return next(candidate for candidate in candidates if candidate.casefold() not in taken)
 
 
 def output_name(item: ItemSyntax) -> str:
@@ -118,11 +245,16 @@ def _followed(item: ItemSyntax, syntax: SelectSyntax, origin: From) -> ItemSynta
 
 def _window(node: Node, origin: From) -> BoundWindow | None:
     """Return the window that an item of GROUP BY means, or None for a key."""
-    if isinstance(node, Invocation):
-        name = node.name.casefold()
-        if name in REFUSED_CALLS:
-            problem = f"{node.name} is not in the language; use window, HOP or TUMBLE"
-            raise BadWindow(problem, span=node.name_span)
-        if name in CALLS:
-            return bind_call(node, origin.stream, origin.scope)
-    return bind_quotient(node, origin.stream, origin.scope)
+    if not isinstance(node, Invocation):
+        return bind_quotient(node, origin)
+    form, name = CALLS.get(node.name.casefold()), node.name
+    if name.casefold() in REFUSED_CALLS:
+        problem = f"{name} is not in the language; use window, HOP or TUMBLE"
+        raise BadWindow(problem, span=node.name_span)
+    if form is None:
+        return None
+    if not node.args:
+        problem = f"{name} needs the event time and durations: {_ARGUMENTS[form][0]}"
+        raise BadWindow(problem, span=node.span)
+    syntax = WindowSyntax(form=form, time=node.args[0], durations=node.args[1:], span=node.span)
+    return bind_window(syntax, origin)

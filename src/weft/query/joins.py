@@ -8,7 +8,7 @@ from weft.errors import AmbiguousName, BadWindow, NotAllowed, TypeMismatch, Unkn
 from weft.expression import Call, Expression, columns
 from weft.query.coercion import common_type
 from weft.query.expressions import Context, condition
-from weft.query.logical import Catalog, ColumnDef, Join, JoinKind, StreamDef, TableDef
+from weft.query.logical import Catalog, Join, JoinKind, StreamDef, TableDef
 from weft.query.scope import Input, Scope
 from weft.query.syntax import SelectSyntax, SourceSyntax
 
@@ -28,18 +28,43 @@ class From:
 
 def bind_from(syntax: SelectSyntax, catalog: Catalog) -> From:
     """Find the stream and tables that a query names."""
-    definitions = [(source, _lookup(source, catalog)) for source in syntax.sources]
-    streams = [(source, stream) for source, stream in definitions if isinstance(stream, StreamDef)]
-    tables = [(source, table) for source, table in definitions if isinstance(table, TableDef)]
+    definitions: tuple[StreamDef | TableDef, ...] = (*catalog.streams, *catalog.tables)
+    streams: list[tuple[SourceSyntax, StreamDef]] = []
+    tables: list[tuple[SourceSyntax, TableDef]] = []
+    for source in syntax.sources:
+        name = source.name.casefold()
+        definition = next((other for other in definitions if other.name.casefold() == name), None)
+        if definition is None:
+            hint = suggestion(source.name, [other.name for other in definitions])
+            raise UnknownName(f'unknown stream or table "{source.name}"{hint}', span=source.span)
+        if isinstance(definition, StreamDef):
+            streams.append((source, definition))
+        else:
+            tables.append((source, definition))
     if not streams:
         known = ", ".join(stream.name for stream in catalog.streams)
         problem = f"{tables[0][1].name} is a table; a query reads a stream{': ' + known if known else ''}"
         raise NotAllowed(problem, span=tables[0][0].span)
-    _check_sources(streams, tables, syntax.sources[0])
     stream_source, stream = streams[0]
-    inputs = [_input(stream_source, stream, "stream", "")]
-    for (source, table), prefix in zip(tables, _prefixes(tables), strict=True):
-        input = _input(source, table, "table", prefix)
+    if len(streams) > 1:
+        problem = "a query reads one stream; joins of streams are not in the language"
+        raise NotAllowed(f"{problem}: {stream.name} and {streams[1][1].name}", span=streams[1][0].span)
+    after_a_table = syntax.sources[0] is not stream_source and any(source.left for source, _ in tables)
+    if stream_source.left or after_a_table:
+        raise NotAllowed("the stream stands before LEFT JOIN", span=stream_source.span)
+    for source, table in tables:
+        if source.window is not None:
+            raise BadWindow(f"{table.name} is a table; only the stream has a window", span=source.window.span)
+    # Tables have their own names where they can, so that equal joins under other aliases are equal.
+    times = Counter(table.name for _, table in tables)
+    labels = [source.alias or table.name for source, table in tables]
+    pairs = list(zip((table for _, table in tables), labels, strict=True))
+    prefixes = [table.name if times[table.name] == 1 else label for table, label in pairs]
+    if len({prefix.casefold() for prefix in prefixes}) < len(prefixes):
+        prefixes = labels
+    inputs = [Input.of(stream, "stream", stream_source.alias, "")]
+    for (source, table), prefix in zip(tables, prefixes, strict=True):
+        input = Input.of(table, "table", source.alias, prefix)
         if any(input.called(other.label) for other in inputs):
             problem = f'"{input.label}" stands for two inputs; give one an alias, as in {input.name} AS other'
             raise AmbiguousName(problem, span=source.span)
@@ -47,49 +72,6 @@ def bind_from(syntax: SelectSyntax, catalog: Catalog) -> From:
     joined = tuple(zip((source for source, _ in tables), inputs[1:], strict=True))
     merged = frozenset(name.parts[0].casefold() for source, _ in joined for name in source.using)
     return From(stream=stream, source=stream_source, tables=joined, scope=Scope(tuple(inputs), merged))
-
-
-def _lookup(source: SourceSyntax, catalog: Catalog) -> StreamDef | TableDef:
-    definitions: tuple[StreamDef | TableDef, ...] = (*catalog.streams, *catalog.tables)
-    for definition in definitions:
-        if definition.name.casefold() == source.name.casefold():
-            return definition
-    hint = suggestion(source.name, [definition.name for definition in definitions])
-    raise UnknownName(f'unknown stream or table "{source.name}"{hint}', span=source.span)
-
-
-def _check_sources(
-    streams: list[tuple[SourceSyntax, StreamDef]],
-    tables: list[tuple[SourceSyntax, TableDef]],
-    first: SourceSyntax,
-) -> None:
-    if len(streams) > 1:
-        problem = "a query reads one stream; joins of streams are not in the language"
-        raise NotAllowed(f"{problem}: {streams[0][1].name} and {streams[1][1].name}", span=streams[1][0].span)
-    if streams[0][0].left or (first is not streams[0][0] and any(source.left for source, _ in tables)):
-        raise NotAllowed("the stream stands before LEFT JOIN", span=streams[0][0].span)
-    for source, table in tables:
-        if source.window is not None:
-            raise BadWindow(f"{table.name} is a table; only the stream has a window", span=source.window.span)
-
-
-def _prefixes(tables: Sequence[tuple[SourceSyntax, TableDef]]) -> list[str]:
-    """Name tables by their own names where they can, so that equal joins under other aliases are equal."""
-    times = Counter(table.name for _, table in tables)
-    labels = [source.alias or table.name for source, table in tables]
-    own = [
-        table.name if times[table.name] == 1 else label
-        for (_, table), label in zip(tables, labels, strict=True)
-    ]
-    return own if len({name.casefold() for name in own}) == len(own) else labels
-
-
-def _input(source: SourceSyntax, definition: StreamDef | TableDef, what: str, prefix: str) -> Input:
-    columns: dict[str, ColumnDef] = {column.name.casefold(): column for column in definition.columns}
-    label = source.alias or definition.name
-    return Input(
-        what=f"{what} {definition.name}", name=definition.name, label=label, prefix=prefix, columns=columns
-    )
 
 
 def bind_joins(
@@ -122,7 +104,14 @@ def _join(
     context: Context,
 ) -> tuple[Join | None, list[Expression]]:  # fmt: skip
     """Return the join of a table with those joined before it, or None, and the conditions left over."""
-    pairs = _using(source, input, origin)
+    pairs: list[_Pair] = []
+    before = Scope(origin.scope.inputs[: origin.scope.inputs.index(input)], origin.scope.merged)
+    for name in source.using:
+        sides = before.resolve(name), Scope((input,)).resolve(name)
+        if common_type(sides[0].type, sides[1].type) is None:
+            problem = f'USING joins {sides[0].type} with {sides[1].type} by "{name.parts[0]}"'
+            raise TypeMismatch(problem, span=name.span)
+        pairs.append(sides)
     if any(not _prefixes_of(left, origin) <= joined for left, _ in pairs):
         return None, conditions
     terms: Sequence[Expression] = conditions
@@ -143,19 +132,6 @@ def _join(
     kind = JoinKind.LEFT if source.left else JoinKind.INNER
     join = Join(table=input.name, alias=input.prefix, kind=kind, on=tuple(dict.fromkeys(pairs)))
     return join, conditions if source.left else rest
-
-
-def _using(source: SourceSyntax, input: Input, origin: From) -> list[_Pair]:
-    pairs: list[_Pair] = []
-    before = origin.scope.inputs[: origin.scope.inputs.index(input)]
-    for name in source.using:
-        left = Scope(before, origin.scope.merged).resolve(name)
-        right = Scope((input,)).resolve(name)
-        if common_type(left.type, right.type) is None:
-            problem = f'USING joins {left.type} with {right.type} by "{name.parts[0]}"'
-            raise TypeMismatch(problem, span=name.span)
-        pairs.append((left, right))
-    return pairs
 
 
 def _pair(term: Expression, input: Input, joined: set[str], origin: From) -> _Pair | None:

@@ -71,22 +71,19 @@ def split(text: str, limits: Limits = DEFAULTS) -> Iterator[Chunk]:
         chunk = text[begin:end]
         lead = len(chunk) - len(chunk.lstrip())
         line += chunk.count("\n", 0, lead)
-        if chunk.strip():
-            yield _sized(Chunk(chunk.strip(), line), limits)
+        statement = chunk.strip()
+        try:
+            limits.enforce("query_text", len(statement), span=(0, 1))
+            # A word has a character at least, so short texts need no count.
+            if len(statement) > limits.query_words:
+                limits.enforce("query_words", _count_words(statement), span=(0, 1))
+        except TooLarge as error:
+            error.text = statement[:200]
+            raise
+        if statement:
+            yield Chunk(statement, line)
         line += chunk.count("\n", lead)
         begin = end + 1
-
-
-def _sized(chunk: Chunk, limits: Limits) -> Chunk:
-    try:
-        limits.enforce("query_text", len(chunk.text), span=(0, 1))
-        # A word has a character at least, so short texts need no count.
-        if len(chunk.text) > limits.query_words:
-            limits.enforce("query_words", _count_words(chunk.text), span=(0, 1))
-    except TooLarge as error:
-        error.text = chunk.text[:200]
-        raise
-    return chunk
 
 
 def _count_words(text: str) -> int:

@@ -1,12 +1,18 @@
-"""Constants: their values, types and conversions."""
+"""Constants: their values, types and conversions; and which patterns of LIKE and RLIKE are allowed.
 
+A pattern that would make Spark fail is refused before Spark sees it, because it would end the batch for every
+query. Java interprets the regular expressions; the check accepts what Java and Python both understand in the
+same way.
+"""
+
+import math
 import re
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Context, Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from weft.errors import Span, TypeMismatch
-from weft.expression import Literal
+from weft.expression import Expression, Literal
 from weft.query.coercion import exact_type
 from weft.types import BIGINT, DATE, DOUBLE, INT, MAX_PRECISION, DataType, Kind
 
@@ -36,7 +42,10 @@ def number(text: str, span: Span) -> Literal:
     if suffix in _SUFFIXES and _SUFFIXES[suffix].is_integer and not exponent and "." not in digits:
         return _integer(digits, _SUFFIXES[suffix], span)
     if suffix in ("d", "f") or (exponent and not suffix):
-        return _double(digits + exponent, _SUFFIXES.get(suffix, DOUBLE), span)
+        value = float(digits + exponent)
+        if math.isinf(value):
+            raise TypeMismatch("this number is too large for a double", span=span)
+        return Literal(value, _SUFFIXES.get(suffix, DOUBLE), span)
     if suffix == "bd" or "." in digits:
         return _decimal(digits + exponent, span)
     return _integer(digits, None, span)
@@ -52,13 +61,6 @@ def _integer(digits: str, type: DataType | None, span: Span) -> Literal:
     if type is not None:
         raise TypeMismatch(f"{digits} does not fit into {type}", span=span)
     return _decimal(digits, span)
-
-
-def _double(text: str, type: DataType, span: Span) -> Literal:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise TypeMismatch("this number is too large for a double", span=span)
-    return Literal(value, type, span)
 
 
 def _decimal(text: str, span: Span) -> Literal:
@@ -100,18 +102,71 @@ def timestamp_of(text: str) -> datetime | None:
     hour, minute, second = (int(part or 0) for part in match.group(2, 3, 4))
     micros = int((match.group(5) or "")[:6].ljust(6, "0"))
     try:
-        zone = _zone(match.group(6) or "Z")
+        name = match.group(6) or "Z"
+        offset = _OFFSET.fullmatch(name)
+        if offset is not None:
+            span = timedelta(hours=int(offset.group(2)), minutes=int(offset.group(3) or 0))
+            zone: tzinfo = timezone(-span if offset.group(1) == "-" else span)
+        else:
+            zone = UTC if name.upper() in ("Z", "UTC", "GMT") else ZoneInfo(name)
         local = datetime(day.year, day.month, day.day, hour, minute, second, micros, tzinfo=zone)
         return local.astimezone(UTC)
     except (ValueError, OverflowError, ZoneInfoNotFoundError, OSError):
         return None
 
 
-def _zone(name: str) -> timezone | ZoneInfo:
-    if name.upper() in ("Z", "UTC", "GMT"):
-        return UTC
-    offset = _OFFSET.fullmatch(name)
-    if offset is None:
-        return ZoneInfo(name)
-    span = timedelta(hours=int(offset.group(2)), minutes=int(offset.group(3) or 0))
-    return timezone(-span if offset.group(1) == "-" else span)
+PATTERNS = frozenset({"like", "ilike", "rlike"})
+"""Functions whose second argument is a pattern."""
+
+_ESCAPE = re.compile(r"\\(?:[pP]\{(\w+)\}|.)", re.DOTALL)
+_SET = re.compile(r"\[\^?\]?[^\]]*\]")
+_JAVA_CLASSES = frozenset(
+    """L Lu Ll Lt Lm Lo M N Nd Nl No P S Z C Alpha Digit Alnum Upper Lower Punct Graph Print Blank Cntrl
+    XDigit Space ASCII IsAlphabetic IsLetter IsDigit IsUppercase IsLowercase
+    IsPunctuation IsWhite_Space""".split()
+)
+_DIFFERENT = (
+    (re.compile(r"\(\?P|\(\?\(|\(\?#"), "a named group, conditional or comment"),
+    (re.compile(r"\(\?[a-z]*[aL]"), "the flag a or L"),
+    (re.compile(r"\{(?!\d{1,4}(?:,\d{0,4})?\})"), "a brace that is not a repetition (write \\{)"),
+)
+"""What Python reads and Java does not, in text without escapes and sets."""
+
+
+def check_pattern(function: str, pattern: Expression) -> None:
+    """Refuse a pattern that Spark cannot read."""
+    assert isinstance(pattern, Literal)
+    assert isinstance(pattern.value, str)
+    problem = ""
+    if function == "rlike":
+        problem = _regex_problem(pattern.value)
+    elif "\\" in re.sub(r"\\[%_\\]", "", pattern.value):
+        problem = f"in a {function.upper()} pattern a backslash stands before %, _ or another backslash"
+    if problem:
+        raise TypeMismatch(problem, span=pattern.span)
+
+
+def _regex_problem(pattern: str) -> str:
+    def is_bare_zero(escape: re.Match[str]) -> bool:
+        return escape.group() == r"\0" and pattern[escape.end() : escape.end() + 1] not in tuple("01234567")
+
+    escapes = list(_ESCAPE.finditer(pattern))
+    if any(escape.group(1) is not None and escape.group(1) not in _JAVA_CLASSES for escape in escapes):
+        return "the pattern has a class \\p{…} that Spark does not know"
+    if any(escape.group() in (r"\U", r"\N") or is_bare_zero(escape) for escape in escapes):
+        return "the pattern has an escape that Spark does not know"
+    bare = _ESCAPE.sub("x", pattern)
+    if any(re.search(r"\[|&&|--|~~|\|\|", characters[1:]) for characters in _SET.findall(bare)):
+        return "the pattern has a set inside a set; write one set"
+    outside = _SET.sub("x", bare)
+    if "[" in outside:
+        return "the pattern is not a regular expression: a set has no end"
+    for regex, what in _DIFFERENT:
+        if regex.search(outside):
+            return f"the pattern has {what}, which Spark does not know"
+    try:
+        # Python does not know Java's classes.
+        re.compile(_ESCAPE.sub(lambda escape: escape.group() if escape.group(1) is None else r"\w", pattern))
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"the pattern is not a regular expression: {error}"
+    return ""

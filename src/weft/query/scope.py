@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from weft.errors import AmbiguousName, NotAllowed, TypeMismatch, UnknownName, suggestion
 from weft.expression import Column
-from weft.query.logical import ColumnDef
+from weft.query.logical import ColumnDef, StreamDef, TableDef
 from weft.query.syntax import Name
 from weft.types import Kind
 
@@ -23,6 +23,14 @@ class Input:
     """Empty for the stream; its columns' first part in expressions for a table."""
     columns: Mapping[str, ColumnDef]
     """By folded name."""
+
+    @classmethod
+    def of(cls, definition: StreamDef | TableDef, what: str, alias: str | None, prefix: str) -> "Input":
+        """Return a declared stream or table as an input."""
+        return cls(
+            what=f"{what} {definition.name}", name=definition.name, label=alias or definition.name,
+            prefix=prefix, columns={column.name.casefold(): column for column in definition.columns},
+        )  # fmt: skip
 
     def column(self, definition: ColumnDef, name: Name) -> Column:
         """Return a reference to one of its columns."""

@@ -12,8 +12,7 @@ from weft.query.definitions import create_stream, create_table
 from weft.query.lexer import Chunk, TokenKind, lex, split
 from weft.query.logical import StreamDef, TableDef
 from weft.query.selects import select
-from weft.query.size import check_expressions
-from weft.query.syntax import SelectSyntax
+from weft.query.syntax import SelectSyntax, check_size
 
 # What can be typed in a terminal without quotes, except for spaces.
 _QUERY_NAME = re.compile(r"\w[\w.\- ]{0,127}")
@@ -64,7 +63,7 @@ def parse(text: str, *, limits: Limits = DEFAULTS) -> tuple[Statement, ...]:
     statements: list[Statement] = []
     taken: set[tuple[str, str]] = set()
     for chunk in split(text, limits):
-        cursor = _cursor(chunk, limits)
+        cursor = Cursor(chunk.text, lex(chunk.text), limits=limits)
         if cursor.token.kind is not TokenKind.END:
             with _locating(cursor):
                 statement = _statement(cursor, chunk)
@@ -80,30 +79,24 @@ def parse_select(text: str, *, name: str, limits: Limits = DEFAULTS) -> CreateQu
     """
     try:
         chunks = list(split(text, limits))
-        cursor = _cursor(chunks[0], limits) if len(chunks) == 1 else None
-        if cursor is None or cursor.token.kind is TokenKind.END:
+        tokens = lex(chunks[0].text) if len(chunks) == 1 else ()
+        if not tokens or tokens[0].kind is TokenKind.END:
             count = f"{len(chunks)} statements" if len(chunks) > 1 else "nothing"
             raise SyntaxMistake(f"expected one SELECT, found {count}")
+        cursor = Cursor(chunks[0].text, tokens, limits=limits)
         with _locating(cursor):
-            return _named_select(cursor, chunks[0], name)
+            if cursor.accept("CREATE", "QUERY"):
+                written = _query_name(cursor)
+                cursor.expect("AS")
+                return _query(cursor, chunks[0], name or written)
+            if not name:
+                problem = 'the query has no name; give one, as in add("SELECT …", name="big")'
+                raise SyntaxMistake(problem)
+            _check_query_name(name)
+            return _query(cursor, chunks[0], name)
     except QueryError as error:
         error.named(name)
         raise
-
-
-def _named_select(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
-    if cursor.accept("CREATE", "QUERY"):
-        written = _query_name(cursor)
-        cursor.expect("AS")
-        return _query(cursor, chunk, name or written)
-    if not name:
-        raise SyntaxMistake('the query has no name; give one, as in add("SELECT …", name="big")')
-    _check_query_name(name)
-    return _query(cursor, chunk, name)
-
-
-def _cursor(chunk: Chunk, limits: Limits) -> Cursor:
-    return Cursor(chunk.text, lex(chunk.text), limits=limits)
 
 
 def _statement(cursor: Cursor, chunk: Chunk) -> Statement:
@@ -130,7 +123,7 @@ def _query(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
             raise cursor.mistake("expected SELECT")
         cursor.rebase()
         syntax = select(cursor)
-        check_expressions(syntax, cursor.limits)
+        check_size(syntax, cursor.limits)
     except QueryError as error:
         error.named(name)
         raise
@@ -165,15 +158,16 @@ def _locating(cursor: Cursor) -> Iterator[None]:
 
 
 def _claim(statement: Statement, taken: set[tuple[str, str]], chunk: Chunk) -> None:
+    """Refuse a name that another statement has given already."""
     if isinstance(statement, DropQuery):
         taken.discard(("query", statement.name.casefold()))
         return
-    is_query = isinstance(statement, CreateQuery)
-    name = statement.name if isinstance(statement, CreateQuery) else statement.definition.name
-    what = "query" if is_query else "stream or table"
-    key = (what, name.casefold())
-    if key in taken:
+    if isinstance(statement, CreateQuery):
+        what, name = "query", statement.name
+    else:
+        what, name = "stream or table", statement.definition.name
+    if (what, name.casefold()) in taken:
         at = re.search(re.escape(name), chunk.text)
         problem = f'{what} "{name}" is defined twice; rename one'
         raise NotAllowed(problem, text=chunk.text, span=at and at.span())
-    taken.add(key)
+    taken.add((what, name.casefold()))

@@ -5,10 +5,11 @@ the tree twice. `depth` and `weight` (nodes, counted as often as they occur) kee
 checked here, weight when the query is complete.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from weft.errors import Span
+from weft.limits import Limits
 from weft.query.cursor import MAX_DEPTH, too_deep
 from weft.types import DataType
 
@@ -75,10 +76,13 @@ class Operation:
     operator: str
     args: "tuple[Node, ...]"
     span: Span
-    depth: int
-    weight: int
     type: DataType | None = None
     """The target of a cast."""
+    depth: int = field(init=False)
+    weight: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        _measure(self, self.args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,34 +93,24 @@ class Invocation:
     name_span: Span
     args: "tuple[Node, ...]"
     span: Span
-    depth: int
-    weight: int
     distinct: bool = False
     filter: "Node | None" = None
+    depth: int = field(init=False)
+    weight: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        _measure(self, self.args if self.filter is None else (*self.args, self.filter))
 
 
 Node = Name | Number | Text | Constant | TimeText | Interval | Star | Operation | Invocation
 
 
-def operation(operator: str, args: tuple[Node, ...], span: Span, type: DataType | None = None) -> Operation:
-    """Build an operation within bounds."""
-    return Operation(operator, args, span, *_bounds(args, span), type)
-
-
-def invocation(
-    name: str, name_span: Span, args: tuple[Node, ...], span: Span, *, distinct: bool, filter: Node | None
-) -> Invocation:
-    """Build a call within bounds."""
-    below = args if filter is None else (*args, filter)
-    return Invocation(name, name_span, args, span, *_bounds(below, span), distinct, filter)
-
-
-def _bounds(args: tuple[Node, ...], span: Span) -> tuple[int, int]:
-    depth = 1 + max((arg.depth for arg in args), default=0)
-    weight = 1 + sum(arg.weight for arg in args)
+def _measure(node: Operation | Invocation, below: tuple[Node, ...]) -> None:
+    depth = 1 + max((child.depth for child in below), default=0)
     if depth > MAX_DEPTH:
-        raise too_deep(span)
-    return depth, weight
+        raise too_deep(node.span)
+    object.__setattr__(node, "depth", depth)
+    object.__setattr__(node, "weight", 1 + sum(child.weight for child in below))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,3 +160,38 @@ class SelectSyntax:
     having: Node | None = None
     emit_empty: Span | None = None
     lifetime_ms: int | None = None
+
+
+def check_size(syntax: SelectSyntax, limits: Limits) -> None:
+    """Refuse a query whose expressions are too large, also once HAVING and GROUP BY follow aliases."""
+    conditions = (*(source.on for source in syntax.sources), syntax.where, syntax.having)
+    groups = [item.node for item in syntax.groups]
+    expressions = [item.node for item in syntax.items]
+    expressions += [node for node in conditions if node is not None] + groups
+    aliases = {item.alias.casefold(): item.node.weight for item in syntax.items if item.alias is not None}
+    followed = {id(node) for node in (*groups, syntax.having)}
+
+    def enforce(weights: list[int]) -> None:
+        largest = weights.index(max(weights))
+        limits.enforce("expression_nodes", sum(weights), span=expressions[largest].span)
+
+    # Sugar repeats a node without copying it. So weights come first: they bound the walk that follows.
+    enforce([node.weight for node in expressions])
+    enforce([
+        _followed_weight(node, aliases) if id(node) in followed else node.weight for node in expressions
+    ])  # fmt: skip
+
+
+def _followed_weight(node: Node, aliases: dict[str, int]) -> int:
+    """Return how many nodes an expression has once its aliases are replaced by what they stand for."""
+    weight, stack = 0, [node]
+    while stack:
+        top = stack.pop()
+        weight += 1
+        if isinstance(top, Name) and len(top.parts) == 1:
+            weight += aliases.get(top.parts[0].casefold(), 1) - 1
+        if isinstance(top, Operation | Invocation):
+            stack.extend(top.args)
+            if isinstance(top, Invocation) and top.filter is not None:
+                stack.append(top.filter)
+    return weight

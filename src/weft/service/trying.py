@@ -7,10 +7,9 @@ from pyspark.sql import SparkSession
 from weft.errors import UserError, WeftError
 from weft.query.logical import LogicalQuery
 from weft.service.running_stream import RunningStream
-from weft.spark.input.schemas import ddl
+from weft.spark.input.rows import ddl
 from weft.spark.job.verdicts import Bounds
-from weft.spark.session.blame import refusal
-from weft.spark.session.troubles import is_a_querys
+from weft.spark.session.troubles import is_a_querys, refusal
 from weft.stream.pipeline import Pipeline
 
 Halted = Callable[[], bool]

@@ -77,17 +77,11 @@ class History:
         matches = filter(None, map(pattern.fullmatch, names))
         return {match[0]: (int(match[1]), int(match[2])) for match in matches}
 
-    def left_over(self, names: Iterable[str]) -> list[str]:
-        """Return the files among names that another run left."""
-        return [name for name, owner in self._of_others(names) if owner.startswith("r")]
-
-    def foreign(self, names: Iterable[str]) -> list[str]:
-        """Return the files among names that belong to another checkpoint."""
-        return [name for name, owner in self._of_others(names) if not owner.startswith("r")]
-
-    def _of_others(self, names: Iterable[str]) -> list[tuple[str, str]]:
+    def of_others(self, names: Iterable[str], *, runs: bool) -> list[str]:
+        """Return the files among names that another run left, or those of another checkpoint."""
         matches = filter(None, map(_FILE.fullmatch, names))
-        return [(match[0], match[1] or "") for match in matches if match[1] != self.owner]
+        owners = ((match[0], match[1] or "") for match in matches if match[1] != self.owner)
+        return [name for name, owner in owners if owner.startswith("r") is runs]
 
 
 class Dataset:
@@ -99,53 +93,49 @@ class Dataset:
         self._large: set[str] = set()
         refuse_foreign(folder, history)
         folder.tidy()
-        for name in history.left_over(folder.names()):
+        for name in history.of_others(folder.names(), runs=True):
             folder.delete(name)
         finish_merges(folder, history)
-        self._files = history.ranges(folder.names())
-        for name, (first, _) in list(self._files.items()):
+        self.files = history.ranges(folder.names())
+        """The files, with their first and last commits."""
+        for name, (first, _) in list(self.files.items()):
             if first > after:
                 folder.delete(name)
-                del self._files[name]
-        self.through = max((last for _, last in self._files.values()), default=-1)
+                del self.files[name]
+        self.through = max((last for _, last in self.files.values()), default=-1)
         """The last commit found; beyond `after` if files on both sides of it had been merged."""
 
     @property
     def small_files(self) -> int:
         """Number of files that could be merged."""
-        return len(self._files) - len(self._large)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no file."""
-        return not self._files
+        return len(self.files) - len(self._large)
 
     def write(self, first: int, last: int, rows: pa.Table) -> None:
         """Add the rows of commits."""
         name = self._history.seen(first, last)
         self._folder.write(name, _as_parquet(rows), replace=True)
-        self._files[name] = (first, last)
+        self.files[name] = (first, last)
 
     def merge(self) -> None:
         """Replace many files by few."""
         for files in self._mergeable():
             rows = pa.concat_tables([table for _, table in files])
-            first, last = self._files[files[0][0]][0], self._files[files[-1][0]][1]
+            first, last = self.files[files[0][0]][0], self.files[files[-1][0]][1]
             self._folder.write(self._history.hidden(first, last), _as_parquet(rows), replace=True)
             finish_merges(self._folder, self._history)
-            self._files = self._history.ranges(self._folder.names())
+            self.files = self._history.ranges(self._folder.names())
 
     def _mergeable(self) -> Iterator[list[tuple[str, pa.Table]]]:
         """Yield runs of two or more small files in order, with the same columns."""
         run: list[tuple[str, pa.Table]] = []
         size = 0
-        for name in sorted(self._files):
+        for name in sorted(self.files):
             data = b"" if name in self._large else self._folder.read(name)
             table = None
             if not data or len(data) >= _LARGE_BYTES:
                 self._large.add(name)
             else:
-                table = pq.read_table(pa.BufferReader(data))
+                table = _rows(data)
             if run and (table is None or size >= _LARGE_BYTES or not table.schema.equals(run[0][1].schema)):
                 if len(run) > 1:
                     yield run
@@ -159,7 +149,7 @@ class Dataset:
 
 def refuse_foreign(folder: Folder, history: History) -> None:
     """Raise Fenced if a folder holds results of another checkpoint."""
-    foreign = history.foreign(folder.names())
+    foreign = history.of_others(folder.names(), runs=False)
     if foreign:
         raise Fenced(
             f"{folder.uri} holds results of another checkpoint (such as {foreign[0]}), which are not this "
@@ -174,10 +164,10 @@ def cut_after(folder: Folder, history: History, commit: int, watermark: int | No
     finish_merges(folder, history)
     for name, (first, last) in history.ranges(folder.names()).items():
         if first <= commit < last:
-            kept = until(_read_rows(folder, name), watermark)
-            folder.write(history.hidden(first, commit), _as_parquet(kept), replace=True)
+            hidden = history.hidden(first, commit)
+            folder.write(hidden, _as_parquet(until(_rows(folder.read(name)), watermark)), replace=True)
             folder.delete(name)
-            folder.rename(history.hidden(first, commit), history.seen(first, commit))
+            folder.rename(hidden, history.seen(first, commit))
         elif last > commit:
             folder.delete(name)
 
@@ -187,14 +177,9 @@ def rows_after(folder: Folder, history: History, commit: int, watermark: int | N
     count = 0
     for name, (first, last) in history.ranges(folder.names()).items():
         if last > commit:
-            rows = _read_rows(folder, name)
+            rows = _rows(folder.read(name))
             count += rows.num_rows - (until(rows, watermark).num_rows if first <= commit else 0)
     return count
-
-
-def rows_in(folder: Folder, names: Iterable[str]) -> int:
-    """Return the number of rows in some files."""
-    return sum(pq.read_metadata(pa.BufferReader(folder.read(name))).num_rows for name in names)
 
 
 def until(rows: pa.Table, watermark: int | None) -> pa.Table:
@@ -218,8 +203,8 @@ def _digest(text: str, size: int) -> str:
     return blake2b(text.encode(errors="surrogatepass"), digest_size=size).hexdigest()
 
 
-def _read_rows(folder: Folder, name: str) -> pa.Table:
-    return pq.read_table(pa.BufferReader(folder.read(name)))
+def _rows(data: bytes) -> pa.Table:
+    return pq.read_table(pa.BufferReader(data))
 
 
 def _as_parquet(rows: pa.Table) -> bytes:

@@ -107,16 +107,10 @@ class Delivery:
         with self._changed:
             retry_in = None if self._retry_at is None else max(self._retry_at - monotonic(), 0.0)
             return DeliveryStatus(
-                sink=self.sink.name,
-                done=self._done,
-                offered=self._offered,
-                behind=len(self._backlog),
-                waiting_bytes=self._backlog.size,
-                attempts=self._attempts,
-                error=self._error,
-                retry_in_s=retry_in,
-                refused=self.sink.refused if isinstance(self.sink, Refusing) else 0,
-            )
+                sink=self.sink.name, done=self._done, offered=self._offered, behind=len(self._backlog),
+                waiting_bytes=self._backlog.size, attempts=self._attempts, error=self._error,
+                retry_in_s=retry_in, refused=self.sink.refused if isinstance(self.sink, Refusing) else 0,
+            )  # fmt: skip
 
     def await_begun(self, seconds: float) -> None:
         """Wait for the first attempt to resume the sink; raise Fenced if it refuses this engine."""
@@ -200,27 +194,24 @@ class Delivery:
         """Wait until there is something to do; return False at the end."""
         with self._changed:
             while not self._closing:
-                seconds = self._idle_for()
+                seconds = 0.0
+                if self._fenced is not None:
+                    seconds = math.inf
+                elif self._retry_at is not None:
+                    seconds = self._retry_at - monotonic()
+                elif self._resumed and not self._backlog.after(self._delivered):
+                    seconds = self._flush_due_in()
                 if seconds <= 0:
                     return True
                 self._changed.wait(None if math.isinf(seconds) else seconds)
             return False
 
-    def _idle_for(self) -> float:
-        if self._fenced is not None:
-            return math.inf
-        if self._retry_at is not None:
-            return self._retry_at - monotonic()
-        if not self._resumed or self._backlog.after(self._delivered) or self._must_flush():
-            return 0.0
-        return self._flush_due_in()
-
-    def _must_flush(self) -> bool:
-        """Whether a caller waits for results that the sink keeps back."""
-        return self._draining or (bool(self._blocked) and self._flushed < self._delivered)
-
     def _flush_due_in(self) -> float:
-        if self._flushed >= self._delivered:
+        """Return the seconds until a flush: 0 if a caller waits for results that the sink keeps back."""
+        unflushed = self._flushed < self._delivered
+        if self._draining or (self._blocked and unflushed):
+            return 0.0
+        if not unflushed:
             return math.inf
         return self.sink.flush_due_in() if isinstance(self.sink, Patient) else 0.0
 
@@ -232,7 +223,7 @@ class Delivery:
         self._deliver_waiting()
         with self._changed:
             recovering = self._piece < self._limits.commits and self._flushed < self._delivered
-            flush = recovering or self._must_flush() or self._flush_due_in() <= 0
+            flush = recovering or self._flush_due_in() <= 0
         if flush:
             self._flush()
 
@@ -325,13 +316,10 @@ class Delivery:
             self._resumed = False
             self._changed.notify_all()
             fields = {
-                "sink": self.sink.name,
-                "done": self._done,
-                "behind": len(self._backlog),
-                "attempts": self._attempts,
-                "retry_in_s": round(delay, 3),
+                "sink": self.sink.name, "done": self._done, "behind": len(self._backlog),
+                "attempts": self._attempts, "retry_in_s": round(delay, 3),
                 "error": _shown(error, for_log=True),
-            }
+            }  # fmt: skip
         message = "sink %s failed, and is tried again: %s"
         _log.warning(message, self.sink.name, fields["error"], extra=fields)
 

@@ -1,6 +1,7 @@
 """Sinks that keep nothing back: in memory, on the console, or handed to a function."""
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ Call = Callable[[str, pa.Table, str], None]
 """Gets a query's name, its new rows, and a key that identifies them."""
 
 
-class ImmediateSink:
+class ImmediateSink(ABC):
     """A sink whose results are visible as soon as they are delivered."""
 
     def __init__(self, name: str) -> None:
@@ -31,13 +32,14 @@ class ImmediateSink:
             self._take(commit, results)
             self.done = commit
 
+    @abstractmethod
     def _take(self, commit: int, results: Results) -> None:
-        raise NotImplementedError
+        """Make the results of a commit visible."""
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: B027
         """Do nothing: results are visible already."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Do nothing: the sink has no resources of its own."""
 
 
@@ -112,13 +114,8 @@ def as_table(title: str, results: pa.Table, *, rows: int) -> Table:
     """Draw the first rows of results."""
     table = Table(*results.column_names, title=title, title_justify="left")
     for row in results.slice(0, rows).to_pylist():
-        table.add_row(*map(_cell, row.values()))
+        cells = (f"{value:,.4f}" if isinstance(value, float) else value for value in row.values())
+        table.add_row(*("NULL" if cell is None else str(cell) for cell in cells))
     if results.num_rows > rows:
         table.caption = f"{results.num_rows - rows:,} more"
     return table
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "NULL"
-    return f"{value:,.4f}" if isinstance(value, float) else str(value)

@@ -4,23 +4,16 @@ import logging
 import math
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from itertools import groupby
 from time import monotonic
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from weft.faultpoints import reach
-from weft.sinks.dataset import (
-    Dataset,
-    History,
-    cut_after,
-    finish_merges,
-    refuse_foreign,
-    rows_after,
-    rows_in,
-)
+from weft.sinks.dataset import Dataset, History, cut_after, finish_merges, refuse_foreign, rows_after
 from weft.sinks.fence import Claim, Lineage, Surplus, Target, judge, read_claim
 from weft.sinks.sink import Results
 from weft.storage import Folder
@@ -59,7 +52,7 @@ class ParquetSink:
         self._folder = folder
         self._queries = dict(queries or {})
         self._changing = threading.Lock()
-        self._clear_buffer()
+        self.close()
         self._first = self._last = -1
         self._run = run or uuid4().hex
         self._history = History.of(self._run, run=True)
@@ -107,7 +100,8 @@ class ParquetSink:
             surplus.append(Surplus(query=dataset, rows=rows, why=later))
         for query in self._queries:
             folder = self._folder_of(query)
-            rows = rows_in(folder, history.foreign(folder.names()))
+            foreign = history.of_others(folder.names(), runs=False)
+            rows = sum(pq.read_metadata(pa.BufferReader(folder.read(name))).num_rows for name in foreign)
             surplus.append(Surplus(query=query, rows=rows, why="of another checkpoint"))
         return [results for results in surplus if results.rows]
 
@@ -119,7 +113,7 @@ class ParquetSink:
                 cut_after(self._folder.folder(dataset), history, target.commit, target.watermark)
             for query in self._queries:
                 folder = self._folder_of(query)
-                for name in history.foreign(folder.names()):
+                for name in history.of_others(folder.names(), runs=False):
                     folder.delete(name)
             self._write_claim(history, Claim(through=target.commit, lineage=target.lineage))
 
@@ -140,13 +134,17 @@ class ParquetSink:
         another incarnation or another checkpoint has delivered, nothing is removed: Fenced is raised.
         """
         first_time = self.done == -1
-        self._clear_buffer()
+        self.close()
         self.done = self._first = self._last = after
         self._origin, self._datasets = origin, {}
         self._history = History.of(origin or self._run, run=not origin)
-        with self._alone():
-            if self._judge() is None and first_time:
-                self._warn_missing()
+        with self._folder.alone() if self._lineage is not None else nullcontext():
+            fresh = self._judge() is None and first_time
+            if fresh and self._lineage is not None and origin and after >= 0:
+                # All that was delivered is gone: it is another folder, or was emptied.
+                fields = {"sink": self.name, "folder": self._folder.uri, "last": after}
+                message = "sink %s: %s has none of the results through commit %d; it gets those that follow"
+                _log.warning(message, self.name, self._folder.uri, after, extra=fields)
             for query in self._queries:
                 self.check_free(query)
             self._others = self._history.other_claims(self._folder.names()) if origin else frozenset()
@@ -154,27 +152,12 @@ class ParquetSink:
                 # Also those of paused queries.
                 for dataset in self._datasets_of(self._history):
                     finish_merges(self._folder.folder(dataset), self._history)
-                    self._rename_old(dataset)
+                    # Older versions named folders exactly as their queries, without a percent sign.
+                    name = dataset if "%" in dataset else file_name(dataset)
+                    if name != dataset and not self._folder.has(name):
+                        self._folder.rename(dataset, name)
             for query in self._queries:
                 self._dataset(query)
-
-    def _warn_missing(self) -> None:
-        """Warn if all that was delivered is gone: it is another folder, or was emptied."""
-        if self._lineage is not None and self._origin and self.done >= 0:
-            fields = {"sink": self.name, "folder": self._folder.uri, "last": self.done}
-            message = "sink %s: %s has none of the results through commit %d; it gets those that follow"
-            _log.warning(message, self.name, self._folder.uri, self.done, extra=fields)
-
-    def _rename_old(self, dataset: str) -> None:
-        """Give a dataset its present name: older versions named folders exactly as their queries."""
-        # Those never had a percent sign.
-        name = dataset if "%" in dataset else file_name(dataset)
-        if name != dataset and not self._folder.has(name):
-            self._folder.rename(dataset, name)
-
-    def _alone(self) -> AbstractContextManager[None]:
-        """Keep other engines out from the check of who may deliver until that is done; runs need no lock."""
-        return nullcontext() if self._lineage is None else self._folder.alone()
 
     def _judge(self) -> Claim | None:
         """Return what the folder has seen; raise Fenced if this lineage does not know it."""
@@ -226,27 +209,26 @@ class ParquetSink:
 
     def flush(self) -> None:
         """Write a file for each query that has new results; raise Fenced if another incarnation delivered."""
-        with self._alone():
+        with self._folder.alone() if self._lineage is not None else nullcontext():
             # A query without results has a dataset, too, with no rows.
-            empty = [query for query in self._queries if self._dataset(query).is_empty]
+            empty = [query for query in self._queries if not self._dataset(query).files]
             if self._buffer or empty:
                 self._claim()
             side_by_side(lambda parts: self._write(*parts), self._buffer.items(), waits=True)
             for query in empty:
-                if self._dataset(query).is_empty:
+                if not self._dataset(query).files:
                     rows = self._queries[query].empty_table()
                     self._dataset(query).write(max(self._first, 0), max(self._last, 0), rows)
-            self._clear_buffer()
+            self.close()
             self.done = self._last
-            self._merge()
+            full = [dataset for dataset in self._datasets.values() if dataset.small_files > _SMALL_FILES]
+            for dataset in sorted(full, key=lambda dataset: -dataset.small_files)[:_MERGED_AT_ONCE]:
+                dataset.merge()
         expected = self._queries
         self._datasets = {query: dataset for query, dataset in self._datasets.items() if query in expected}
 
     def close(self) -> None:
         """Drop the results kept back."""
-        self._clear_buffer()
-
-    def _clear_buffer(self) -> None:
         self._buffer: dict[str, list[tuple[int, pa.Table]]] = {}
         self._buffered_bytes = 0
         self._buffered_at = math.inf
@@ -271,8 +253,3 @@ class ParquetSink:
         if query not in self._datasets:
             self._datasets[query] = Dataset(self._folder_of(query), after=self.done, history=self._history)
         return self._datasets[query]
-
-    def _merge(self) -> None:
-        full = [dataset for dataset in self._datasets.values() if dataset.small_files > _SMALL_FILES]
-        for dataset in sorted(full, key=lambda dataset: -dataset.small_files)[:_MERGED_AT_ONCE]:
-            dataset.merge()

@@ -12,16 +12,22 @@ import pyarrow as pa
 from weft.errors import UserError
 from weft.faultpoints import reach
 from weft.sinks.fence import Claim, Lineage, Surplus, Target, judge
-from weft.sinks.postgres_fence import (
+from weft.sinks.postgres_own import (
     DELIVERED,
+    REFUSED,
     WRITTEN,
+    Refused,
+    count,
     count_surplus,
     create_tables,
+    fault_of_table,
+    insert,
+    keep,
     note_written,
+    refuse,
     remove_surplus,
     seen_by,
 )
-from weft.sinks.postgres_refused import REFUSED, Refused, count, fault_of_table, insert, keep, refuse
 from weft.sinks.postgres_tables import (
     Connection,
     TableShape,
@@ -34,7 +40,7 @@ from weft.sinks.postgres_tables import (
 from weft.sinks.sink import Results, SinkError, keys_of
 
 if TYPE_CHECKING:
-    import psycopg
+    pass
 
 _OLDEST = 150000
 """PostgreSQL 15 is the first whose unique indexes can treat NULL as a value."""
@@ -44,13 +50,9 @@ _TABLES_KNOWN = 10_000
 _SHOWN = ("host", "hostaddr", "port", "dbname", "user")
 """The parts of a connection string that messages may show."""
 _DEFAULTS = {
-    "application_name": "weft",
-    "client_encoding": "utf8",
-    "connect_timeout": "10",
-    "keepalives_idle": "30",
-    "keepalives_interval": "10",
-    "keepalives_count": "3",
-}
+    "application_name": "weft", "client_encoding": "utf8", "connect_timeout": "10",
+    "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
+}  # fmt: skip
 _DATA_ERRORS = ("22", "23")
 """Classes of errors whose text repeats values of rows."""
 _FORGET_OLD = (
@@ -77,9 +79,16 @@ class PostgresSink:
         self.done = -1
         self.refused = 0
         """Number of rows that the server has refused in this history."""
-        self._dsn = _parsed(dsn)
+        try:
+            self._dsn: dict[str, Any] = {**_DEFAULTS, **_psycopg().conninfo.conninfo_to_dict(dsn)}
+        except _psycopg().ProgrammingError:
+            raise SinkError(
+                "the connection string for PostgreSQL cannot be read (not shown: it may hold a password); "
+                "write postgresql://user:password@host:5432/database, with %-codes for special characters"
+            ) from None
         self._connection: Connection | None = None
-        self._own = self._history = self._new_history()
+        self._own = self._history = f"{storable(name)} run {uuid4().hex}"
+        """The name of the history of a run without a checkpoint."""
         self._lineage: Lineage | None = None
         self._last = -1
         self._parts: dict[str, list[pa.Table]] = {}
@@ -122,7 +131,14 @@ class PostgresSink:
                     for statement in _FORGET_OLD:
                         self._connection.execute(statement.encode())
                 claim = self._judge(self._connection)
-                self.done = self._last = self._count_on(self._connection, after)
+                # The server's count may be ahead of the engine's.
+                ahead = f"GREATEST({DELIVERED}.commit, EXCLUDED.commit)"
+                [[commit]] = self._connection.execute(
+                    f'INSERT INTO {DELIVERED} (sink, "commit") VALUES (%s, %s) '
+                    f'ON CONFLICT (sink) DO UPDATE SET "commit" = {ahead} RETURNING "commit"'.encode(),
+                    (self._history, after),
+                ).fetchall()
+                self.done = self._last = int(commit)
                 self.refused = count(self._connection, self._history)
         last = -1 if claim is None else claim.through
         if last < after and self._history != self._own:
@@ -164,18 +180,26 @@ class PostgresSink:
                 self._connection.execute(b"SET CONSTRAINTS ALL IMMEDIATE")
                 for query, parts in self._parts.items():
                     with self._errors(f"write results of query {query}"):
-                        refused[query] = self._write(self._connection, query, parts)
+                        refused[query] = []
+                        # Columns change when a name is given to another query.
+                        for _, alike in groupby(parts, key=lambda part: (part.schema, keys_of(part.schema))):
+                            rows = pa.concat_tables(alike)
+                            for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
+                                some = rows.slice(begin, _ROWS_AT_ONCE)
+                                refused[query] += self._insert(self._connection, query, some)
+                        if refused[query]:
+                            keep(self._connection, self._history, storable(query), refused[query])
                     reach("deliver.partly")
         except BaseException:
             self._disconnect()
             raise
         self._parts, self.done = {}, self._last
-        for query, rows in refused.items():
-            if rows:
-                self.refused += len(rows)
+        for query, kept in refused.items():
+            if kept:
+                self.refused += len(kept)
                 # Without the rows' values.
-                reasons = sorted({reason for reason, _ in rows})
-                fields = {"sink": self.name, "query": query, "rows": len(rows), "reasons": reasons}
+                reasons = sorted({reason for reason, _ in kept})
+                fields = {"sink": self.name, "query": query, "rows": len(kept), "reasons": reasons}
                 _log.warning("PostgreSQL refuses rows, which are set aside", extra=fields)
 
     def close(self) -> None:
@@ -183,14 +207,9 @@ class PostgresSink:
         if self._connection is not None and self._history == self._own:
             with suppress(_psycopg().Error):
                 for table in (DELIVERED, WRITTEN):
-                    statement = f"DELETE FROM {table} WHERE sink = %s"
-                    self._connection.execute(statement.encode(), (self._own,))
-        self._own = self._new_history()
+                    self._connection.execute(f"DELETE FROM {table} WHERE sink = %s".encode(), (self._own,))
+        self._own = f"{storable(self.name)} run {uuid4().hex}"
         self._disconnect()
-
-    def _new_history(self) -> str:
-        """Return a unique name for the history of a run without a checkpoint."""
-        return f"{storable(self.name)} run {uuid4().hex}"
 
     def _disconnect(self) -> None:
         """End the connection, and drop the results kept back."""
@@ -210,16 +229,6 @@ class PostgresSink:
             )
         return connection
 
-    def _count_on(self, connection: Connection, after: int) -> int:
-        """Return the commit to continue after: the server's count may be ahead of the engine's."""
-        ahead = f"GREATEST({DELIVERED}.commit, EXCLUDED.commit)"
-        [[commit]] = connection.execute(
-            f'INSERT INTO {DELIVERED} (sink, "commit") VALUES (%s, %s) '
-            f'ON CONFLICT (sink) DO UPDATE SET "commit" = {ahead} RETURNING "commit"'.encode(),
-            (self._history, after),
-        ).fetchall()
-        return int(commit)
-
     def _claim(self, connection: Connection) -> None:
         """Store the commit and who delivers it, first: another engine that tries waits, and then fails."""
         claim, lineage = self._judge(connection), self._lineage
@@ -237,18 +246,6 @@ class PostgresSink:
             "WHERE sink = %s".encode(),
             (self._last, text, self._history),
         )
-
-    def _write(self, connection: Connection, query: str, parts: list[pa.Table]) -> list[Refused]:
-        """Write a query's results; return the refused rows, once they are stored elsewhere."""
-        refused: list[Refused] = []
-        # Columns change when a name is given to another query.
-        for _, alike in groupby(parts, key=lambda part: (part.schema, keys_of(part.schema))):
-            rows = pa.concat_tables(alike)
-            for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
-                refused += self._insert(connection, query, rows.slice(begin, _ROWS_AT_ONCE))
-        if refused:
-            keep(connection, self._history, storable(query), refused)
-        return refused
 
     def _insert(self, connection: Connection, query: str, rows: pa.Table) -> list[Refused]:
         """Insert rows; return the refused ones, which are all if the query's table cannot be used."""
@@ -299,30 +296,14 @@ class PostgresSink:
         try:
             yield
         except _psycopg().Error as error:
-            text = _text(error)
+            kind, text = type(error).__name__, f"{type(error).__name__} ({error.sqlstate})"
+            if not (error.sqlstate or "").startswith(_DATA_ERRORS):
+                message = error.diag.message_primary or str(error).strip().partition("\n")[0]
+                text = f"{kind}: {message}" if message else kind
             for secret in ("password", "sslpassword"):
                 if self._dsn.get(secret):
                     text = text.replace(self._dsn[secret], "***")
             raise SinkError(f"sink {self.name}: cannot {task} at {self._server}: {text}") from None
-
-
-def _text(error: "psycopg.Error") -> str:
-    kind = type(error).__name__
-    if (error.sqlstate or "").startswith(_DATA_ERRORS):
-        return f"{kind} ({error.sqlstate})"
-    message = error.diag.message_primary or str(error).strip().partition("\n")[0]
-    return f"{kind}: {message}" if message else kind
-
-
-def _parsed(dsn: str) -> dict[str, Any]:
-    psycopg = _psycopg()
-    try:
-        return {**_DEFAULTS, **psycopg.conninfo.conninfo_to_dict(dsn)}
-    except psycopg.ProgrammingError:
-        raise SinkError(
-            "the connection string for PostgreSQL cannot be read (not shown: it may hold a password); write "
-            "postgresql://user:password@host:5432/database, with %-codes for special characters"
-        ) from None
 
 
 def _psycopg() -> Any:

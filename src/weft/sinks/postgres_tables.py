@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,20 +26,11 @@ _FIRST_DAY, _LAST_DAY = -719_162, 11_248_737
 """Of the years 1 to 32767: in these, times as text mean the same to Arrow and to PostgreSQL."""
 _PER_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _TYPES: dict[pa.DataType, str] = {
-    pa.bool_(): "boolean",
-    pa.int8(): "smallint",
-    pa.int16(): "smallint",
-    pa.int32(): "integer",
-    pa.int64(): "bigint",
-    pa.float32(): "real",
-    pa.float64(): "double precision",
-    pa.string(): "text",
-    pa.large_string(): "text",
-    pa.binary(): "bytea",
-    pa.large_binary(): "bytea",
-    pa.date32(): "date",
-    pa.null(): "text",
-}
+    pa.bool_(): "boolean", pa.int8(): "smallint", pa.int16(): "smallint", pa.int32(): "integer",
+    pa.int64(): "bigint", pa.float32(): "real", pa.float64(): "double precision", pa.date32(): "date",
+    pa.string(): "text", pa.large_string(): "text", pa.null(): "text",
+    pa.binary(): "bytea", pa.large_binary(): "bytea",
+}  # fmt: skip
 _COLUMNS = b"""
     SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
@@ -98,17 +88,6 @@ def columns_of(connection: Connection, table: str) -> dict[str, str]:
     return dict(rows)
 
 
-def postgres_type(type: pa.DataType, column: str) -> str:
-    """Return the type of a column in PostgreSQL's spelling."""
-    if pa.types.is_decimal(type):
-        return f"numeric({type.precision},{type.scale})"
-    if pa.types.is_timestamp(type):
-        return f"timestamp {'with' if type.tz else 'without'} time zone"
-    if type not in _TYPES:
-        raise SinkError(f'column "{column}" is of type {type}, which PostgreSQL tables have no column for')
-    return _TYPES[type]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableShape:
     """The table of one query."""
@@ -136,7 +115,7 @@ class TableShape:
     def insert(self) -> str:
         """The statement that inserts rows, given as an array per column; the last row of a key wins."""
         names = [name for name, _ in self.columns]
-        columns, keys = _listed(names), _listed(self.keys)
+        columns, keys = (", ".join(map(escaped, listed)) for listed in (names, self.keys))
         arrays = ", ".join(f"%s::{type}[]" for _, type in self.columns)
         into = f"INSERT INTO {escaped(self.name)} ({columns}) "
         if not self.keys:
@@ -157,23 +136,24 @@ def table_shape(query: str, schema: pa.Schema) -> TableShape:
     for name in (query, *schema.names):
         if storable(name) != name:
             raise SinkError(f"PostgreSQL has no name {name!a}; give the query, or its column, another")
+    columns = []
+    for field in schema:
+        if pa.types.is_decimal(field.type):
+            type = f"numeric({field.type.precision},{field.type.scale})"
+        elif pa.types.is_timestamp(field.type):
+            type = f"timestamp {'with' if field.type.tz else 'without'} time zone"
+        elif field.type in _TYPES:
+            type = _TYPES[field.type]
+        else:
+            problem = f'column "{field.name}" is of type {field.type}'
+            raise SinkError(f"{problem}, which PostgreSQL tables have no column for")
+        columns.append((field.name, type))
     keys = keys_of(schema)
-    return TableShape(
-        name=query,
-        columns=tuple((field.name, postgres_type(field.type, field.name)) for field in schema),
-        keys=() if keys is None else (*_WINDOW, *keys),
-    )
+    return TableShape(name=query, columns=tuple(columns), keys=() if keys is None else (*_WINDOW, *keys))
 
 
-def as_arrays(rows: pa.Table) -> list[list[str | None]]:
-    """Return rows as arrays of text, one for each column, which PostgreSQL reads back exactly.
-
-    Raise Unwritable if there is no such text.
-    """
-    return [_as_text(column) for column in rows.columns]
-
-
-def _as_text(column: pa.ChunkedArray) -> list[str | None]:
+def as_text(column: pa.ChunkedArray) -> list[str | None]:
+    """Return values as text that PostgreSQL reads back exactly; raise Unwritable if there is none."""
     type = column.type
     if pa.types.is_binary(type) or pa.types.is_large_binary(type):
         return [None if value is None else "\\x" + value.hex() for value in column.to_pylist()]
@@ -198,7 +178,3 @@ def times_fit(column: pa.ChunkedArray) -> bool:
     return bounds["min"] is None or (
         _FIRST_DAY * per_day <= bounds["min"] and bounds["max"] < (_LAST_DAY + 1) * per_day
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(escaped, names))

@@ -4,7 +4,8 @@ No text of a user ever reaches Spark: each allow-listed function builds its colu
 (overflow, division by zero, a bad cast) gives NULL, and `failure` tells the rows where it did.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial, reduce
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F
 
 from weft.errors import InternalError
 from weft.expression import Call, Column, Expression, Literal, Slot
-from weft.query.fallible import is_safe_cast, sites
+from weft.query.allowed_functions import is_safe_cast, sites
 from weft.types import TIMESTAMP, DataType, Kind
 
 
@@ -60,7 +61,7 @@ class Translator:
     def failure(self, expression: Expression) -> SparkColumn | None:
         """Return a boolean column, true where evaluating failed; None where it cannot fail."""
         parts = [self.failure_at(site) for site in sites(expression)]
-        return _any(parts) if parts else None
+        return reduce(SparkColumn.__or__, parts) if parts else None
 
     def failure_at(self, site: Expression) -> SparkColumn:
         """Return a boolean column, true where the operation itself fails: see `sites`."""
@@ -71,14 +72,14 @@ class Translator:
             failure = self._failure_of_case(site)
             return F.lit(False) if failure is None else failure
         inputs = [self(argument).isNotNull() for argument in site.args if not isinstance(argument, Literal)]
-        return _all([self(site).isNull(), *inputs])
+        return reduce(SparkColumn.__and__, inputs, self(site).isNull())
 
     def _failure_of_case(self, expression: Call) -> SparkColumn | None:
         """A branch that is not taken cannot fail."""
         branches = [self.failure(value) for value in (*expression.args[1::2], expression.args[-1])]
         conditions = [part for part in map(self.failure, expression.args[0:-1:2]) if part is not None]
         if not any(branch is not None for branch in branches):
-            return _any(conditions) if conditions else None
+            return reduce(SparkColumn.__or__, conditions) if conditions else None
         chosen = None
         for condition, branch in zip(expression.args[0:-1:2], branches, strict=False):
             value = F.lit(False) if branch is None else branch
@@ -86,7 +87,8 @@ class Translator:
             chosen = F.when(when, value) if chosen is None else chosen.when(when, value)
         assert chosen is not None
         last = branches[-1]
-        return _any([chosen.otherwise(F.lit(False) if last is None else last), *conditions])
+        otherwise = chosen.otherwise(F.lit(False) if last is None else last)
+        return reduce(SparkColumn.__or__, conditions, otherwise)
 
     def _build(self, expression: Expression) -> SparkColumn:
         if isinstance(expression, Column):
@@ -125,14 +127,6 @@ def literal(constant: Literal) -> SparkColumn:
     return F.lit(value) if plain else F.lit(value).cast(str(constant.type))
 
 
-def _all(parts: Sequence[SparkColumn]) -> SparkColumn:
-    return reduce(SparkColumn.__and__, parts)
-
-
-def _any(parts: Sequence[SparkColumn]) -> SparkColumn:
-    return reduce(SparkColumn.__or__, parts)
-
-
 _LAST_DAY = (2**63 - 1) // 86_400_000_000
 """The last day whose midnight is a TIMESTAMP, and but for one the first: dates reach further."""
 
@@ -145,12 +139,9 @@ def _midnight(day: SparkColumn, type: DataType) -> SparkColumn:
 
 def _of_time(build: Builder) -> Builder:
     """Take a date for its midnight."""
-
-    def built(call: Call, value: SparkColumn) -> SparkColumn:
-        is_date = call.args[-1].type.kind is Kind.DATE
-        return build(_midnight(value, TIMESTAMP) if is_date else value)
-
-    return built
+    return lambda call, value: build(
+        _midnight(value, TIMESTAMP) if call.args[-1].type.kind is Kind.DATE else value
+    )
 
 
 def _arithmetic(plain: Builder, safe: Builder) -> Builder:
@@ -194,18 +185,15 @@ def _typed(build: Builder) -> Builder:
 
 
 def _div(call: Call, left: SparkColumn, right: SparkColumn) -> SparkColumn:
-    """Divide integers towards zero; there is no try_ form, so what would fail is excluded first."""
+    """Divide integers towards zero, or down; there is no try_ form, so what would fail is excluded first."""
     safe = F.when(right != 0, right)
-    if call.args[0].type.is_integer and call.args[1].type.is_integer:
+    if call.function == "floor_div":
+        left = left - F.pmod(left, safe)
+    elif call.args[0].type.is_integer and call.args[1].type.is_integer:
         left, safe = left.cast("bigint"), safe.cast("bigint")
         lowest = (left == F.lit(-(2**63)).cast("bigint")) & (safe == -1)
         left = F.when(~F.coalesce(lowest, F.lit(False)), left)
     return F.call_function("div", left, safe)
-
-
-def _floor_div(call: Call, left: SparkColumn, right: SparkColumn) -> SparkColumn:
-    safe = F.when(right != 0, right)
-    return F.call_function("div", left - F.pmod(left, safe), safe)
 
 
 _MOST_DIGITS = 38
@@ -243,87 +231,50 @@ def _plain(build: Builder) -> Builder:
     return lambda call, *arguments: build(*arguments)
 
 
-def _constant(call: Call, index: int) -> object:
+def _constant(call: Call, index: int) -> str:
     argument = call.args[index]
     if not isinstance(argument, Literal):
         raise InternalError(f"{call.function} wants a constant as argument {index + 1}")
-    return argument.value
+    return str(argument.value)
 
 
 def _date_trunc(call: Call, unit: SparkColumn, time: SparkColumn) -> SparkColumn:
-    return _of_time(partial(F.date_trunc, str(_constant(call, 0))))(call, time)
+    return _of_time(partial(F.date_trunc, _constant(call, 0)))(call, time)
 
 
 BUILDERS: dict[str, Builder] = {
-    "+": _arithmetic(lambda a, b: a + b, F.try_add),
-    "-": _arithmetic(lambda a, b: a - b, F.try_subtract),
-    "*": _arithmetic(lambda a, b: a * b, F.try_multiply),
-    "/": _plain(F.try_divide),
-    "%": _plain(F.try_mod),
-    "div": _div,
-    "floor_div": _floor_div,
-    "neg": _negate,
-    "abs": _abs,
-    "=": _plain(lambda a, b: a == b),
-    "<>": _plain(lambda a, b: a != b),
-    "<": _plain(lambda a, b: a < b),
-    "<=": _plain(lambda a, b: a <= b),
-    ">": _plain(lambda a, b: a > b),
-    ">=": _plain(lambda a, b: a >= b),
-    "<=>": _plain(lambda a, b: a.eqNullSafe(b)),
-    "and": _plain(lambda *parts: _all(parts)),
-    "or": _plain(lambda *parts: _any(parts)),
-    "not": _plain(lambda a: ~a),
-    "is_null": _plain(lambda a: a.isNull()),
-    "in": _plain(lambda value, *options: value.isin(*options)),
-    "like": _plain(F.like),
-    "ilike": _plain(F.ilike),
-    "rlike": _plain(F.rlike),
-    "case": _case,
-    "coalesce": _typed(F.coalesce),
-    "greatest": _typed(F.greatest),
-    "least": _typed(F.least),
-    "cast": _cast,
-    "round": _round,
-    "floor": _whole(F.floor),
-    "ceil": _whole(F.ceil),
-    "sqrt": _plain(F.sqrt),
-    "exp": _plain(F.exp),
-    "ln": _plain(F.ln),
-    "log10": _plain(F.log10),
-    "pow": _plain(F.pow),
+    "+": _arithmetic(operator.add, F.try_add),
+    "-": _arithmetic(operator.sub, F.try_subtract),
+    "*": _arithmetic(operator.mul, F.try_multiply),
+    "/": _plain(F.try_divide), "%": _plain(F.try_mod), "div": _div, "floor_div": _div,
+    "neg": _negate, "abs": _abs,
+    "=": _plain(operator.eq), "<>": _plain(operator.ne), "<=>": _plain(SparkColumn.eqNullSafe),
+    "<": _plain(operator.lt), "<=": _plain(operator.le),
+    ">": _plain(operator.gt), ">=": _plain(operator.ge),
+    "and": _plain(lambda *parts: reduce(SparkColumn.__and__, parts)),
+    "or": _plain(lambda *parts: reduce(SparkColumn.__or__, parts)),
+    "not": _plain(operator.invert), "is_null": _plain(SparkColumn.isNull), "in": _plain(SparkColumn.isin),
+    "&": _plain(SparkColumn.bitwiseAND), "|": _plain(SparkColumn.bitwiseOR),
+    "^": _plain(SparkColumn.bitwiseXOR),
+    "shiftright": lambda call, a, bits: F.shiftright(a, int(_constant(call, 1))),
+    "shiftleft": lambda call, a, bits: F.shiftleft(a, int(_constant(call, 1))),
+    "case": _case, "cast": _cast, "round": _round,
+    "coalesce": _typed(F.coalesce), "greatest": _typed(F.greatest), "least": _typed(F.least),
+    "floor": _whole(F.floor), "ceil": _whole(F.ceil),
+    "sqrt": _plain(F.sqrt), "exp": _plain(F.exp), "ln": _plain(F.ln), "log10": _plain(F.log10),
+    "pow": _plain(F.pow), "isnan": _plain(F.isnan),
     "sign": lambda call, a: F.signum(a).cast(str(call.type)),
-    "isnan": _plain(F.isnan),
-    "upper": _plain(F.upper),
-    "lower": _plain(F.lower),
-    "length": _plain(F.length),
-    "trim": _plain(F.trim),
-    "ltrim": _plain(F.ltrim),
-    "rtrim": _plain(F.rtrim),
-    "substring": _plain(F.substr),
-    "concat": _plain(F.concat),
-    "replace": _plain(F.replace),
-    "left": _plain(F.left),
-    "right": _plain(F.right),
-    "startswith": _plain(F.startswith),
-    "endswith": _plain(F.endswith),
-    "contains": _plain(F.contains),
-    "year": _plain(F.year),
-    "month": _plain(F.month),
-    "day": _plain(F.dayofmonth),
-    "hour": _of_time(F.hour),
-    "minute": _of_time(F.minute),
-    "second": _of_time(F.second),
-    "dayofweek": _plain(F.dayofweek),
-    "date_trunc": _date_trunc,
+    "like": _plain(F.like), "ilike": _plain(F.ilike), "rlike": _plain(F.rlike),
+    "upper": _plain(F.upper), "lower": _plain(F.lower), "length": _plain(F.length),
+    "trim": _plain(F.trim), "ltrim": _plain(F.ltrim), "rtrim": _plain(F.rtrim),
+    "substring": _plain(F.substr), "left": _plain(F.left), "right": _plain(F.right),
+    "concat": _plain(F.concat), "replace": _plain(F.replace), "contains": _plain(F.contains),
+    "startswith": _plain(F.startswith), "endswith": _plain(F.endswith),
+    "year": _plain(F.year), "month": _plain(F.month), "day": _plain(F.dayofmonth),
+    "hour": _of_time(F.hour), "minute": _of_time(F.minute), "second": _of_time(F.second),
+    "dayofweek": _plain(F.dayofweek), "date_trunc": _date_trunc,
     "to_date": lambda call, value: value.try_cast("date"),
-    "unix_seconds": _plain(F.unix_seconds),
-    "unix_millis": _plain(F.unix_millis),
+    "unix_seconds": _plain(F.unix_seconds), "unix_millis": _plain(F.unix_millis),
     "unix_micros": _plain(F.unix_micros),
-    "&": _plain(lambda a, b: a.bitwiseAND(b)),
-    "|": _plain(lambda a, b: a.bitwiseOR(b)),
-    "^": _plain(lambda a, b: a.bitwiseXOR(b)),
-    "shiftright": lambda call, a, bits: F.shiftright(a, int(str(_constant(call, 1)))),
-    "shiftleft": lambda call, a, bits: F.shiftleft(a, int(str(_constant(call, 1)))),
-}
+}  # fmt: skip
 """How each function of the language is evaluated by Spark."""

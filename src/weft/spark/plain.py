@@ -13,11 +13,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from weft.errors import EngineError
-from weft.expression import Slot
-from weft.query.logical import AggregateCall, Join, JoinKind, LogicalQuery, StreamDef
+from weft.query.logical import AggregateCall, JoinKind, LogicalQuery, StreamDef
 from weft.spark.columns import Translator, Udf, named
+from weft.spark.input.rows import event_time
 from weft.spark.input.tables import StaticTable
-from weft.spark.input.times import event_time
 from weft.types import Kind
 from weft.window import Window
 
@@ -39,7 +38,11 @@ def run_plain(
     if stream.skew_ms is not None:
         rows = rows.where(F.col(_TIME) <= int(time() * 1_000_000) + stream.skew_ms * 1000)
     for join in query.joins:
-        rows = _joined(rows, join, tables, translate)
+        table = tables[join.table].frame
+        renamed = table.select(*(named(name).alias(f"{join.alias}.{name}") for name in table.columns))
+        pairs = [translate(left) == translate(right) for left, right in join.on]
+        how = "inner" if join.kind is JoinKind.INNER else "left"
+        rows = rows.join(renamed, reduce(Column.__and__, pairs), how)
     if query.predicate is not None:
         rows = rows.where(translate(query.predicate))
     keys = [translate(key.expression).alias(f"key{index}") for index, key in enumerate(query.keys)]
@@ -48,7 +51,12 @@ def run_plain(
     ]
     grouped = _windowed(rows, query.window).groupBy("window_start", "window_end", *keys)
     results = grouped.agg(*(calls or [F.count(F.lit(1))]))
-    after = Translator(functions, slot=_slot)
+    after = Translator(
+        functions,
+        slot=lambda slot: F.col(
+            str(slot.kind) if slot.kind.startswith("window") else f"{slot.kind}{slot.index}"
+        ),
+    )
     if query.having is not None:
         results = results.where(after(query.having))
     outputs = [
@@ -58,52 +66,21 @@ def run_plain(
     return results.select("window_start", "window_end", *outputs).toArrow()
 
 
-def _slot(slot: Slot) -> Column:
-    return F.col(str(slot.kind) if slot.kind.startswith("window") else f"{slot.kind}{slot.index}")
-
-
-def _joined(
-    rows: DataFrame, join: Join, tables: Mapping[str, StaticTable], translate: Translator
-) -> DataFrame:
-    table = tables[join.table].frame
-    renamed = table.select(*(named(name).alias(f"{join.alias}.{name}") for name in table.columns))
-    pairs = [translate(left) == translate(right) for left, right in join.on]
-    how = "inner" if join.kind is JoinKind.INNER else "left"
-    return rows.join(renamed, reduce(Column.__and__, pairs), how)
-
-
 def _windowed(rows: DataFrame, window: Window) -> DataFrame:
     """Return a copy of each row for each of its windows."""
-    if window.slide_ms > window.range_ms:
-        return _hopping(rows, window)
-    # Spark's offset is that of windows' starts, Weft's that of their ends.
-    offset = (window.offset_ms - window.range_ms) % window.slide_ms
-    spans = F.window(
-        F.timestamp_micros(_TIME),
-        f"{window.range_ms} milliseconds",
-        f"{window.slide_ms} milliseconds",
-        f"{offset} milliseconds",
-    )
-    rows = rows.withColumn("__plain_window", spans)
-    return rows.withColumns(
-        {
-            "window_start": F.col("__plain_window.start"),
-            "window_end": F.col("__plain_window.end"),
-        }
-    )
-
-
-def _hopping(rows: DataFrame, window: Window) -> DataFrame:
-    """Return each row with its window; with gaps between windows, which Spark has not, it has one or none."""
-    slide, range_us, offset = window.slide_ms * 1000, window.range_ms * 1000, window.offset_ms * 1000
-    end = F.col(_TIME) - F.pmod(F.col(_TIME) - offset, F.lit(slide)) + slide
-    rows = rows.withColumn("__plain_end", end).where(F.col(_TIME) >= F.col("__plain_end") - range_us)
-    return rows.withColumns(
-        {
-            "window_start": F.timestamp_micros(F.col("__plain_end") - range_us),
-            "window_end": F.timestamp_micros("__plain_end"),
-        }
-    )
+    if window.slide_ms <= window.range_ms:
+        # Spark's offset is that of windows' starts, Weft's that of their ends.
+        offset_ms = (window.offset_ms - window.range_ms) % window.slide_ms
+        lengths = [f"{length} milliseconds" for length in (window.range_ms, window.slide_ms, offset_ms)]
+        rows = rows.withColumn("__plain_window", F.window(F.timestamp_micros(_TIME), *lengths))
+        start, end = F.col("__plain_window.start"), F.col("__plain_window.end")
+    else:
+        # There are gaps between windows, which Spark has not: a row has one window or none.
+        slide, range_us, offset = window.slide_ms * 1000, window.range_ms * 1000, window.offset_ms * 1000
+        last = F.col(_TIME) - F.pmod(F.col(_TIME) - offset, F.lit(slide)) + slide
+        rows = rows.withColumn("__plain_end", last).where(F.col(_TIME) >= F.col("__plain_end") - range_us)
+        start, end = F.timestamp_micros(F.col("__plain_end") - range_us), F.timestamp_micros("__plain_end")
+    return rows.withColumns({"window_start": start, "window_end": end})
 
 
 def _aggregate(call: AggregateCall, translate: Translator) -> Column:

@@ -1,6 +1,7 @@
-"""Folders on any file system that Hadoop has a client for, through Spark's JVM."""
+"""Folders on any file system that Hadoop has a client for, through Spark's JVM, and by path or URI."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +14,8 @@ from pyspark.sql import SparkSession
 from weft.errors import DamagedFile
 from weft.faultpoints import reach
 from weft.spark.session.local import CHECKPOINT_FILES
-from weft.storage.folder import component
+from weft.storage.folder import Folder, check_made_by, component
 from weft.storage.local import LocalFolder
-from weft.storage.marks import check_made_by
 
 _MANAGERS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager",
@@ -212,3 +212,20 @@ def _translated(path: str) -> Iterator[None]:
         raise OSError(f"{path}: {message}") from error
     except Py4JError as error:
         raise ConnectionError(f"{path}: Java, which reaches it, does not answer") from error
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def is_local(location: str | Path) -> bool:
+    """Say whether a location is a path of this machine, and not a URI of a Hadoop file system.
+
+    >>> is_local("results/"), is_local("hdfs://name/results"), is_local("file:/tmp/results")
+    (True, False, False)
+    """
+    return isinstance(location, Path) or _SCHEME.match(location) is None
+
+
+def open_folder(location: str | Path, spark: Callable[[], SparkSession]) -> Folder:
+    """Return a folder; `spark` is called only for a URI."""
+    return LocalFolder(Path(location)) if is_local(location) else HadoopFolder(spark(), str(location))

@@ -11,8 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from weft.errors import EngineError
-from weft.storage.folder import component
-from weft.storage.marks import check_made_by
+from weft.storage.folder import check_made_by, component
 
 _UNFINISHED = "."
 """Prefix of the names of files that are being written."""

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from uuid import uuid4
 
 from weft.errors import DamagedFile, EngineError, InUse
@@ -133,7 +132,17 @@ class Lock:
         while not self._released.wait(RENEWED_SECONDS):
             try:
                 self.check()
-                self._renew_once()
+                began, stored = _now(), _read_holder(self._folder)
+                if self._is_ours(stored):
+                    renewed = replace(self._holder, renewed=time.time())
+                    self._folder.write(_NAME, _encoded(renewed), replace=True)
+                    self._renewed = began
+                else:
+                    # Never written again: if the file is gone, another engine may have had the lease and
+                    # released it.
+                    checkpoint = f"checkpoint {self._folder.uri}"
+                    lost = f"the lock of {checkpoint} is gone"
+                    self._loss = lost if stored is None else f"{stored} has taken over {checkpoint}"
                 self.check()
             except EngineError as error:
                 if self._on_loss is not None:
@@ -142,19 +151,6 @@ class Lock:
             except (OSError, DamagedFile) as error:
                 # There is time for several more tries.
                 _log.warning("the lock cannot be renewed", extra={"error": str(error)})
-
-    def _renew_once(self) -> None:
-        began, renewed = _now(), replace(self._holder, renewed=time.time())
-        if self._is_ours(_read_holder(self._folder)):
-            self._folder.write(_NAME, _encoded(renewed), replace=True)
-            self._renewed = began
-            return
-        # Never written again: if the file is gone, another engine may have had the lease and released it.
-        other, checkpoint = _read_holder(self._folder), f"checkpoint {self._folder.uri}"
-        if other is None:
-            self._loss = f"the lock of {checkpoint} is gone"
-        else:
-            self._loss = f"{other} has taken over {checkpoint}"
 
     def _is_ours(self, stored: Holder | None) -> bool:
         return stored is not None and stored.id == self._holder.id
@@ -177,7 +173,15 @@ def holder(folder: Folder) -> Holder | None:
     if stored is None:
         return None
     if local is not None:
-        return stored if _is_locked(local.path) else None
+        descriptor = os.open(local.path / _NAME, os.O_RDONLY)
+        try:
+            # Shared, so that several processes can look at the same time.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return stored
+        finally:
+            os.close(descriptor)
+        return None
     # A holder whose clock was set back looks stale, but is not.
     fresh = time.time() - stored.renewed < _STALE_SECONDS
     return stored if fresh or _is_renewed(folder, stored) else None
@@ -205,18 +209,6 @@ def _read_holder(folder: Folder) -> Holder | None:
 
 def _encoded(engine: Holder) -> bytes:
     return json.dumps(asdict(engine)).encode()
-
-
-def _is_locked(path: Path) -> bool:
-    descriptor = os.open(path / _NAME, os.O_RDONLY)
-    try:
-        # Shared, so that several processes can look at the same time.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _is_renewed(folder: Folder, stored: Holder) -> bool:

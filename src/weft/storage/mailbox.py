@@ -108,7 +108,17 @@ class Mailbox:
         """Return the requests of a file; none if the file is gone, or unreadable and answered with that."""
         id = name.rpartition("-")[2].removesuffix(".json")
         try:
-            return _decoded(id, json.loads(self._requests.read(name)))
+            stored = json.loads(self._requests.read(name))
+            items = stored.get("items", [stored])
+            if not items:
+                raise ValueError("no requests")
+            return [
+                Request(
+                    id=id, do=str(stored["do"]), given=dict(entry["given"]), item=item,
+                    before=None if entry.get("before") is None else str(entry["before"]),
+                )
+                for item, entry in enumerate(items)
+            ]  # fmt: skip
         except FileNotFoundError:
             return []
         except (ValueError, TypeError, KeyError, AttributeError, DamagedFile):
@@ -178,19 +188,3 @@ def _encoded(requests: Sequence[Request]) -> bytes:
     ]  # fmt: skip
     body = {"items": items} if len(items) > 1 else items[0]
     return json.dumps({"do": requests[0].do, **body}).encode()
-
-
-def _decoded(id: str, stored: Mapping[str, Any]) -> list[Request]:
-    items = stored.get("items", [stored])
-    if not items:
-        raise ValueError("no requests")
-    return [
-        Request(
-            id=id,
-            do=str(stored["do"]),
-            given=dict(entry["given"]),
-            before=None if entry.get("before") is None else str(entry["before"]),
-            item=item,
-        )
-        for item, entry in enumerate(items)
-    ]

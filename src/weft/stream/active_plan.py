@@ -10,7 +10,7 @@ from dataclasses import replace
 from weft.expression import Expression
 from weft.optimizer.plan import Answer, Leaf, Relation, SharedPlan, answer
 from weft.predicates import Formula, tests
-from weft.query.fallible import sites
+from weft.query.allowed_functions import sites
 from weft.query.logical import LogicalQuery
 from weft.spark.job.failures import Failures
 from weft.spark.job.fragment_coder import FragmentCoder, Numbered

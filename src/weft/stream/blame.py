@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame
 
 from weft.errors import UserError
 from weft.query.logical import LogicalQuery
-from weft.spark.input.damaged import SPARK_ERRORS, readable
-from weft.spark.session.blame import culprits
+from weft.spark.input.unread import SPARK_ERRORS, readable
 from weft.spark.session.local import utc
+from weft.spark.session.troubles import culprits
 
 if TYPE_CHECKING:
     from weft.stream.pipeline import Pipeline

@@ -24,11 +24,17 @@ from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.spark.columns import Udf
-from weft.spark.input.damaged import SPARK_ERRORS, UnreadFile, file_notices, readable
 from weft.spark.input.declarations import Tables
-from weft.spark.input.missing import FileAccount, count_missing
 from weft.spark.input.quarantine import set_aside
 from weft.spark.input.schema_changes import SchemaWatch
+from weft.spark.input.unread import (
+    SPARK_ERRORS,
+    FileAccount,
+    UnreadFile,
+    count_missing,
+    file_notices,
+    readable,
+)
 from weft.spark.job.batch_groups import BatchGroups
 from weft.spark.job.verdicts import Bounds
 from weft.spark.session.local import utc

@@ -19,7 +19,7 @@ from weft.spark.job.job import BatchJob
 from weft.spark.job.sampling import take_sample
 from weft.spark.job.value_predicates import KnownValues
 from weft.spark.job.verdicts import Bounds
-from weft.spark.session.blame import culprits
+from weft.spark.session.troubles import culprits
 from weft.stream.active_plan import ActivePlan, computed
 from weft.stream.planner import Planner
 from weft.stream.warm_start import Found

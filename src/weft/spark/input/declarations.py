@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from weft.query import check_stream
 from weft.query.allowed_functions import SPELLINGS
 from weft.query.logical import Catalog, FunctionDef, StreamDef, TableDef
 from weft.spark.columns import BUILDERS, Udf
-from weft.spark.input.schemas import column_defs
+from weft.spark.input.rows import column_defs
 from weft.spark.input.sources import TableReader, open_static, open_stream, typed_stream
 from weft.spark.input.tables import StaticTable
-from weft.types import DataType, Kind
+from weft.types import Kind
 
 _LOG = logging.getLogger("weft")
 _FUNCTION_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
@@ -36,20 +36,13 @@ class DeclaredStream:
     """The folder that relative paths start at."""
 
 
-class Tables(Mapping[str, StaticTable]):
+class Tables(dict[str, StaticTable]):
     """The static tables by name."""
-
-    def __init__(self) -> None:
-        self._tables: dict[str, StaticTable] = {}
-
-    def declare(self, name: str, table: StaticTable) -> None:
-        """Add a table under its name."""
-        self._tables[name] = table
 
     @property
     def errors(self) -> Mapping[str, str]:
         """Why tables could not be read again, by name, until they can."""
-        return {name: table.error for name, table in list(self._tables.items()) if table.error is not None}
+        return {name: table.error for name, table in list(self.items()) if table.error is not None}
 
     def notices(self) -> list[str]:
         """Return notices of tables that could not be read again."""
@@ -57,27 +50,17 @@ class Tables(Mapping[str, StaticTable]):
 
     def refresh_due(self) -> None:
         """Read tables again that were asked for or are due, and release what no job reads; before a batch."""
-        for name, table in list(self._tables.items()):
+        for name, table in list(self.items()):
             if not table.refresh_if_due():
                 # Logs leave out the reason, which may contain values of rows.
-                _LOG.warning(
-                    "table %s keeps its old contents, for it cannot be read", name, extra={"table": name}
-                )
+                message = "table %s keeps its old contents, for it cannot be read"
+                _LOG.warning(message, name, extra={"table": name})
             table.sweep()
 
     def release(self) -> None:
         """Release all contents: nothing runs any more."""
-        for table in self._tables.values():
+        for table in self.values():
             table.release()
-
-    def __getitem__(self, name: str) -> StaticTable:
-        return self._tables[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
-
-    def __len__(self) -> int:
-        return len(self._tables)
 
 
 class Declarations:
@@ -122,8 +105,9 @@ class Declarations:
             reopen = TableReader(self._session(), definition, base)
             frame = reopen()
         self._table_defs[definition.name] = replace(definition, columns=column_defs(frame.schema))
-        table = StaticTable(frame, name=definition.name, reopen=reopen, refresh_ms=definition.refresh_ms)
-        self.tables.declare(definition.name, table)
+        self.tables[definition.name] = StaticTable(
+            frame, name=definition.name, reopen=reopen, refresh_ms=definition.refresh_ms
+        )
 
     @property
     def session(self) -> SparkSession:
@@ -149,9 +133,17 @@ class Declarations:
         is_scalar = name.casefold() in SPELLINGS or name.casefold() in BUILDERS
         if is_scalar or aggregate(name) is not None:
             raise EngineError(f'"{name}" is a function of the language already; choose another name')
-        returned = _returned(name, udf, returns)
+        try:
+            declared = getattr(udf, "returnType", None) or _parse_datatype_string(returns)
+        except PySparkException as error:
+            problem = f"returns={returns!r} is no type; write 'boolean' or 'double', for example"
+            raise EngineError(f'function "{name}": {problem}') from error
+        type = column_defs(StructType().add("value", declared))[0].type
+        if type.kind is Kind.OTHER:
+            problem = f"returns {declared.simpleString()}, which queries cannot use"
+            raise EngineError(f'function "{name}" {problem}')
         self.functions[name.casefold()] = udf
-        self._function_defs[name.casefold()] = FunctionDef(name=name.casefold(), type=returned)
+        self._function_defs[name.casefold()] = FunctionDef(name=name.casefold(), type=type)
 
     def rows(self, name: str) -> DataFrame:
         """Return a stream's rows as they come."""
@@ -170,17 +162,3 @@ class Declarations:
     def _claim(self, name: str) -> None:
         if name in self.streams or name in self.tables:
             raise EngineError(f'there is a stream or table "{name}" already; choose another name')
-
-
-def _returned(name: str, udf: Udf, returns: str) -> DataType:
-    """Return the type of a function's values."""
-    try:
-        declared = getattr(udf, "returnType", None) or _parse_datatype_string(returns)
-    except PySparkException as error:
-        raise EngineError(
-            f"function \"{name}\": returns={returns!r} is no type; write 'boolean' or 'double', for example"
-        ) from error
-    type = column_defs(StructType().add("value", declared))[0].type
-    if type.kind is Kind.OTHER:
-        raise EngineError(f'function "{name}" returns {declared.simpleString()}, which queries cannot use')
-    return type

@@ -1,18 +1,21 @@
-"""The files that a batch reads, wherever they are, and the columns that they have."""
+"""The files that a batch reads, wherever they are: their status, their columns, and their contents."""
 
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from weft.errors import SourceError
 from weft.query.logical import ColumnDef
-from weft.spark.input.schemas import column_defs
+from weft.spark.input.rows import column_defs
 from weft.spark.session.gateway import java_class
 
 HEAD_BYTES = 1 << 14
@@ -55,9 +58,26 @@ def planned_files(batch: DataFrame) -> PlannedFiles | None:
 
     None for a static DataFrame, or one that reads something else.
     """
-    if batch not in _planned:
-        partitions = _file_partitions(batch)
-        _planned[batch] = None if partitions is None else _put_together(partitions)
+    if batch in _planned:
+        return _planned[batch]
+    _planned[batch] = None
+    # Spark hands a batch over as steps already planned. They have the partitions of the first, which reads
+    # the files.
+    plan = batch._jdf.queryExecution().logical()
+    partitions = plan.rdd().partitions() if plan.getClass().getSimpleName() == "LogicalRDD" else None
+    # There are none if all files are gone, or empty.
+    if partitions is not None and (
+        len(partitions) == 0 or partitions[0].getClass().getSimpleName() == "FilePartition"
+    ):
+        sizes, begins, tasks = dict[str, int](), list[tuple[str, int]](), 0
+        for partition in partitions:
+            tasks += 1
+            # Large files are read in several parts.
+            for path, begin, end in _parts(partition.files()):
+                sizes[path] = max(end, sizes.get(path, 0))
+                begins.append((path, begin))
+        repeated = len(set(begins)) < len(begins)
+        _planned[batch] = PlannedFiles(sizes=sizes, repeated=repeated, tasks=tasks)
     return _planned[batch]
 
 
@@ -72,33 +92,6 @@ def in_one_task(batch: DataFrame) -> DataFrame:
     whole = batch.coalesce(1)
     _planned[whole] = planned
     return whole
-
-
-def _put_together(partitions: Any) -> PlannedFiles:
-    """Return the files that tasks read; large ones are read in several parts."""
-    sizes, begins, parts, tasks = dict[str, int](), set[tuple[str, int]](), 0, 0
-    for partition in partitions:
-        tasks += 1
-        for path, begin, end in _parts(partition.files()):
-            sizes[path] = max(end, sizes.get(path, 0))
-            begins.add((path, begin))
-            parts += 1
-    return PlannedFiles(sizes=sizes, repeated=len(begins) < parts, tasks=tasks)
-
-
-def _file_partitions(batch: DataFrame) -> Any:
-    """Return which files each task reads; None for a static DataFrame, or one that reads something else.
-
-    Spark hands a batch over as steps already planned. They have the partitions of the first, which reads the
-    files.
-    """
-    plan = batch._jdf.queryExecution().logical()
-    if plan.getClass().getSimpleName() != "LogicalRDD":
-        return None
-    partitions = plan.rdd().partitions()
-    # There are none if all files are gone, or empty.
-    is_of_files = len(partitions) == 0 or partitions[0].getClass().getSimpleName() == "FilePartition"
-    return partitions if is_of_files else None
 
 
 def _parts(files: Any) -> list[tuple[str, int, int]]:
@@ -119,33 +112,26 @@ def _parts(files: Any) -> list[tuple[str, int, int]]:
 
 def stored_columns(spark: SparkSession, format: str, path: str) -> tuple[ColumnDef, ...]:
     """Return the columns of a Parquet or ORC file; only its footer is read."""
-    location = java_class("org.apache.hadoop.fs.Path")(path)
-    schema = _parquet_schema(spark, location) if format == "parquet" else _orc_schema(spark, location)
+    location, settings = java_class("org.apache.hadoop.fs.Path")(path), _hadoop(spark)
+    if format == "parquet":
+        file = java_class("org.apache.parquet.hadoop.util.HadoopInputFile").fromPath(location, settings)
+        # Without options, the reader would look for Hadoop's settings files, each time.
+        options = java_class("org.apache.parquet.HadoopReadOptions").builder(settings, location).build()
+        reader = java_class("org.apache.parquet.hadoop.ParquetFileReader").open(file, options)
+    else:
+        orc = java_class("org.apache.orc.OrcFile")
+        reader = orc.createReader(location, orc.readerOptions(settings))
+    try:
+        stored = reader.getFooter().getFileMetaData() if format == "parquet" else reader
+        stored = stored.getSchema()
+    finally:
+        reader.close()
+    if format == "parquet":
+        converter = java_class(f"{_FORMATS}.parquet.ParquetToSparkSchemaConverter")
+        schema = converter(spark._jsparkSession.sessionState().conf()).convert(stored)
+    else:
+        schema = java_class(f"{_FORMATS}.orc.OrcUtils").toCatalystSchema(stored)
     return column_defs(StructType.fromJson(json.loads(schema.json())))
-
-
-def _parquet_schema(spark: SparkSession, location: Any) -> Any:
-    settings = _hadoop(spark)
-    file = java_class("org.apache.parquet.hadoop.util.HadoopInputFile").fromPath(location, settings)
-    # Without options, the reader would look for Hadoop's settings files, each time.
-    options = java_class("org.apache.parquet.HadoopReadOptions").builder(settings, location).build()
-    reader = java_class("org.apache.parquet.hadoop.ParquetFileReader").open(file, options)
-    try:
-        stored = reader.getFooter().getFileMetaData().getSchema()
-    finally:
-        reader.close()
-    converter = java_class(f"{_FORMATS}.parquet.ParquetToSparkSchemaConverter")
-    return converter(spark._jsparkSession.sessionState().conf()).convert(stored)
-
-
-def _orc_schema(spark: SparkSession, location: Any) -> Any:
-    orc = java_class("org.apache.orc.OrcFile")
-    reader = orc.createReader(location, orc.readerOptions(_hadoop(spark)))
-    try:
-        stored = reader.getSchema()
-    finally:
-        reader.close()
-    return java_class(f"{_FORMATS}.orc.OrcUtils").toCatalystSchema(stored)
 
 
 def head(spark: SparkSession, path: str) -> bytes:
@@ -183,3 +169,91 @@ def _located(spark: SparkSession, path: str) -> tuple[Any, Any]:
 
 def _hadoop(spark: SparkSession) -> Any:
     return spark._jsparkSession.sessionState().newHadoopConf()
+
+
+_STATUS = re.compile(
+    r"; isDirectory=false; length=(\d+); replication=\d+; blocksize=\d+; modification_time=(\d+);"
+)
+"""A file as Hadoop describes it."""
+ON_THIS_MACHINE = "file:/"
+"""The beginning of the paths of files on this machine, whose status costs next to nothing."""
+_BETWEEN = "\0"
+"""The separator of names, as it is in none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatus:
+    """What shows, without reading a file, whether it has changed."""
+
+    modified_ms: int
+    size: int
+
+
+def statuses(spark: SparkSession, paths: Iterable[str]) -> dict[str, FileStatus]:
+    """Return the present statuses of files, without those that do not exist; paths are Spark's, unquoted.
+
+    Raise SourceError if the storage fails.
+    """
+    by_path, elsewhere = dict[str, FileStatus](), list[str]()
+    for path in paths:
+        if not path.startswith(ON_THIS_MACHINE):
+            elsewhere.append(path)
+        elif (status := _status_here(path)) is not None:
+            by_path[path] = status
+    if elsewhere:
+        try:
+            files, _ = _located(spark, elsewhere[0])
+            remote = _statuses_together(files, elsewhere) or [
+                _status_alone(files, path) for path in elsewhere
+            ]
+        except Py4JJavaError as error:
+            raise _unavailable(elsewhere[0], str(error.java_exception)) from error
+        by_path |= {
+            path: status for path, status in zip(elsewhere, remote, strict=True) if status is not None
+        }
+    return by_path
+
+
+def _status_here(path: str) -> FileStatus | None:
+    try:
+        # As Hadoop does: links are followed, and parts of a millisecond do not count.
+        status = os.stat("/" + path.removeprefix("file:").lstrip("/"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _unavailable(path, str(error.strerror)) from error
+    return FileStatus(modified_ms=status.st_mtime_ns // 1_000_000, size=status.st_size)
+
+
+def _unavailable(path: str, reason: str) -> SourceError:
+    return SourceError(f"file {path} cannot be looked at ({reason}); mend that, and start the stream again")
+
+
+def _statuses_together(files: Any, paths: Sequence[str]) -> list[FileStatus | None]:
+    """Return the statuses of any number of files in one call; none if a file is gone."""
+    names = java_class("java.util.regex.Pattern").compile(_BETWEEN).split(_BETWEEN.join(paths))
+    locations = java_class("org.apache.hadoop.util.StringUtils").stringToPath(names)
+    try:
+        answer = java_class("scala.Predef").genericWrapArray(files.listStatus(locations))
+    except Py4JJavaError as error:
+        if _is_gone(error):
+            return []
+        raise
+    matches = _STATUS.findall(answer.mkString("\n"))
+    # A name may read like a status, and a folder may have taken a file's place.
+    is_clear = len(matches) == len(paths) == answer.length()
+    return [FileStatus(modified_ms=int(modified), size=int(size)) for size, modified in matches if is_clear]
+
+
+def _status_alone(files: Any, path: str) -> FileStatus | None:
+    try:
+        status = files.getFileStatus(java_class("org.apache.hadoop.fs.Path")(path))
+    except Py4JJavaError as error:
+        if _is_gone(error):
+            return None
+        raise
+    return FileStatus(modified_ms=int(status.getModificationTime()), size=int(status.getLen()))
+
+
+def _is_gone(error: Py4JJavaError) -> bool:
+    return str(error.java_exception.getClass().getName()) == "java.io.FileNotFoundException"

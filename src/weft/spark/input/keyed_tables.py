@@ -4,6 +4,7 @@ Spark sends a table to its tasks with every batch, and returns its columns for e
 rows up itself where a table is small and no key has two rows.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from weakref import WeakSet
@@ -16,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from weft.spark.columns import named
-from weft.spark.input.schemas import column_defs
+from weft.spark.input.rows import column_defs
 from weft.spark.session.local import utc
 from weft.types import Kind
 
@@ -44,14 +45,6 @@ class LocalTable:
         self._ordered, self._rows = codes[order], order
         self.unique = bool((np.diff(self._ordered) != 0).all())
         """Whether no key has two rows."""
-
-    @staticmethod
-    def fits(keys: Sequence[pa.Array]) -> bool:
-        """Say whether rows can be numbered by such keys."""
-        size = 1
-        for key in keys:
-            size *= len(key) + 1
-        return size < _MOST_CODES
 
     def find(self, keys: Sequence[pa.Array]) -> Rows:
         """Return for each row of some keys the row of the table that has them; NOWHERE without one.
@@ -91,7 +84,14 @@ class KeyedTable:
         self.keys = tuple(keys)
         with utc(snapshot.sparkSession):
             local = _fetched(snapshot, keys) if small else None
-            self.unique = _unique(snapshot, keys) if local is None else local.unique
+            if local is not None:
+                self.unique = local.unique
+            else:
+                names = [f"key{index}" for index in range(len(keys))]
+                named_keys = [key.alias(name) for key, name in zip(keys, names, strict=True)]
+                counts = _with_keys(snapshot.select(*named_keys), names).groupBy(*names).count()
+                most = counts.agg(F.max("count")).first()
+                self.unique = most is None or most[0] in (None, 1)
             """Whether no key has two rows."""
             self.local = local if self.unique else None
             """The rows in the driver; None if they are too many, or a key has several."""
@@ -177,14 +177,8 @@ def _fetched(snapshot: DataFrame, keys: Sequence[Column]) -> LocalTable | None:
     fetched = [column.combine_chunks() for column in rows.columns]
     columns = dict(zip(used, fetched[len(keys) :], strict=True))
     values = fetched[: len(keys)]
-    if any(pa.types.is_floating(key.type) for key in values) or not LocalTable.fits(values):
+    # Rows are numbered by their keys.
+    is_numbered = math.prod(len(key) + 1 for key in values) < _MOST_CODES
+    if any(pa.types.is_floating(key.type) for key in values) or not is_numbered:
         return None
     return LocalTable(values, columns)
-
-
-def _unique(snapshot: DataFrame, keys: Sequence[Column]) -> bool:
-    names = [f"key{index}" for index in range(len(keys))]
-    named_keys = [key.alias(name) for key, name in zip(keys, names, strict=True)]
-    counts = _with_keys(snapshot.select(*named_keys), names).groupBy(*names).count()
-    most = counts.agg(F.max("count")).first()
-    return most is None or most[0] in (None, 1)

@@ -11,8 +11,7 @@ share, each has its own below origin=….
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,13 +19,12 @@ from pyspark.sql import functions as F
 
 from weft.query.logical import StreamDef
 from weft.spark.columns import named
-from weft.spark.input.damaged import SetAsideFile, UnreadFile
 from weft.spark.input.files import batch_files
-from weft.spark.input.records import TEXT_FORMATS, corrupt_column, is_corrupt, why_corrupt
+from weft.spark.input.rows import TEXT_FORMATS, corrupt_column, event_time, is_corrupt, why_corrupt
 from weft.spark.input.sources import FILE_FORMATS, read_files
-from weft.spark.input.times import event_time
+from weft.spark.input.unread import SetAsideFile, UnreadFile
 from weft.spark.job.verdicts import BAD, CORRUPT, FUTURE, LATE, NO_TIME, TIME, Bounds, verdict
-from weft.spark.session.local import utc
+from weft.spark.session.local import setting, utc
 
 Kept = Literal["quarantine", "late"]
 """The rows that a dataset keeps: late ones, or all others that are not aggregated."""
@@ -57,21 +55,30 @@ def set_aside(
     with utc(spark):
         first, last = (F.lit(limit).cast("bigint") for limit in bounds.limits)
         corrupt = corrupt_column(stream)
-        rows = _located(batch, stream).withColumn(TIME, event_time(stream))
+        rows, source, position = _located(batch, stream)
+        placed = rows.select("*", source.alias(_SOURCE), position.cast("bigint").alias(_POSITION))
+        rows = placed.withColumn(TIME, event_time(stream))
         unread = None if corrupt is None else is_corrupt(corrupt, stream)
         rows = rows.withColumn(BAD, verdict(F.col(TIME), first, last, unread)).where(F.col(BAD).isNotNull())
+        reason = F.lit(None).cast("string") if corrupt is None else why_corrupt(corrupt, stream)
+        for number, text in REASONS.items():
+            reason = F.when(F.col(BAD) == number, F.lit(text)).otherwise(reason)
+        columns = F.struct(*(named(column.name) for column in stream.columns))
+        record = F.to_json(columns, {"ignoreNullFields": "false", "timeZone": "UTC"})
+        if corrupt is not None:
+            record = F.when(F.col(BAD) == CORRUPT, named(corrupt)).otherwise(record)
         not_aggregated = rows.select(
-            _reason(stream, corrupt).alias("reason"),
+            reason.alias("reason"),
             F.timestamp_micros(TIME).alias("event_time"),
             F.col(_SOURCE).alias("source"),
             F.col(_POSITION).alias("position"),
-            _record(stream, corrupt).alias("row"),
+            record.alias("row"),
         )
         return not_aggregated.unionByName(_whole_files(spark, files)) if files else not_aggregated
 
 
-def _located(batch: DataFrame, stream: StreamDef) -> DataFrame:
-    """Return a batch's rows with their source and position."""
+def _located(batch: DataFrame, stream: StreamDef) -> tuple[DataFrame, Column, Column]:
+    """Return a batch's rows, and the columns of their source and position."""
     if stream.source is not None and stream.source.format in FILE_FORMATS:
         files = batch_files(batch)
         if files:
@@ -81,29 +88,12 @@ def _located(batch: DataFrame, stream: StreamDef) -> DataFrame:
                 position = metadata.getField("row_index")
             elif stream.source.format in TEXT_FORMATS:
                 position = metadata.getField("file_block_start")
-            return _placed(rows, metadata.getField("file_path"), position)
+            return rows, metadata.getField("file_path"), position
     if {"topic", "partition", "offset"} <= set(batch.columns):
         source = F.concat_ws("/", "topic", "partition", "offset")
-        return _placed(batch, source, F.col("offset").try_cast("bigint"))
+        return batch, source, F.col("offset").try_cast("bigint")
     path = F.input_file_name()
-    return _placed(batch, F.when(path != "", path), F.lit(None))
-
-
-def _placed(rows: DataFrame, source: Column, position: Column) -> DataFrame:
-    return rows.select("*", source.alias(_SOURCE), position.cast("bigint").alias(_POSITION))
-
-
-def _reason(stream: StreamDef, corrupt: str | None) -> Column:
-    reason = F.lit(None).cast("string") if corrupt is None else why_corrupt(corrupt, stream)
-    for number, text in REASONS.items():
-        reason = F.when(F.col(BAD) == number, F.lit(text)).otherwise(reason)
-    return reason
-
-
-def _record(stream: StreamDef, corrupt: str | None) -> Column:
-    columns = [named(column.name) for column in stream.columns]
-    record = F.to_json(F.struct(*columns), {"ignoreNullFields": "false", "timeZone": "UTC"})
-    return record if corrupt is None else F.when(F.col(BAD) == CORRUPT, named(corrupt)).otherwise(record)
+    return batch, F.when(path != "", path), F.lit(None)
 
 
 def _whole_files(spark: SparkSession, files: Sequence[UnreadFile]) -> DataFrame:
@@ -121,8 +111,8 @@ def write_set_aside(rows: DataFrame, stream_uri: str, *, batch: int, kind: Kept)
     late = F.col("reason") == REASONS[LATE]
     folder = f"{stream_uri.rstrip('/')}/{batch_folder(batch)}"
     # Times in the far future do not fit Spark's default type.
-    micros = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
-    with utc(rows.sparkSession), _set(rows.sparkSession, micros):
+    micros = setting(rows.sparkSession, "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    with utc(rows.sparkSession), micros:
         kept = rows.where(late if kind == "late" else ~late)
         kept.repartition(1).write.parquet(folder)
 
@@ -136,16 +126,3 @@ def batch_of(folder: str) -> int | None:
     """Return the batch of a folder inside a stream's folder; None if it is no batch's."""
     match = _BATCH.fullmatch(folder)
     return None if match is None else int(match[1])
-
-
-@contextmanager
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Change settings of a session temporarily."""
-    before = {key: spark.conf.get(key) for key in settings}
-    for key, value in settings.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, former in before.items():
-            spark.conf.set(key, str(former))

@@ -11,7 +11,8 @@ files, or for the end of the run.
 import csv
 import json
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -21,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weft.query.logical import ColumnDef, StreamDef
 from weft.spark.input.files import HEAD_BYTES, batch_files, head, stored_columns
-from weft.spark.input.records import TEXT_FORMATS, corrupt_column
+from weft.spark.input.rows import TEXT_FORMATS, corrupt_column
 from weft.types import Kind
 
 TELL_COLUMNS = frozenset({"parquet", "orc"})
@@ -72,7 +73,15 @@ class SchemaWatch:
         if self._format not in TELL_COLUMNS | TEXT_FORMATS or len(self._reported) > _MOST_REPORTED:
             return []
         # Spark orders them by size; by name, later ones are mostly newer.
-        notices = self._await(sorted(batch_files(batch)))
+        paths, notices = sorted(batch_files(batch)), list[str]()
+        if len(self._waiting) + len(paths) > _MOST_WAITING:
+            notices += self._once(
+                "lost",
+                "files come faster than their columns can be compared, and no more than "
+                f"{_MOST_WAITING:,} wait: older ones are left out from now on, and what changed in those "
+                "alone is not told",
+            )
+        self._waiting.extend(paths)
         self._spent_until = max(self._spent_until, monotonic() - _SAVED_SECONDS / self._share)
         # The newest file first: a change that lasts is reported soon, however many files wait.
         take = self._waiting.pop
@@ -94,18 +103,6 @@ class SchemaWatch:
             notices += self._once("rest", f"there was no time to compare the columns of {unseen}")
             self._waiting.clear()
         return notices
-
-    def _await(self, paths: Sequence[str]) -> list[str]:
-        """Add waiting files, and drop the oldest if there are too many."""
-        lost = len(self._waiting) + len(paths) - _MOST_WAITING
-        self._waiting.extend(paths)
-        if lost <= 0:
-            return []
-        return self._once(
-            "lost",
-            f"files come faster than their columns can be compared, and no more than {_MOST_WAITING:,} wait: "
-            "older ones are left out from now on, and what changed in those alone is not told",
-        )
 
     def _looked(self, spark: SparkSession, path: str) -> list[str]:
         try:
@@ -138,6 +135,9 @@ class SchemaWatch:
         if self._format in TEXT_FORMATS:
             return text_differences(self._stream, declared, head(spark, path))
         stored = stored_columns(spark, self._format, path)
+        own_names, names = (
+            {column.name.casefold() for column in columns} for columns in (stored, self._stream.columns)
+        )
         # Parquet is converted if no value can be lost, and is unreadable otherwise.
         converted = ": values that do not fit are NULL" if self._format == "orc" else ""
         return {
@@ -147,20 +147,16 @@ class SchemaWatch:
             },
             **{
                 f"added {own.name}": f"has a column {own.name} {_type(own)}, not declared: it is not read"
-                for own in _lacking(stored, self._stream.columns)
+                for own in stored
+                if own.name.casefold() not in names
             },
             **{
                 f"missing {column.name}": f"has no column {column.name}, declared {_type(column)}: "
                 "it is NULL there"
-                for column in _lacking(declared, stored)
+                for column in declared
+                if column.name.casefold() not in own_names
             },
         }
-
-
-def _lacking(columns: Sequence[ColumnDef], others: Sequence[ColumnDef]) -> list[ColumnDef]:
-    """Return the columns that others do not have."""
-    names = {other.name.casefold() for other in others}
-    return [column for column in columns if column.name.casefold() not in names]
 
 
 def text_differences(stream: StreamDef, declared: Sequence[ColumnDef], start: bytes) -> dict[str, str]:
@@ -203,7 +199,12 @@ def _lines(stream: StreamDef, start: bytes) -> list[str]:
 def _field_differences(
     stream: StreamDef, declared: Sequence[ColumnDef], lines: Sequence[str]
 ) -> dict[str, str]:
-    records = [record for line in lines[:_RECORDS] for record in _records(line)]
+    records: list[dict[str, Any]] = []
+    for line in lines[:_RECORDS]:
+        with suppress(ValueError, RecursionError):  # A line that is not JSON has no records.
+            parsed = json.loads(line)
+            values = parsed if isinstance(parsed, list) else [parsed]
+            records += [value for value in values if isinstance(value, dict)]
     # Unlike names of columns, those of fields are case-sensitive.
     known = {column.name for column in stream.columns}
     fields = dict.fromkeys(name for record in records for name in record)
@@ -227,6 +228,13 @@ def _field_differences(
     return {**retyped, **added, **missing} if records else {}
 
 
+def _fate(column: ColumnDef, kind: str) -> str:
+    if column.type.kind is Kind.STRING:
+        return "it is read as text"
+    is_time = column.type.kind is Kind.TIMESTAMP and kind == _KINDS[int]
+    return "it is read as seconds since 1970" if is_time else "such records cannot be read"
+
+
 def _other_kind(column: ColumnDef, values: Sequence[object]) -> str | None:
     """Return the kind of most of a field's values, if the column cannot be read from it; None if it can."""
     read_from = _READ_FROM.get(column.type.kind)
@@ -240,24 +248,6 @@ def _other_kind(column: ColumnDef, values: Sequence[object]) -> str | None:
         if type(value) not in read_from and not (read_from == _NUMBER and value in _NOT_FINITE)
     ]
     return Counter(others).most_common(1)[0][0] if 2 * len(others) > len(present) else None
-
-
-def _fate(column: ColumnDef, kind: str) -> str:
-    if column.type.kind is Kind.STRING:
-        return "it is read as text"
-    if column.type.kind is Kind.TIMESTAMP and kind == _KINDS[int]:
-        return "it is read as seconds since 1970"
-    return "such records cannot be read"
-
-
-def _records(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the records of a JSON text: one, or those of a list; none if it is not JSON."""
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
-        return
-    values = parsed if isinstance(parsed, list) else [parsed]
-    yield from (value for value in values if isinstance(value, dict))
 
 
 def _header_differences(declared: Sequence[ColumnDef], line: str, separator: str) -> dict[str, str]:

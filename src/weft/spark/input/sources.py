@@ -1,25 +1,27 @@
 """Open declared streams and tables with Spark's readers."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from weft.errors import SourceError
 from weft.query import check_stream
 from weft.query.logical import ColumnDef, Source, StreamDef, TableDef
-from weft.spark.input.records import (
+from weft.spark.input.rows import (
     CORRUPT_TEXT,
     TEXT_FORMATS,
+    column_defs,
     corrupt_column,
+    ddl,
     is_corrupt,
     reader_options,
     reader_schema,
 )
-from weft.spark.input.schemas import column_defs, ddl
 
 FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "text"})
 """Formats of files in a folder."""
@@ -48,12 +50,12 @@ def open_stream(
 ) -> tuple[StreamDef, DataFrame]:
     """Return the stream as a streaming DataFrame, and its definition with the columns that it has.
 
-    A stream of text has one more column: see weft.spark.input.records.
+    A stream of text has one more column: see `corrupt_column`.
     """
     stream = _resolved_stream(spark, stream, base)
     assert stream.source is not None
     options = reader_options(stream)
-    try:
+    with _reading(f"stream {stream.name}", stream.source):
         reader = spark.readStream.format(stream.source.format)
         if stream.source.format in FILE_FORMATS:
             reader = reader.schema(reader_schema(stream))
@@ -63,10 +65,27 @@ def open_stream(
             if "maxfileage" not in given:
                 options["maxFileAge"] = _MAX_FILE_AGE
         frame = reader.options(**options).load()
-    except PySparkException as error:
-        raise SourceError(_unreadable(f"stream {stream.name}", stream.source, error)) from error
-    _check_declared(stream, frame)
+    # A source may have a schema of its own.
+    real = {column.name: column.type for column in column_defs(frame.schema)}
+    for column in stream.columns:
+        if real.get(column.name) != column.type:
+            found = f"is {real[column.name]}" if column.name in real else "is not there"
+            known = ", ".join(f"{name} {type}" for name, type in real.items())
+            raise SourceError(
+                f'stream {stream.name} declares column "{column.name}" as {column.type}, '
+                f"but in the source it {found}; the source has {known}"
+            )
     return typed_stream(stream, frame), frame
+
+
+@contextmanager
+def _reading(what: str, source: Source) -> Iterator[None]:
+    """Raise Spark's errors as SourceErrors, each with its first line: options may hold passwords."""
+    try:
+        yield
+    except PySparkException as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise SourceError(f"{what} cannot be read as {source.format}: {reason}") from error
 
 
 def _resolved_stream(spark: SparkSession, stream: StreamDef, base: Path | None) -> StreamDef:
@@ -83,24 +102,9 @@ def _resolved_stream(spark: SparkSession, stream: StreamDef, base: Path | None) 
     source = replace(source, options=tuple(options.items()))
     if stream.columns:
         return replace(stream, source=source)
-    try:
+    with _reading(f"stream {stream.name}", source):
         columns = _infer(spark, source, f"stream {stream.name}")
-    except PySparkException as error:
-        raise SourceError(_unreadable(f"stream {stream.name}", source, error)) from error
     return replace(stream, source=source, columns=columns)
-
-
-def _check_declared(stream: StreamDef, frame: DataFrame) -> None:
-    """Refuse declared columns that a source with a schema of its own does not have."""
-    real = {column.name: column.type for column in column_defs(frame.schema)}
-    for column in stream.columns:
-        if real.get(column.name) != column.type:
-            found = f"is {real[column.name]}" if column.name in real else "is not there"
-            known = ", ".join(f"{name} {type}" for name, type in real.items())
-            raise SourceError(
-                f'stream {stream.name} declares column "{column.name}" as {column.type}, '
-                f"but in the source it {found}; the source has {known}"
-            )
 
 
 def open_static(
@@ -112,7 +116,9 @@ def open_static(
             f"stream {stream.name} does not come from files, so ordinary Spark cannot read it as a table"
         )
     stream = _resolved_stream(spark, stream, base)
-    frame = _static(spark, stream, reader_options(stream))
+    assert stream.source is not None
+    with _reading(f"stream {stream.name}", stream.source):
+        frame = _reader(spark, stream, reader_options(stream)).load()
     corrupt = corrupt_column(stream)
     if corrupt is not None:
         frame = frame.where(~is_corrupt(corrupt, stream)).drop(CORRUPT_TEXT)
@@ -133,18 +139,14 @@ def read_files(spark: SparkSession, stream: StreamDef, paths: Sequence[str]) -> 
         options["__globPaths__"] = "false"
     if root is not None and not _is_pattern(root):
         options["basePath"] = root
-    return _static(spark, stream, options, paths)
-
-
-def _static(
-    spark: SparkSession, stream: StreamDef, options: Mapping[str, str], paths: Sequence[str] | None = None
-) -> DataFrame:
     assert stream.source is not None
-    try:
-        reader = spark.read.format(stream.source.format).schema(reader_schema(stream)).options(**options)
-        return reader.load() if paths is None else reader.load(list(paths))
-    except PySparkException as error:
-        raise SourceError(_unreadable(f"stream {stream.name}", stream.source, error)) from error
+    with _reading(f"stream {stream.name}", stream.source):
+        return _reader(spark, stream, options).load(list(paths))
+
+
+def _reader(spark: SparkSession, stream: StreamDef, options: Mapping[str, str]) -> DataFrameReader:
+    assert stream.source is not None
+    return spark.read.format(stream.source.format).schema(reader_schema(stream)).options(**options)
 
 
 def typed_stream(stream: StreamDef, frame: DataFrame) -> StreamDef:
@@ -159,61 +161,41 @@ class TableReader:
     """Open a declared table, whenever it is read."""
 
     def __init__(self, spark: SparkSession, table: TableDef, base: Path | None = None) -> None:
-        self._spark = spark
+        if table.source is None:
+            raise SourceError(f"table {table.name} has no source; write USING format OPTIONS (path '…')")
+        self._spark, self._table = spark, table
         # Resolved once: a file that is gone must not be looked for elsewhere.
-        self._table = replace(table, source=_table_source(table, base))
-        self._stored: tuple[str, ...] | None = None
+        self._source = _resolved(table.source, base, f"table {table.name}")
+        self._stored: tuple[str, ...] = ()
 
     def __call__(self) -> DataFrame:
         """Return the table as its files are now; refuse files that lack a column they had before."""
-        source = _table_source(self._table, None)
-        frame = _load(self._spark, self._table, source)
+        name, columns = self._table.name, self._table.columns
+        source = _resolved(self._source, None, f"table {name}")
+        options = dict(source.options)
+        with _reading(f"table {name}", source):
+            reader = self._spark.read.format(source.format)
+            if columns:
+                reader = reader.schema(ddl(columns))
+            elif source.format == "csv":
+                options.setdefault("inferSchema", "true")
+            frame = reader.options(**options).load()
         # Declared columns hide those of the files: Spark gives NULL for a column that is gone.
-        if self._table.columns:
-            stored = _stored_columns(self._spark, source)
-            _check_stored(self._table.name, source, self._stored or (), stored)
+        if columns and source.format in _WITH_COLUMNS:
+            own = {key: value for key, value in source.options if key.casefold() != "inferschema"}
+            stored: tuple[str, ...] = ()
+            with suppress(PySparkException):  # They cannot be found without reading all rows.
+                stored = tuple(self._spark.read.format(source.format).options(**own).load().columns)
+            # Spark finds the columns of CSV by their order, those of other files by their names.
+            before = self._stored
+            is_csv = source.format == "csv"
+            if stored[: len(before)] != before if is_csv else not set(before) <= set(stored):
+                present = ", ".join(stored) or "no columns"
+                raise SourceError(
+                    f"table {name}: its files had columns {', '.join(before)}; now there are {present}"
+                )
             self._stored = stored
         return frame
-
-
-def _table_source(table: TableDef, base: Path | None) -> Source:
-    if table.source is None:
-        raise SourceError(f"table {table.name} has no source; write USING format OPTIONS (path '…')")
-    return _resolved(table.source, base, f"table {table.name}")
-
-
-def _load(spark: SparkSession, table: TableDef, source: Source) -> DataFrame:
-    try:
-        reader = spark.read.format(source.format)
-        options = dict(source.options)
-        if table.columns:
-            reader = reader.schema(ddl(table.columns))
-        elif source.format == "csv":
-            options.setdefault("inferSchema", "true")
-        return reader.options(**options).load()
-    except PySparkException as error:
-        raise SourceError(_unreadable(f"table {table.name}", source, error)) from error
-
-
-def _stored_columns(spark: SparkSession, source: Source) -> tuple[str, ...]:
-    """Return the columns of the files, if they can be found without reading all rows."""
-    if source.format not in _WITH_COLUMNS:
-        return ()
-    options = {key: value for key, value in source.options if key.casefold() != "inferschema"}
-    try:
-        return tuple(spark.read.format(source.format).options(**options).load().columns)
-    except PySparkException:
-        return ()
-
-
-def _check_stored(table: str, source: Source, before: tuple[str, ...], now: tuple[str, ...]) -> None:
-    # Spark finds the columns of CSV by their order, those of other files by their names.
-    kept = now[: len(before)] == before if source.format == "csv" else set(before) <= set(now)
-    if not kept:
-        present = ", ".join(now) or "no columns"
-        raise SourceError(
-            f"table {table}: its files had columns {', '.join(before)}; now there are {present}"
-        )
 
 
 def _infer(spark: SparkSession, source: Source, what: str) -> tuple[ColumnDef, ...]:
@@ -238,23 +220,13 @@ def _resolved(source: Source, base: Path | None, what: str) -> Source:
     found = path
     if not Path(path).is_absolute():
         beside = (base or Path()) / path
-        found = str(beside if _exists(beside) else Path(path))
-    if source.format in FILE_FORMATS and not _exists(Path(found)):
+        found = str(beside if _is_pattern(str(beside)) or beside.exists() else Path(path))
+    if source.format in FILE_FORMATS and not (_is_pattern(found) or Path(found).exists()):
         raise SourceError(
             f'{what}: no files at "{path}"; a relative path starts at the workload file\'s folder'
         )
     return replace(source, options=tuple({**options, "path": found}.items()))
 
 
-def _exists(path: Path) -> bool:
-    return _is_pattern(str(path)) or path.exists()
-
-
 def _is_pattern(path: str) -> bool:
     return any(wild in path for wild in "*?[{")
-
-
-def _unreadable(what: str, source: Source, error: PySparkException) -> str:
-    # Only Spark's own first line: options may hold passwords, so they are not repeated.
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"{what} cannot be read as {source.format}: {reason}"

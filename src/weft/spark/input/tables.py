@@ -6,7 +6,6 @@ any more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import count
 from threading import RLock
 from time import monotonic
@@ -21,7 +20,7 @@ from weft.expression import Expression
 from weft.query.logical import ColumnDef
 from weft.spark.columns import named
 from weft.spark.input.keyed_tables import READING, KeyedTable
-from weft.spark.input.schemas import column_defs
+from weft.spark.input.rows import column_defs
 from weft.spark.session.local import utc
 
 _UNREADABLE = (PySparkException, Py4JError, OSError)
@@ -38,7 +37,10 @@ class _Contents:
         kept = [named(column.name).alias(column.name) for column in columns]
         with utc(frame.sparkSession):
             chosen = frame.select(*kept, F.lit(next(_READINGS)).alias(READING))
-            self._small = _is_small(frame)
+            # Small enough for one task, and for the driver's memory: then Spark finds equal keys without a
+            # shuffle, and starts one task to broadcast the table with every batch.
+            size = frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+            self._small = int(str(size)) <= _SMALL_BYTES
             self.snapshot = (chosen.coalesce(1) if self._small else chosen).persist()
             try:
                 if check:
@@ -93,7 +95,7 @@ class StaticTable:
         """Why the last reading failed, if it did."""
         self._name = name
         self._columns = column_defs(frame.schema)
-        self._reopen = reopen or partial(_relisted, frame)
+        self._reopen = reopen
         self._refresh_ms = refresh_ms
         self._asked = False
         self._opened_before = False
@@ -134,7 +136,9 @@ class StaticTable:
         After a failure the contents stay as they were. A table that is not in use is read at its next use.
         """
         with self._lock:
-            if self._contents is None or not self._due():
+            waited_ms = (monotonic() - self._tried_at) * 1000
+            is_due = self._asked or (self._refresh_ms is not None and waited_ms >= self._refresh_ms)
+            if self._contents is None or not is_due:
                 return True
             try:
                 fresh = self._read()
@@ -162,17 +166,25 @@ class StaticTable:
                 contents.release()
             self._replaced, self._contents = [], None
 
-    def _due(self) -> bool:
-        waited_ms = (monotonic() - self._tried_at) * 1000
-        return self._asked or (self._refresh_ms is not None and waited_ms >= self._refresh_ms)
-
     def _read(self) -> _Contents:
         self._asked, self._tried_at = False, monotonic()
         try:
             # The first reading uses what was opened when the table was declared.
-            frame = self._reopen() if self._opened_before else self.frame
+            frame = self.frame
+            if self._opened_before and self._reopen is not None:
+                frame = self._reopen()
+            elif self._opened_before:
+                # It sees the files that are there now, if it reads any.
+                frame._jdf.queryExecution().analyzed().refresh()
             self._opened_before = True
-            _check_columns(self._name, self._columns, column_defs(frame.schema))
+            # Queries may use the columns that it had.
+            types = {column.name.casefold(): column.type for column in column_defs(frame.schema)}
+            for column in self._columns:
+                type, what = types.get(column.name.casefold()), f'table {self._name}: column "{column.name}"'
+                if type is None:
+                    raise SourceError(f"{what} is gone; now there are {', '.join(frame.columns)}")
+                if type != column.type:
+                    raise SourceError(f"{what} was {column.type} and is {type} now")
             # Contents may be replaced only by what can be read; without any, the first use will show.
             contents = _Contents(frame, self._columns, check=self._contents is not None)
         except _UNREADABLE as error:
@@ -183,30 +195,3 @@ class StaticTable:
     def _unreadable(self, error: Exception) -> SourceError:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         return SourceError(f"table {self._name} cannot be read: {reason[0]}")
-
-
-def _check_columns(table: str, bound: Sequence[ColumnDef], found: Sequence[ColumnDef]) -> None:
-    """Refuse contents that lack a column which queries may use, or have it with another type."""
-    types = {column.name.casefold(): column.type for column in found}
-    for column in bound:
-        type = types.get(column.name.casefold())
-        if type is None:
-            known = ", ".join(column.name for column in found)
-            raise SourceError(f'table {table}: column "{column.name}" is gone; now there are {known}')
-        if type != column.type:
-            raise SourceError(f'table {table}: column "{column.name}" was {column.type} and is {type} now')
-
-
-def _is_small(frame: DataFrame) -> bool:
-    """Say whether a table is small enough for one task, and for the driver's memory.
-
-    Then Spark finds equal keys without a shuffle, and starts one task to broadcast it with every batch.
-    """
-    size = frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-    return int(str(size)) <= _SMALL_BYTES
-
-
-def _relisted(frame: DataFrame) -> DataFrame:
-    """Return a DataFrame that sees the files that are there now, if it reads any."""
-    frame._jdf.queryExecution().analyzed().refresh()
-    return frame

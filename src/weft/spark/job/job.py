@@ -20,9 +20,8 @@ from weft.optimizer.plan import Relation, SharedPlan
 from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, named
 from weft.spark.input.files import in_one_task
-from weft.spark.input.records import corrupt_column, is_corrupt
+from weft.spark.input.rows import corrupt_column, event_time, is_corrupt
 from weft.spark.input.tables import StaticTable
-from weft.spark.input.times import event_time
 from weft.spark.job.batch_groups import FRAGMENT, READ, ROWS, BatchGroups, Layout, lay_out
 from weft.spark.job.calls import FunctionCalls, relation_values
 from weft.spark.job.constants import Constants

@@ -18,8 +18,8 @@ from weft.optimizer.statistics import Sample, assumed_positions, numbered
 from weft.predicates import Attribute
 from weft.query.logical import StreamDef
 from weft.spark.columns import Udf, named
+from weft.spark.input.rows import event_time
 from weft.spark.input.tables import StaticTable
-from weft.spark.input.times import event_time
 from weft.spark.job.calls import calls_in
 from weft.spark.job.handover import Handover
 from weft.spark.job.joins import Joins

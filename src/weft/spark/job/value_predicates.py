@@ -15,7 +15,7 @@ from weft.optimizer.by_value import evaluable
 from weft.optimizer.plan import SharedPlan
 from weft.predicates import tests
 from weft.predicates.words import stands_whole
-from weft.query.fallible import sites
+from weft.query.allowed_functions import sites
 from weft.query.logical import StreamDef
 from weft.spark.columns import Udf
 from weft.spark.job.calls import calls_in, relation_values

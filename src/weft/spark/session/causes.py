@@ -6,7 +6,7 @@ task's own is gone, Spark has turned it into text.
 
 import builtins
 import re
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -97,14 +97,26 @@ def _links(error: BaseException) -> list[Cause]:
         links = [_of_java(exception) for exception in java_causes(error)]
     except Exception:
         links = []  # Java is gone: only the text is left.
+    message = ""
+    with suppress(Exception):  # Some get their text from Java.
+        message = str(error)
     if not links and isinstance(error, Py4JJavaError):
-        links = list(_in_trace(_message(error)))
-    links = links or [_of_python(error)]
+        links = _in_trace(message)
+    families = frozenset(family.__name__ for family in type(error).__mro__)
+    links = links or [Cause(kind=type(error).__name__, message=message, families=families)]
     last = links[-1]
     if "PythonException" in last.families:
-        links += _in_traceback(last.message)
+        # The traceback of a Python worker; the last error in it was raised there.
+        for before, line in pairwise(last.message.splitlines()):
+            # It follows the indented lines of a traceback.
+            if before.startswith("  ") and (match := _PYTHONS.fullmatch(line)) is not None:
+                links.append(_named(match[1], match[2]))
     elif "SparkException" in last.families:
-        links += _in_task(last.message)
+        # The message of a job has the error of a task, and its causes.
+        aborted = _ABORTED.match(last.message)
+        failure = None if aborted is None else _BY_CLASS.match(aborted[1]) or _LOST.match(aborted[1])
+        if failure is not None:
+            links += [_named(failure[1], failure[2]), *_in_trace(last.message)]
     return links
 
 
@@ -119,39 +131,8 @@ def _of_java(error: Any) -> Cause:
     )
 
 
-def _of_python(error: BaseException) -> Cause:
-    families = frozenset(family.__name__ for family in type(error).__mro__)
-    return Cause(kind=type(error).__name__, message=_message(error), families=families)
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return ""  # Some get their text from Java.
-
-
-def _in_trace(text: str) -> Iterator[Cause]:
-    for match in _CAUSED_BY.finditer(text):
-        yield _named(match[1], match[2])
-
-
-def _in_task(message: str) -> Iterator[Cause]:
-    """Yield the error of a task in a job's message, and its causes."""
-    aborted = _ABORTED.match(message)
-    failure = None if aborted is None else _BY_CLASS.match(aborted[1]) or _LOST.match(aborted[1])
-    if failure is not None:
-        yield _named(failure[1], failure[2])
-        yield from _in_trace(message)
-
-
-def _in_traceback(message: str) -> Iterator[Cause]:
-    """Yield the errors in the traceback of a Python worker; the last one was raised there."""
-    lines = message.splitlines()
-    for before, line in pairwise(lines):
-        # It follows the indented lines of a traceback.
-        if before.startswith("  ") and (match := _PYTHONS.fullmatch(line)) is not None:
-            yield _named(match[1], match[2])
+def _in_trace(text: str) -> list[Cause]:
+    return [_named(match[1], match[2]) for match in _CAUSED_BY.finditer(text)]
 
 
 def _named(kind: str, message: str | None) -> Cause:

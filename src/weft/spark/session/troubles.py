@@ -1,15 +1,18 @@
-"""Whether a query or the machine causes an error, and sentences about problems of the machine.
+"""Whether a query or the machine causes an error, and what to say of it; and which queries are to blame.
 
 A query can cause a few kinds of errors. All others are the machine's, and so is every error in a chain with
-one of the machine's: a full disk, memory, a process that is gone, a timeout.
+one of the machine's: a full disk, memory, a process that is gone, a timeout. A failure is a query's only if
+its kind is one that a query can cause, it occurs again with that query alone, and it does not occur without.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from py4j.protocol import Py4JError
 
+from weft.errors import EngineError, UserError
+from weft.query.logical import LogicalQuery
 from weft.spark.session.causes import Cause, all_before, causes, is_pythons, root
 from weft.spark.session.gateway import java_has_ended
 
@@ -62,38 +65,28 @@ _PLAIN_SPEAKERS = frozenset("SparkException IllegalStateException IOException OS
 """Classes whose messages are about the machine; those of others may contain values of rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Words:
-    what: str
-    remedy: str
-
-
 JAVA_ENDED = (
     "Spark's Java process has ended (was it killed, or out of memory?); start again: nothing that was "
     "committed to a checkpoint is lost"
 )
 """The message when Java is gone, wherever that is noticed."""
-_WORDS = {
-    Trouble.DISK: _Words(
-        what="a disk is full",
-        remedy="free space (Spark's scratch folders, SPARK_LOCAL_DIRS, need some too)",
+_WORDS: dict[Trouble, tuple[str, str]] = {
+    Trouble.DISK: (
+        "a disk is full", "free space (Spark's scratch folders, SPARK_LOCAL_DIRS, need some too)"
     ),
-    Trouble.MEMORY: _Words(
-        what="memory ran out",
-        remedy="give Spark more of it (--memory), or take smaller batches (maxFilesPerTrigger)",
+    Trouble.MEMORY: (
+        "memory ran out", "give Spark more of it (--memory), or take smaller batches (maxFilesPerTrigger)"
     ),
-    Trouble.WORKER: _Words(
-        what="a process that works for Spark was lost",
-        remedy="see whether it was killed, or out of memory",
+    Trouble.WORKER: (
+        "a process that works for Spark was lost", "see whether it was killed, or out of memory"
     ),
-    Trouble.STOPPED: _Words(what="Spark was stopped, or its job cancelled", remedy="see who did so"),
-    Trouble.CONNECTION: _Words(
-        what="something did not answer, or not in time", remedy="see that it is there and can be reached"
+    Trouble.STOPPED: ("Spark was stopped, or its job cancelled", "see who did so"),
+    Trouble.CONNECTION: (
+        "something did not answer, or not in time", "see that it is there and can be reached"
     ),
-    Trouble.OTHER: _Words(
-        what="something failed, and no query is shown to be at fault", remedy="mend what is wrong"
-    ),
-}
+    Trouble.OTHER: ("something failed, and no query is shown to be at fault", "mend what is wrong"),
+}  # fmt: skip
+"""What is wrong, and the remedy."""
 
 
 def is_a_querys(error: BaseException) -> bool:
@@ -101,7 +94,12 @@ def is_a_querys(error: BaseException) -> bool:
     if not isinstance(error, Exception) or _troubles(error):
         return False
     # A registered function that is given columns may raise anything.
-    return is_pythons(error) or any(map(_can_be_a_querys, causes(error)))
+    return is_pythons(error) or any(
+        not cause.families.isdisjoint(_OF_QUERIES)
+        or cause.kind.startswith(_COMPILER)
+        or ("SparkException" in cause.families and _QUERYS_WORDS.match(cause.message) is not None)
+        for cause in causes(error)
+    )
 
 
 def is_machines(error: BaseException) -> bool:
@@ -123,14 +121,8 @@ def sentence(error: BaseException, *, fate: str = "", again: str = "try again") 
     trouble = trouble_of(error)
     if trouble is Trouble.JAVA:
         return JAVA_ENDED
-    words = _WORDS[trouble]
-    return f"{words.what} ({root(error)}); {fate and fate + ': '}{words.remedy}, and {again}"
-
-
-def _can_be_a_querys(cause: Cause) -> bool:
-    if not cause.families.isdisjoint(_OF_QUERIES) or cause.kind.startswith(_COMPILER):
-        return True
-    return "SparkException" in cause.families and _QUERYS_WORDS.match(cause.message) is not None
+    what, remedy = _WORDS[trouble]
+    return f"{what} ({root(error)}); {fate and fate + ': '}{remedy}, and {again}"
 
 
 def _troubles(error: BaseException) -> set[Trouble]:
@@ -149,3 +141,66 @@ def _trouble(cause: Cause) -> Trouble | None:
     return next(
         (trouble for trouble, names in _MACHINES.items() if not cause.families.isdisjoint(names)), None
     )
+
+
+Trial = Callable[[Sequence[LogicalQuery]], object]
+"""Tries with some queries what failed with all of them."""
+
+
+class _NotAQuerys(Exception):
+    """A trial failed in a way that no query can cause."""
+
+
+def culprits(queries: Sequence[LogicalQuery], trial: Trial, error: Exception) -> dict[str, str]:
+    """Return the queries that are shown to cause an error, each with its own; none if it is the machine's.
+
+    Halves of the queries are tried until each culprit stands alone: a few dozen small plans, not thousands.
+    """
+    if not queries or not is_a_querys(error) or _error(trial, ()) is not None:
+        return {}
+    try:
+        at_fault = _among(queries, trial)
+    except _NotAQuerys:
+        return {}
+    others = [query for query in queries if query.name not in at_fault]
+    return at_fault if at_fault and _error(trial, others) is None else {}
+
+
+def reason(error: Exception) -> str:
+    """Return a query's failure in a line: the class and the message of the root cause.
+
+    >>> reason(KeyError("NYSE")), reason(ValueError())
+    ("KeyError: 'NYSE'", 'ValueError')
+    """
+    return str(root(error))
+
+
+def refusal(query: LogicalQuery, error: Exception) -> EngineError:
+    """Return why a query cannot join: it cannot be run, or there is a problem with the machine."""
+    if is_a_querys(error):
+        return EngineError(f"query {query.name} cannot be run: {reason(error)}")
+    return EngineError(f"query {query.name} cannot be tried out: {sentence(error)}")
+
+
+def _among(queries: Sequence[LogicalQuery], trial: Trial) -> dict[str, str]:
+    error = _error(trial, queries)
+    if error is None:
+        return {}
+    if not is_a_querys(error):
+        raise _NotAQuerys
+    if len(queries) == 1:
+        return {queries[0].name: reason(error)}
+    half = len(queries) // 2
+    return _among(queries[:half], trial) | _among(queries[half:], trial)
+
+
+def _error(trial: Trial, queries: Sequence[LogicalQuery]) -> Exception | None:
+    try:
+        trial(queries)
+    except UserError:
+        # A table that cannot be read, for example: that is reported as it is.
+        raise
+    except Exception as error:
+        # A registered function that is given columns may raise anything.
+        return error
+    return None

@@ -1,4 +1,7 @@
-"""Comparisons in Spark's order: NaN equals itself and is greatest, −0.0 equals 0.0, strings are bytes."""
+"""Three-valued logic, choices between values, and comparisons in Spark's order.
+
+NaN equals itself and is greatest, −0.0 equals 0.0, strings are bytes.
+"""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -13,6 +16,59 @@ from weft.evaluation.vector import Array, Mask, Vector, both, chosen, mask
 from weft.expression import Call, Expression, Literal
 from weft.query.coercion import common_type
 from weft.types import DataType, Kind
+
+
+def connective(*, decisive: bool) -> Callable[..., Vector]:
+    """Return AND or OR: the decisive value if any part has it, else NULL if any part is NULL."""
+
+    def apply(call: Call, *parts: Vector) -> Vector:
+        decided, valid = np.zeros(1, dtype=bool), None
+        for part in parts:
+            here = Vector(part.values.astype(bool, copy=False) ^ (not decisive), part.valid)
+            known = both(valid, part.valid)
+            decided = holding(Vector(decided, valid)) | holding(here)
+            valid = None if known is None else decided | known
+        return Vector(decided if decisive else ~decided, valid)
+
+    return apply
+
+
+def negation(call: Call, value: Vector) -> Vector:
+    """Return NOT."""
+    return Vector(~value.values.astype(bool, copy=False), value.valid)
+
+
+def is_null(call: Call, value: Vector) -> Vector:
+    """Say where a value is NULL."""
+    if value.valid is None:
+        return Vector(np.zeros(len(value.values), dtype=bool), None)
+    return Vector(~value.valid, None)
+
+
+def holding(condition: Vector) -> Mask:
+    """Return where a condition is true: neither false nor NULL."""
+    values: Mask = condition.values.astype(bool, copy=False)
+    return values if condition.valid is None else values & condition.valid
+
+
+def case(call: Call, *arguments: Vector) -> Vector:
+    """Return the value of the first branch whose condition holds."""
+    result = converted(arguments[-1], call.args[-1].type, call.type)
+    branches = list(zip(arguments[0:-1:2], arguments[1::2], call.args[1::2], strict=True))
+    for condition, value, source in reversed(branches):
+        result = chosen(holding(condition), converted(value, source.type, call.type), result)
+    return result
+
+
+def coalesce(call: Call, *arguments: Vector) -> Vector:
+    """Return the first value that is not NULL."""
+    result = converted(arguments[0], call.args[0].type, call.type)
+    for argument, source in zip(arguments[1:], call.args[1:], strict=True):
+        if result.valid is None:
+            return result
+        result = chosen(result.valid, result, converted(argument, source.type, call.type))
+    return result
+
 
 _common = lru_cache(maxsize=4096)(common_type)
 _ARROW: dict[str, Callable[..., Any]] = {
@@ -32,17 +88,13 @@ def compare(operator: str, left: Vector, right: Vector, type: DataType) -> Mask:
             a, b = (a[0], b) if len(a) == 1 else (a, b[0])
         return mask(_ARROW[operator](a, b))
     if type.is_fractional:
-        return _equal_doubles(a, b) if operator == "=" else _ordered_doubles(operator, a, b)
+        if operator != "=":
+            return _ordered_doubles(operator, a, b)
+        equal: Mask = a == b
+        shorter = a if len(a) <= len(b) else b
+        return equal | ((a != a) & (b != b)) if (shorter != shorter).any() else equal
     result = _NUMPY[operator](a, b)
     return result if result.dtype == bool else result.astype(bool)  # type: ignore[no-any-return]
-
-
-def _equal_doubles(a: Array, b: Array) -> Mask:
-    result: Mask = a == b
-    shorter = a if len(a) <= len(b) else b
-    if (shorter != shorter).any():
-        result = result | ((a != a) & (b != b))
-    return result
 
 
 def _ordered_doubles(operator: str, a: Array, b: Array) -> Mask:
@@ -85,20 +137,15 @@ def as_written(argument: Expression) -> DataType:
     return argument.type
 
 
-def comparison(operator: str) -> Callable[[Call, Vector, Vector], Vector]:
-    """Return the comparison of that name."""
+def comparison(operator: str, *, negated: bool = False) -> Callable[[Call, Vector, Vector], Vector]:
+    """Return the comparison of that name, or its opposite."""
 
     def apply(call: Call, left: Vector, right: Vector) -> Vector:
         a, b, type = _alike(call, left, right)
-        return Vector(compare(operator, a, b, type), both(a.valid, b.valid))
+        result = compare(operator, a, b, type)
+        return Vector(~result if negated else result, both(a.valid, b.valid))
 
     return apply
-
-
-def unequal(call: Call, left: Vector, right: Vector) -> Vector:
-    """Say where two values differ."""
-    a, b, type = _alike(call, left, right)
-    return Vector(~compare("=", a, b, type), both(a.valid, b.valid))
 
 
 def same(call: Call, left: Vector, right: Vector) -> Vector:

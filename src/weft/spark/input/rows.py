@@ -1,4 +1,4 @@
-"""Records of text that cannot be read as declared.
+"""What a stream's rows consist of: columns of Spark's types, event time, and records of text.
 
 Spark's JSON and CSV readers give NULL for a value that does not fit its column, and keep the record's text in
 a separate column if the schema has one. A record is corrupt where that column is not NULL: its text is not
@@ -9,11 +9,79 @@ A stream given as a DataFrame has corrupt records only if it has such a column: 
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from weft.query.logical import StreamDef
+from weft.query.logical import ColumnDef, StreamDef, TimeUnit
 from weft.spark.columns import named
-from weft.spark.input.schemas import ddl
-from weft.types import Kind
+from weft.types import DataType, Kind
+
+_KINDS: dict[type[T.DataType], Kind] = {
+    T.BooleanType: Kind.BOOLEAN, T.ByteType: Kind.TINYINT, T.ShortType: Kind.SMALLINT,
+    T.IntegerType: Kind.INT, T.LongType: Kind.BIGINT, T.FloatType: Kind.FLOAT,
+    T.DoubleType: Kind.DOUBLE, T.StringType: Kind.STRING,
+    T.BinaryType: Kind.BINARY, T.DateType: Kind.DATE, T.TimestampType: Kind.TIMESTAMP,
+    T.TimestampNTZType: Kind.TIMESTAMP_NTZ,
+}  # fmt: skip
+
+
+_BINARY = "UTF8_BINARY"
+"""The collation that strings have unless they say otherwise."""
+
+
+def column_defs(schema: T.StructType) -> tuple[ColumnDef, ...]:
+    """Return a Spark schema's columns."""
+    return tuple(ColumnDef(name=field.name, type=_data_type(field.dataType)) for field in schema.fields)
+
+
+def _data_type(type: T.DataType) -> DataType:
+    if isinstance(type, T.DecimalType):
+        return DataType(Kind.DECIMAL, type.precision, type.scale)
+    if isinstance(type, T.StringType) and getattr(type, "collation", _BINARY) != _BINARY:
+        # Its own order and equality are not those of the bytes that Weft compares.
+        return DataType(Kind.OTHER)
+    return DataType(_KINDS.get(type.__class__, Kind.OTHER))
+
+
+def ddl(columns: tuple[ColumnDef, ...]) -> str:
+    """Write columns as the schema text that Spark's readers take."""
+    return ", ".join(f"`{column.name.replace('`', '``')}` {column.type}" for column in columns)
+
+
+_DAY_US = 86_400_000_000
+_PER_UNIT = {TimeUnit.SECONDS: 1_000_000, TimeUnit.MILLISECONDS: 1_000, TimeUnit.MICROSECONDS: 1}
+LIMIT_US = 1 << 62
+"""Times further from the epoch than this are not times: arithmetic on them would overflow."""
+
+
+def event_time(stream: StreamDef) -> Column:
+    """Return the stream's event time; NULL where there is none that can be used."""
+    folded = stream.time.casefold()
+    column = next(column for column in stream.columns if column.name.casefold() == folded)
+    micros = _micros(named(column.name), column.type, stream.time_unit)
+    return F.when((micros > -LIMIT_US) & (micros < LIMIT_US), micros)
+
+
+def _micros(column: Column, type: DataType, unit: TimeUnit | None) -> Column:
+    if type.kind is Kind.DATE:
+        return F.try_multiply(F.unix_date(column).cast("bigint"), F.lit(_DAY_US))
+    if type.is_time:
+        # A timestamp without a zone is UTC, the zone of every session that Weft evaluates in.
+        return F.unix_micros(column.cast("timestamp"))
+    per_unit = _PER_UNIT.get(unit or TimeUnit.SECONDS)
+    if type.is_integer:
+        whole = column.cast("bigint")
+        if per_unit is not None:
+            return F.try_multiply(whole, F.lit(per_unit).cast("bigint"))
+        # Rounded down; the smallest whole numbers, which stand for no time, would overflow.
+        usable = F.when(whole > F.lit(-(2**63) + 1_000), whole)
+        return F.call_function("div", usable - F.pmod(usable, F.lit(1_000)), F.lit(1_000))
+    exact = (
+        F.try_divide(column, F.lit(1_000)) if per_unit is None else F.try_multiply(column, F.lit(per_unit))
+    )
+    # NaN is greater than any number, so that it lies outside too.
+    inside = F.when((exact > -LIMIT_US) & (exact < LIMIT_US), exact)
+    return F.floor(inside).cast("bigint")
+
 
 CORRUPT_TEXT = "__weft_corrupt"
 """The column that Weft adds to streams of text."""
@@ -26,7 +94,7 @@ def corrupt_column(stream: StreamDef) -> str | None:
     """Return the column that holds the text of corrupt records; None if there can be none.
 
     With `mode 'FAILFAST'` or `mode 'DROPMALFORMED'` among a stream's options there are none: Spark drops
-    them, or cannot read their file, which is then set aside as a whole (`damaged.py`).
+    them, or cannot read their file, which is then set aside as a whole (`unread.py`).
     """
     if stream.source is None:
         return _SPARKS_NAME if _declares(stream, _SPARKS_NAME) else None
