@@ -64,7 +64,10 @@ def query_info(
 ) -> QueryInfo:
     """Return the status of a query by registry and pipeline."""
     entry = entry or Registered(name=query.name, text=query.text)
-    first = None if live is None else first_window(live, clock)
+    first = None
+    if live is not None:
+        joined = LiveQuery(query=query, answered_through=entry.answered_through, until=entry.until)
+        first = first_window(joined, clock)
     return replace(stored_info(entry, query.stream), text=query.text, first_window=first)
 
 

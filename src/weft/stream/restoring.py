@@ -31,7 +31,7 @@ def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: 
 def _live(entry: Registered, query: LogicalQuery) -> LiveQuery:
     return LiveQuery(
         query=query,
-        first_start=entry.first_start,
+        answered_through=entry.answered_through,
         until=entry.until,
         derivation=None if entry.derivation is None else derivation_from(entry.derivation),
     )
