@@ -143,7 +143,7 @@ def test_a_commit_stores_of_a_query_only_where_it_joined(tmp_path: Path) -> None
         assert changed["answered_through"] < 12 * MS
         runs.start(LONG, live=[SHORT])
         assert runs.pipeline.queries["short"].answered_through == 23 * MS
-        assert runs.pipeline.behind == []
+        assert not runs.pipeline.behind
 
 
 def changes_of(runs: Runs, commit: int) -> list[dict[str, int]]:

@@ -10,10 +10,11 @@ from weft.durability.checkpoint import Checkpoint, Placed, Recovered
 from weft.durability.commits import Commit
 from weft.durability.registry import QueryState, Registered, Registry
 from weft.faultpoints import reach
-from weft.query.logical import StreamDef
+from weft.query.logical import LogicalQuery, StreamDef
 from weft.sinks import Delivery, Sink
 from weft.state.block import Block
 from weft.state.clock import Clock
+from weft.state.derivation import derivation_from
 from weft.state.lives import LiveQuery
 from weft.state.report import BatchReport
 
@@ -228,6 +229,16 @@ def registered(live: LiveQuery, *, commit: int, added_live: bool) -> Registered:
         until=live.until,
         derivation=None if live.derivation is None else live.derivation.as_record(),
         commit=commit,
+    )
+
+
+def as_it_joined(entry: Registered, query: LogicalQuery) -> LiveQuery:
+    """Return a query of the registry as it joined."""
+    return LiveQuery(
+        query=query,
+        answered_through=entry.answered_through,
+        until=entry.until,
+        derivation=None if entry.derivation is None else derivation_from(entry.derivation),
     )
 
 

@@ -37,8 +37,8 @@ class Registered:
     live: bool = False
     """Whether it was added while the engine ran: then no workload has to name it."""
     answered_through: int = ALWAYS
-    """No window that ends by then, in microseconds, was due when it joined; by now none is that has ended by
-    the watermark, either, while it runs."""
+    """When it joined, no window that ends by then, in microseconds, was due. While it runs, it is answered
+    through the watermark of each commit, too."""
     until: int | None = None
     """When its last window ends at the latest, in microseconds."""
     derivation: Mapping[str, Any] | None = None

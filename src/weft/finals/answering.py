@@ -166,7 +166,7 @@ def _due(
         refused[ask] = over_limit("result_rows", windows, limits)
     since = due.since
     questions = (
-        (ask, GroupQuestion(window=one.window, predicate=one.predicate, since=int(since[ask])))
+        (ask, GroupQuestion(window=one.live.query.window, predicate=one.predicate, since=int(since[ask])))
         for ask in asks.tolist()
         for one in (reading.asks[ask],)
     )
@@ -185,7 +185,7 @@ class EmptyWindows:
         self._bare = {
             ask: np.ones(int(due.last[ask] - due.first[ask]) + 1, dtype=bool)
             for ask in asks.tolist()
-            if reading.asks[ask].emit_empty
+            if reading.emit_empty[ask]
         }
 
     def fill(self, asks: Rows, piece: Combined) -> None:

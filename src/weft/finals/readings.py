@@ -18,7 +18,6 @@ from weft.predicates import Formula
 from weft.state.clock import Clock, Times, shapes
 from weft.state.lives import LiveQuery
 from weft.state.store import DueWindows
-from weft.window import Window
 
 Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
@@ -40,9 +39,7 @@ class Reader:
 class Ask:
     """Windows of rows that satisfy a predicate, and who reads them."""
 
-    window: Window
     predicate: Formula
-    emit_empty: bool
     live: LiveQuery
     """One of its queries: what is answered of one is answered of all."""
     readers: list[Reader] = field(default_factory=list)
@@ -71,8 +68,8 @@ class Reading:
         return cls(
             grouping=grouping,
             asks=ordered,
-            windows=shapes(ask.window for ask in ordered),
-            emit_empty=np.array([ask.emit_empty for ask in ordered], dtype=bool),
+            windows=shapes(ask.live.query.window for ask in ordered),
+            emit_empty=np.array([ask.live.query.emit_empty for ask in ordered], dtype=bool),
             predicates=predicates,
             predicate=np.array([numbers[ask.predicate] for ask in ordered], dtype=np.int32),
             primitives=tuple(_interned(ask.readers, known) for ask in ordered),
@@ -121,9 +118,9 @@ def readings(answers: Iterable[Answer], lives: Mapping[str, LiveQuery]) -> Seque
     programs: dict[Program, tuple[int, Program]] = {}
     for answer in answers:
         query, live = answer.query, lives[answer.query.name]
-        ask = Ask(window=query.window, predicate=answer.predicate, emit_empty=query.emit_empty, live=live)
-        alike = ask.window, ask.predicate, ask.emit_empty, live.answered_through, live.until
-        ask = by_grouping.setdefault(answer.grouping, {}).setdefault(alike, ask)
+        alike = query.window, answer.predicate, query.emit_empty, live.answered_through, live.until
+        asks = by_grouping.setdefault(answer.grouping, {})
+        ask = asks.setdefault(alike, Ask(predicate=answer.predicate, live=live))
         program, parameters = program_of(answer)
         rank, program = programs.setdefault(program, (len(programs), program))
         ask.readers.append(Reader(answer=answer, program=program, parameters=parameters, rank=rank))

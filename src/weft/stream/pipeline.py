@@ -107,10 +107,10 @@ class Pipeline:
         return self.plans.plan
 
     @property
-    def behind(self) -> list[str]:
+    def behind(self) -> set[str]:
         """The queries that are not answered through the watermark."""
         now = self.clock.reached
-        return [name for name, live in self.queries.items() if live.answered_through < now]
+        return {name for name, live in self.queries.items() if live.answered_through < now}
 
     def add(self, query: LogicalQuery, *, warm: bool = True, answered_through: int = ALWAYS) -> LiveQuery:
         """Let a query join before the next batch.
@@ -295,11 +295,10 @@ class Pipeline:
             failures=answered.failures, broken=answered.broken, ended=self._end(), oldest_kept=oldest,
         )  # fmt: skip
 
-    def _read(self, names: Collection[str] | None) -> tuple[Sequence[Answer], Sequence[Reading]]:
+    def _read(self, some: Collection[str] | None) -> tuple[Sequence[Answer], Sequence[Reading]]:
         """Return what some queries read, or all."""
         answers = self.plan.answers
-        if names is not None:
-            some = set(names)
+        if some is not None:
             answers = tuple(answer for answer in answers if answer.query.name in some)
             return answers, readings(answers, self.queries)
         if self._reading is None or self._reading[0] is not answers:
