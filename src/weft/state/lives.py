@@ -20,8 +20,8 @@ class LiveQuery:
              answered_through    watermark                until
           answered, or not its own   due        still open         not its own
 
-    Each answer moves `answered_through` on to the watermark. At a commit every query has been answered
-    through the watermark or, if its first window ends later, through when it joined: that is what is stored.
+    Each answer moves `answered_through` up to the watermark. So at a commit it is the later of the watermark
+    and the value with which the query joined, and only that value is stored.
     """
 
     query: LogicalQuery
