@@ -13,7 +13,6 @@ from weft.query.logical import LogicalQuery, StreamDef, TableDef
 from weft.spark.columns import Udf
 from weft.spark.input.declarations import Declarations
 from weft.state.clock import Clock
-from weft.state.lives import after_all
 from weft.stream.pipeline import BatchReport, Pipeline
 
 
@@ -88,7 +87,7 @@ class Player:
             if spec.until_batch == batch and spec.from_batch < batch:
                 self.pipeline.remove(spec.name)
             if spec.from_batch == batch and spec.lives_in(batch):
-                self.pipeline.add(self.query(spec), since=after_all(self.pipeline.clock))
+                self.pipeline.add(self.query(spec), warm=False)
 
 
 def replay(

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.unit.window_samples import due_ends, edges_between
+from tests.unit.window_samples import Advance, due_ends, edges_between
 from weft.optimizer.plan import Relation
 from weft.optimizer.slice_manager import SliceManager
 from weft.optimizer.slice_starts import Times
@@ -22,7 +22,6 @@ from weft.optimizer.slices import Slicing, common_grid, edge_classes
 from weft.spark.job import slicing
 from weft.spark.job.constants import Constants
 from weft.spark.job.slicing import SliceCoder, Table, build_table
-from weft.state.clock import Advance
 from weft.window import Window
 
 CASES: list[dict[str, Any]] = [

@@ -22,7 +22,7 @@ GROUPING: Grouping = ((), (Column("symbol", BIGINT),))
 ANOTHER: Grouping = ((), ())
 BIG = Registered(name="big", text="SELECT 'ü'", failures=2)
 PAUSED = Registered(
-    name="b", text="", state=QueryState.PAUSED, live=True, first_start=4, until=9, error="no", commit=3,
+    name="b", text="", state=QueryState.PAUSED, live=True, answered_through=4, until=9, error="no", commit=3,
     derivation={"predicate": "p", "sources": ["q", "r"], "patterns": [1, 2]},
 )  # fmt: skip
 

@@ -106,9 +106,10 @@ class Script:
         """Let a query join; when its windows begin is for it to say, within what is promised."""
         latest, newest = self._latest_start(one), max((row.time for row in self.rows), default=None)
         live = self.pipeline.add(one.logical())
-        assert (NEVER if live.first_start is None else live.first_start) <= latest, (one.text, live)
+        assert live.first_start <= latest, (one.text, live)
         lifetime = live.query.lifetime_ms
         assert live.until == (None if lifetime is None or newest is None else newest + MS * lifetime)
+        live = replace(live)  # As it was when it joined.
         self.asked[one.name], self.lives[one.name], self.latest[one.name] = one, live, latest
         return live
 
@@ -138,7 +139,7 @@ class Script:
 
     def remove(self, name: str) -> None:
         """Let a query leave."""
-        never = name in self.pipeline.waiting or self.pipeline.clock.watermark is None
+        never = name in self.pipeline.behind or self.pipeline.clock.watermark is None
         self.answered_to[name] = NEVER if never else self.pipeline.clock.watermark
         self.pipeline.remove(name)
 
@@ -159,7 +160,9 @@ class Script:
 
     def note(self, report: BatchReport) -> BatchReport:
         """Keep a report."""
-        assert all(self.lives[name] == live for name, live in self.pipeline.queries.items())
+        for name, live in self.pipeline.queries.items():
+            through = max(self.lives[name].answered_through, self.pipeline.clock.reached)
+            assert replace(self.lives[name], answered_through=through) == live
         assert not self.pipeline.queries.keys() & set(report.ended)
         self.reports.append(report)
         return report

@@ -11,7 +11,7 @@ from weft.durability.checkpoint import Checkpoint
 from weft.durability.ledger import Ledger, registered
 from weft.durability.registry import Registry
 from weft.durability.rejoining import rejoin
-from weft.state.clock import RowCounts
+from weft.state.clock import ALWAYS, RowCounts
 from weft.storage import LocalFolder
 from weft.stream.loop import Loop
 from weft.stream.pipeline import BatchReport, Pipeline
@@ -63,7 +63,7 @@ class Runs:
         self.pipeline = plain_pipeline(self._patch, **options)
         registry = Registry() if recovered is None else recovered.registry
         known = {one.name: one.logical() for one in live}
-        watermark = None if recovered is None else recovered.last.clock.watermark
+        watermark = ALWAYS if recovered is None else recovered.last.clock.reached
         found = rejoin(
             [one.logical() for one in workload], registry, lambda name, _: known[name], watermark=watermark
         )

@@ -91,7 +91,7 @@ def expected(one: Asked, live: LiveQuery, rows: Sequence[Row], watermark: int | 
         end = row.time - row.time % slide + slide
         while end - length <= row.time:
             due = watermark is None or end <= watermark
-            inside = live.first_start is None or end - length >= live.first_start
+            inside = end > live.answered_through
             if due and inside and (live.until is None or end <= live.until):
                 found[end, row.symbol if one.keyed else None].append(row)
             end += slide

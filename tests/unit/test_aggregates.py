@@ -46,7 +46,7 @@ from weft.optimizer.rules import optimize
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
 from weft.state.block import Block
-from weft.state.clock import Advance
+from weft.state.clock import Clock
 from weft.state.driver_store import DriverStore
 from weft.state.lives import LiveQuery
 from weft.state.signatures import Signatures
@@ -309,8 +309,8 @@ def test_adding_an_aggregate_takes_one_value(monkeypatch: pytest.MonkeyPatch) ->
         )
     )
     live = {one.query.name: LiveQuery(query=one.query) for one in plan.answers}
-    (reading,) = readings(plan.answers, live, ())
-    due = reading.due(Advance(before=None, now=20_000), state.starts())
+    (reading,) = readings(plan.answers, live)
+    due = reading.due(Clock(watermark=20_000), state.starts())
     ((_, piece),) = state.answer(due, np.array([0]), reading.predicates, reading.primitives)
     assert piece.end.tolist() == [10_000, 20_000]
     finals = Finals(state.keys, piece.key, piece.end - 10_000, piece.end, piece.partials)

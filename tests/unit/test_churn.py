@@ -104,7 +104,7 @@ def test_a_restart_changes_no_window(seed: int, slicing: Slicing) -> None:
     with pytest.MonkeyPatch.context() as patch:
         script = random_run(seed, patch, steps=8)
         script.note(script.pipeline.answer_warm(None))  # type: ignore[arg-type]
-        for name in script.pipeline.waiting:
+        for name in script.pipeline.behind:
             script.remove(name)
         restarted(script, slicing)
         for _ in range(4):

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.language_samples import TRADES
 from tests.unit.pipeline_samples import asked
-from tests.unit.window_samples import due_between, due_ends, windows
+from tests.unit.window_samples import END, Advance, due_between, due_ends, windows
 
 from weft.finals.readings import readings
 from weft.optimizer.plan import answer, leaf
-from weft.state.clock import Advance, Clock, RowCounts, Seen, oldest_needed
-from weft.state.lives import LiveQuery
+from weft.state.clock import ALWAYS, Clock, RowCounts, Seen, oldest_needed
+from weft.state.lives import LiveQuery, through_start
 from weft.window import Window
 
 Times = npt.NDArray[np.int64]
@@ -90,21 +90,23 @@ def test_empty_windows_are_due_in_the_span_of_stream_and_query_and_no_other_is_b
     before: int | None, now: int | None, one: int, other: int,
 ) -> None:  # fmt: skip
     oldest, newest = min(one, other), max(one, other)
-    clock = Clock(oldest=oldest, newest=newest, watermark=now)
-    answers, live, waiting = [], {}, []
+    clock = Clock(oldest=oldest, newest=newest, watermark=END if now is None else now)
+    answers, live = [], {}
     for place, (window, first, until, late) in enumerate(several):
         query = replace(asked(f"q{place}", ("TRUE", bool), (1, 1)).logical(), window=window, emit_empty=True)
         answers.append(answer(query, leaf(query)))
-        live[query.name] = LiveQuery(query=query, first_start=first, until=until)
-        waiting += [query.name] if late else []
-    advance = Advance(before=before, now=now)
-    (reading,) = readings(answers, live, waiting)
-    every = reading.every(advance, clock)
+        through = max(
+            ALWAYS if first is None else through_start(first, window),
+            ALWAYS if before is None or late else before,
+        )
+        live[query.name] = LiveQuery(query=query, answered_through=through, until=until)
+    (reading,) = readings(answers, live)
+    every = reading.due(clock, np.empty(0, dtype=np.int64))
     for place, (window, first, until, late) in enumerate(several):
         name = answers[place].query.name
         (ask,) = (
             ask for ask in range(len(reading.asks))
-            if name in {reader.answer.query.name for reader in reading.readers_of(ask)}
+            if name in {reader.answer.query.name for reader in reading.asks[ask].readers}
         )  # fmt: skip
         after = oldest if before is None or late else max(oldest, before)
         length = window.range_ms * 1000
@@ -145,7 +147,7 @@ def test_the_watermark_is_the_newest_row_less_the_delay() -> None:
     assert clock.after(seen(45_000, good=1), stream).watermark == 40_000
     later = clock.after(seen(None, late=2), stream)
     assert (later.watermark, later.counts.late, later.counts.read) == (40_000, 2, 5)
-    assert later.advance_from(clock) == Advance(before=40_000, now=40_000)
+    assert (clock.watermark, clock.reached, later.reached) == (40_000, 40_000, 40_000)
 
 
 @given(st.lists(st.sampled_from(("batch", "idle", "end")) | moments, max_size=8))

@@ -17,6 +17,7 @@ from weft.errors import UnknownName
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
 from weft.service.status import cannot_run, read_registry, stored_info
+from weft.state.clock import ALWAYS
 from weft.storage import LocalFolder
 from weft.storage.lock import Lock
 from weft.storage.mailbox import Mailbox
@@ -24,7 +25,7 @@ from weft.storage.mailbox import Mailbox
 NAMES = st.sampled_from("abc")
 entries = st.builds(
     Registered, name=NAMES, text=st.text(max_size=3), state=st.sampled_from(QueryState), live=st.booleans(),
-    first_start=st.none() | st.integers(), until=st.none() | st.integers(), failures=st.integers(0, 3),
+    answered_through=st.integers(), until=st.none() | st.integers(), failures=st.integers(0, 3),
     error=st.none() | st.text(max_size=3), commit=st.integers(0, 9),
 )  # fmt: skip
 
@@ -41,9 +42,9 @@ def test_all_of_an_entry_is_kept(entry: Registered) -> None:
     assert from_record(json.loads(json.dumps(entry.as_record()))) == entry
 
 
-Step = Registered | tuple[str, int | None] | int
-"""A query is put, or leaves at a watermark; or all partials before a time go."""
-steps = entries | st.tuples(NAMES, st.none() | st.integers(0, 9)) | st.integers(0, 9)
+Step = Registered | tuple[str, int] | int
+"""A query is put, or leaves as answered through a time; or all partials before a time go."""
+steps = entries | st.tuples(NAMES, st.just(ALWAYS) | st.integers(0, 9)) | st.integers(0, 9)
 
 
 @given(st.lists(st.lists(steps, max_size=5), max_size=5))
@@ -54,9 +55,9 @@ def test_changes_applied_in_order_give_the_same_registry(batches: list[list[Step
             if isinstance(one, Registered):
                 registry.put(one)
             elif isinstance(one, tuple):
-                registry.forget(one[0], left=one[1])
+                registry.forget(one[0], answered_through=one[1])
             else:
-                registry.outdate(one)
+                registry.evict(one)
         changes = json.loads(json.dumps(registry.changes()))
         assert registry.changed == bool(changes)
         assert len({one["name"] for one in changes}) == len(changes)
@@ -67,23 +68,25 @@ def test_changes_applied_in_order_give_the_same_registry(batches: list[list[Step
         folded.apply(json.loads(json.dumps(registry.records())))
         for copy in (again, folded):
             assert {one.name: one for one in copy} == {one.name: one for one in registry}
-            assert [copy.left(name) for name in "abc"] == [registry.left(name) for name in "abc"]
+            assert [copy.answered_through(name) for name in "abc"] == [
+                registry.answered_through(name) for name in "abc"
+            ]
             assert not copy.changed
 
 
 def test_a_name_is_remembered_until_its_windows_are_past() -> None:
     registry = Registry([BIG])
-    registry.forget("big", left=50)
-    assert ("big" in registry, registry.left("big"), list(registry)) == (False, 50, [])
-    assert registry.changes() == [{"name": "big", "left": 50}]
+    registry.forget("big", answered_through=50)
+    assert ("big" in registry, registry.answered_through("big"), list(registry)) == (False, 50, [])
+    assert registry.changes() == [{"name": "big", "answered_through": 50}]
     registry.committed()
-    registry.outdate(49)
+    registry.evict(49)
     assert not registry.changed
-    registry.outdate(50)
-    assert (registry.left("big"), registry.changes()) == (None, [{"name": "big"}])
-    registry.forget("big", left=60)
+    registry.evict(50)
+    assert (registry.answered_through("big"), registry.changes()) == (ALWAYS, [{"name": "big"}])
+    registry.forget("big", answered_through=60)
     registry.put(BIG)
-    assert (registry.left("big"), registry.changes()) == (None, [BIG.as_record()])
+    assert (registry.answered_through("big"), registry.changes()) == (ALWAYS, [BIG.as_record()])
 
 
 def test_only_what_changed_is_committed() -> None:
@@ -135,8 +138,8 @@ def test_what_is_over_is_forgotten_when_nobody_names_it(live: bool) -> None:
     found = rejoin([], registry, unable, watermark=50)
     assert (found.running, found.resting, found.unbound, found.notices) == ({}, {}, [], [])
     # The name is free, and who takes it repeats no window.
-    assert ("b" in registry, registry.left("b")) == (False, 50)
-    assert registry.changes() == [{"name": "b", "left": 50}]
+    assert ("b" in registry, registry.answered_through("b")) == (False, 50)
+    assert registry.changes() == [{"name": "b", "answered_through": 50}]
 
 
 def test_what_is_over_is_kept_while_a_workload_names_it() -> None:
@@ -160,7 +163,7 @@ def test_a_workload_may_give_the_name_of_what_is_over_to_another_query(state: Qu
     found = rejoin([query], registry, unable, watermark=50)
     assert (found.running, found.new, found.resting) == ({"b": query}, [query], {})
     assert found.notices == [f"query b is another one than that which was {state}: it joins"]
-    assert registry.left("b") == 50
+    assert registry.answered_through("b") == 50
 
 
 def test_what_cannot_be_bound_any_more_is_known_as_failed() -> None:

@@ -30,8 +30,8 @@ from weft.optimizer.plan import Leaf, RelationId, SharedPlan, leaf, union
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
 from weft.predicates import canonical, codebook
-from weft.state.clock import Clock
-from weft.state.lives import LiveQuery, first_window
+from weft.state.clock import ALWAYS, Clock
+from weft.state.lives import LiveQuery, first_window, through_start
 from weft.state.signatures import Fragments, Signatures
 from weft.storage import LocalFolder
 from weft.stream.warm_start import Held, History, cut_at
@@ -195,7 +195,8 @@ def test_the_first_window_is_the_first(
     window: Window, first: int | None, oldest: int | None, until: int | None
 ) -> None:
     query = replace(asked("q", EVERYTHING, (10, 10)).logical(), window=window)
-    live = LiveQuery(query=query, first_start=first, until=until)
+    through = ALWAYS if first is None else through_start(first, window)
+    live = LiveQuery(query=query, answered_through=through, until=until)
     found = first_window(live, Clock(oldest=oldest, newest=oldest, watermark=oldest))
     if first is None and oldest is None:
         assert found is None
@@ -250,13 +251,14 @@ def test_slices_at_hand_answer_at_once(
     jobs = PlainJob.made
     live = script.add(joining)
     assert (live.derivation is not None) is derived
-    assert list(script.pipeline.waiting) == ["new"]
+    assert list(script.pipeline.behind) == ["new"]
     report = script.note(script.pipeline.answer_warm(None))  # type: ignore[arg-type]
     assert list(report.results) == ["new"]
-    always = replace(live, first_start=None)
+    always = replace(live, answered_through=ALWAYS)
     assert dict(results([report], "new")) == expected(joining, always, script.rows, 59_000)
-    assert not script.pipeline.waiting
+    assert not script.pipeline.behind
     assert first_window(live, script.pipeline.clock) == first
+    assert script.pipeline.queries["new"].answered_through == 59_000
     finished(script)
     assert dict(results(script.reports, "new")) == expected(joining, always, script.rows, None)
     # No other job was needed, and no sample.
@@ -278,7 +280,7 @@ def test_what_slices_do_not_tell_begins_after_them(monkeypatch: pytest.MonkeyPat
     script = warmed(monkeypatch, asked("a", above(3), (20, 10)))
     live = script.add(joining)
     assert live.first_start == 59_001
-    assert not script.pipeline.waiting
+    assert not script.pipeline.behind
     finished(script)
 
 
@@ -315,14 +317,20 @@ def test_slices_of_an_earlier_run_are_as_that_run_has_cut_them(
     runs.start(long, slicing=then)
     runs.batch(*range(20))
     runs.start(long, slicing=now)
-    lives = {one.name: runs.loop.add(one.logical()) for one in (tiny, lone)}
+    for one in (tiny, lone):
+        runs.loop.add(one.logical())
     # Pairs are enough for windows [3, 5), [8, 10), …; they are among the panes of a run that had some.
     # What the window of 12 that ends at 20 holds is at hand.
     firsts = {"tiny": 19 * MS + 1, "lone": 8 * MS}
-    assert {name: live.first_start for name, live in lives.items()} == firsts
+    for name, first in firsts.items():
+        entry = runs.ledger.registry.get(name)
+        assert entry is not None
+        assert entry.answered_through == through_start(first, runs.pipeline.queries[name].query.window)
     runs.batch(*range(20, 40))
     for one in (tiny, lone):
         found = results(runs.sink.reports, one.name)
-        since = LiveQuery(query=one.logical(), first_start=firsts[one.name])
+        query = one.logical()
+        through = through_start(firsts[one.name], query.window)
+        since = LiveQuery(query=query, answered_through=through)
         assert dict(found) == expected(one, since, rows(*range(40)), 39 * MS)
         assert len(found) == len(dict(found))

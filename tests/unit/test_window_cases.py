@@ -7,11 +7,10 @@ import numpy.typing as npt
 import pytest
 from tests.unit.language_samples import query
 from tests.unit.test_oracle_cases import CASES
-from tests.unit.window_samples import due_ends
+from tests.unit.window_samples import Advance, due_ends
 
 from weft.optimizer.slice_starts import slice_starts
 from weft.optimizer.slices import Slicing, edge_classes
-from weft.state.clock import Advance
 from weft.window import Window
 
 Case = dict[str, Any]

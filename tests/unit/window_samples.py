@@ -1,14 +1,16 @@
 """Windows to draw from, and the arithmetic of edges spelled out in the slowest way."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-import numpy as np
 from hypothesis import strategies as st
+from tests.unit.language_samples import query
 
-from weft.finals.readings import Reading
+from weft.finals.readings import readings
+from weft.optimizer.plan import answer, leaf
 from weft.optimizer.slices import Slicing
-from weft.state.clock import ALWAYS, Advance, Times, shapes
-from weft.state.lives import NEVER
+from weft.state.clock import ALWAYS, Clock, Times
+from weft.state.lives import NEVER, LiveQuery
 from weft.window import Window
 
 SLIDES = (1, 2, 3, 4, 5, 6, 9, 10, 12, 15, 20, 30, 36, 45, 60)
@@ -54,13 +56,26 @@ def edges_between(
     return [time for time in times if any(is_edge(time, window, slicing) for window in several)]
 
 
+END = NEVER - 10**10
+"""After all event times, with room for a window."""
+QUERY = query("SELECT count(*) AS n FROM trades [RANGE '1 ms']")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advance:
+    """What a query was answered through before, None for nothing, and the watermark; None for the end."""
+
+    before: int | None
+    now: int | None
+
+
 def due_between(window: Window, advance: Advance, starts: Times) -> tuple[int, int]:
     """Return the ends of the first and the last window that is due and may hold a slice."""
-    reading = Reading(
-        ((), ()), windows=shapes([window]), first_start=np.array([ALWAYS]), until=np.array([NEVER]),
-        late=np.zeros(1, dtype=bool), predicate=np.zeros(1, dtype=np.int32),
-    )  # fmt: skip
-    due = reading.due(advance, starts)
+    live = LiveQuery(query=replace(QUERY, window=window))
+    live.answered_through = ALWAYS if advance.before is None else advance.before
+    asked = answer(live.query, leaf(live.query))
+    (reading,) = readings([asked], {live.query.name: live})
+    due = reading.due(Clock(watermark=END if advance.now is None else advance.now), starts)
     first, last = (int(number[0] * due.slide_us[0] + due.offset_us[0]) for number in (due.first, due.last))
     return first, last
 

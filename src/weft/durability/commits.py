@@ -14,7 +14,7 @@ from weft.errors import EngineError
 from weft.state.clock import Clock, RowCounts
 from weft.threads import side_by_side
 
-_FORMAT = 3
+_FORMAT = 4
 _QUERIES = b"weft.queries"
 """In a table's metadata: the queries whose results follow one another, and how many rows each has."""
 _QUERY = "__weft_query"

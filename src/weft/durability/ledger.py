@@ -10,10 +10,11 @@ from weft.durability.checkpoint import Checkpoint, Placed, Recovered
 from weft.durability.commits import Commit
 from weft.durability.registry import QueryState, Registered, Registry
 from weft.faultpoints import reach
-from weft.query.logical import StreamDef
+from weft.query.logical import LogicalQuery, StreamDef
 from weft.sinks import Delivery, Sink
 from weft.state.block import Block
-from weft.state.clock import Clock, oldest_needed, shapes
+from weft.state.clock import Clock
+from weft.state.derivation import derivation_from
 from weft.state.lives import LiveQuery
 from weft.state.report import BatchReport
 
@@ -56,9 +57,6 @@ class Ledger:
         self.batch = -1 if recovered is None else recovered.last.batch
         """The last of Spark's batches that is committed."""
         self._position = "" if recovered is None else recovered.last.position
-        self._watermark = None if recovered is None else recovered.last.clock.watermark
-        self._lives: tuple[LiveQuery, ...] | None = None
-        """All queries at the last commit since the start."""
         self._broken: dict[str, None] = {}
         """Queries that have failed since the start."""
         for sink in self._inline:
@@ -126,7 +124,6 @@ class Ledger:
 
     def pass_over(self, outcome: Outcome) -> None:
         """Accept a change of queries that needs no commit, as nothing outlives the process."""
-        self._outdate(outcome)
         self.registry.committed()
 
     def commit(self, outcome: Outcome, *, batch: int | None = None) -> None:
@@ -171,8 +168,9 @@ class Ledger:
             if (entry := self.registry.get(name)) is not None:
                 self.registry.put(replace(entry, failures=entry.failures + count))
         for name, live in outcome.queries.items():
-            if (entry := self.registry.get(name)) is not None:
-                self.registry.put(_updated(entry, live))
+            entry = self.registry.get(name)
+            if entry is not None and entry.until != live.until:
+                self.registry.change(name, until=live.until)
         for name in report.ended:
             if name in self.registry:
                 self.registry.change(name, state=QueryState.ENDED)
@@ -183,19 +181,8 @@ class Ledger:
                 self._broken[name] = None
                 # The error itself may hold values of rows: `weft show` shows it to those who may see them.
                 _log.error("query failed", extra={"query": name, "kind": kind_of(error)})
-        self._outdate(outcome)
-
-    def _outdate(self, outcome: Outcome) -> None:
-        """Forget queries that left once the retained partials do not reach back to their windows.
-
-        When the watermark moves, partials that no query of the previous commit needs are evicted.
-        """
-        before, now = self._lives, outcome.clock.watermark
-        moved, self._watermark = now != self._watermark, now
-        self._lives = tuple(outcome.queries.values())
-        if moved and now is not None and before is not None:
-            windows = shapes({live.query.window for live in before})
-            self.registry.outdate(oldest_needed(windows, now) if len(windows) else now)
+        if report.oldest_kept is not None:
+            self.registry.evict(report.oldest_kept)
 
     def drain(self, seconds: float) -> bool:
         """Deliver all that waits; return whether every sink has it."""
@@ -234,13 +221,25 @@ def described(stream: StreamDef) -> str:
 
 def registered(live: LiveQuery, *, commit: int, added_live: bool) -> Registered:
     """Return a query that joins as the registry keeps it."""
-    entry = Registered(name=live.query.name, text=live.query.text, live=added_live, commit=commit)
-    return _updated(entry, live)
+    return Registered(
+        name=live.query.name,
+        text=live.query.text,
+        live=added_live,
+        answered_through=live.answered_through,
+        until=live.until,
+        derivation=None if live.derivation is None else live.derivation.as_record(),
+        commit=commit,
+    )
 
 
-def _updated(entry: Registered, live: LiveQuery) -> Registered:
-    derivation = None if live.derivation is None else live.derivation.as_record()
-    return replace(entry, first_start=live.first_start, until=live.until, derivation=derivation)
+def as_it_joined(entry: Registered, query: LogicalQuery) -> LiveQuery:
+    """Return a query of the registry as it joined."""
+    return LiveQuery(
+        query=query,
+        answered_through=entry.answered_through,
+        until=entry.until,
+        derivation=None if entry.derivation is None else derivation_from(entry.derivation),
+    )
 
 
 def _kept(report: BatchReport) -> Mapping[Placed, Block]:

@@ -10,6 +10,7 @@ from weft.durability.checkpoint import Checkpoint, Recovered
 from weft.durability.places import claim_folder, find_folder
 from weft.errors import DamagedFile
 from weft.sinks.fence import Lineage, lineage_from, records_of
+from weft.state.clock import ALWAYS
 from weft.storage import Folder
 from weft.storage.container import pack, unpack
 
@@ -33,9 +34,9 @@ class Past:
         return -1 if self.recovered is None else self.recovered.last.number
 
     @property
-    def watermark(self) -> int | None:
-        """The watermark of the last commit."""
-        return None if self.recovered is None else self.recovered.last.clock.watermark
+    def watermark(self) -> int:
+        """The watermark of the last commit, or a moment before all event times."""
+        return ALWAYS if self.recovered is None else self.recovered.last.clock.reached
 
     def begun(self, stream: str, origin: str) -> "Past":
         """Record in the checkpoint, whose name is the origin, that an engine starts now."""

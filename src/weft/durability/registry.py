@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from weft.state.clock import ALWAYS
+
 
 class QueryState(StrEnum):
     """The state of a query."""
@@ -34,8 +36,9 @@ class Registered:
     state: QueryState = QueryState.RUNNING
     live: bool = False
     """Whether it was added while the engine ran: then no workload has to name it."""
-    first_start: int | None = None
-    """When its first window may begin, in microseconds; None for a query from before the first row."""
+    answered_through: int = ALWAYS
+    """When it joined, no window that ends by then, in microseconds, was due. While it runs, it is answered
+    through the watermark of each commit, too."""
     until: int | None = None
     """When its last window ends at the latest, in microseconds."""
     derivation: Mapping[str, Any] | None = None
@@ -61,8 +64,8 @@ class Registry:
 
     def __init__(self, entries: Iterable[Registered] = ()) -> None:
         self._entries = {entry.name: entry for entry in entries}
-        self._left: dict[str, int] = {}
-        """The watermark at which each query left: windows that had ended by then may have been answered."""
+        self._answered: dict[str, int] = {}
+        """Through when queries were answered whose names are free now, while that matters."""
         self._changed: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[Registered]:
@@ -79,31 +82,28 @@ class Registry:
         """Add a query, or change one."""
         if self._entries.get(entry.name) != entry:
             self._entries[entry.name] = entry
-            self._left.pop(entry.name, None)
+            self._answered.pop(entry.name, None)
             self._changed[entry.name] = None
 
     def change(self, name: str, **values: Any) -> None:
         """Change fields of a query."""
         self.put(replace(self._entries[name], **values))
 
-    def forget(self, name: str, *, left: int | None = None) -> None:
-        """Remove a query; if it `left` at a watermark, remember which windows it may have answered."""
-        before = self._entries.pop(name, None), self._left.pop(name, None)
-        if left is not None:
-            self._left[name] = left
-        if before != (None, left):
+    def forget(self, name: str, *, answered_through: int = ALWAYS) -> None:
+        """Remove a query; who takes its name repeats no window that ends by that time."""
+        before = self._entries.pop(name, None), self._answered.pop(name, ALWAYS)
+        if answered_through != ALWAYS:
+            self._answered[name] = answered_through
+        if before != (None, answered_through):
             self._changed[name] = None
 
-    def left(self, name: str) -> int | None:
-        """Return the watermark at which an earlier query of this name left, or None if it does not matter."""
-        return self._left.get(name)
+    def answered_through(self, name: str) -> int:
+        """Return through when a query was answered whose name is free now."""
+        return self._answered.get(name, ALWAYS)
 
-    def outdate(self, oldest: int) -> None:
-        """Forget queries that left, once their windows cannot be answered again.
-
-        All retained partials begin at `oldest` or later.
-        """
-        for name in [name for name, left in self._left.items() if left <= oldest]:
+    def evict(self, oldest: int) -> None:
+        """Forget free names whose windows nobody can repeat: partials before a time are gone."""
+        for name in [name for name, through in self._answered.items() if through <= oldest]:
             self.forget(name)
 
     @property
@@ -117,13 +117,14 @@ class Registry:
 
     def records(self) -> list[dict[str, Any]]:
         """Return all queries as plain values."""
-        return [self._record(name) for name in (*self._entries, *self._left)]
+        return [self._record(name) for name in (*self._entries, *self._answered)]
 
     def _record(self, name: str) -> dict[str, Any]:
-        """Return a query as plain values; of a removed one, only the name and when it left."""
+        """Return a query as plain values; of a removed one, the name and what matters of it."""
         if name in self._entries:
             return self._entries[name].as_record()
-        return {"name": name, "left": self._left[name]} if name in self._left else {"name": name}
+        through = self._answered.get(name)
+        return {"name": name} if through is None else {"name": name, "answered_through": through}
 
     def committed(self) -> None:
         """Record that the changes are durable."""
@@ -132,11 +133,8 @@ class Registry:
     def apply(self, changes: Iterable[Mapping[str, Any]]) -> None:
         """Apply committed changes."""
         for record in changes:
-            name = record["name"]
-            self._left.pop(name, None)
             if "text" in record:
-                self._entries[name] = from_record(record)
-                continue
-            self._entries.pop(name, None)
-            if "left" in record:
-                self._left[name] = record["left"]
+                self.put(from_record(record))
+            else:
+                self.forget(**record)
+        self.committed()

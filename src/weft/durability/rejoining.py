@@ -31,9 +31,7 @@ class Rejoined:
     """Notices for the user."""
 
 
-def rejoin(
-    queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, watermark: int | None
-) -> Rejoined:
+def rejoin(queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, watermark: int) -> Rejoined:
     """Combine a workload with a registry.
 
     The registry forgets queries that the workload no longer names, and those added while the engine ran that
@@ -48,11 +46,11 @@ def rejoin(
         query = named.get(entry.name)
         over = entry.state.is_over
         if query is not None and over and not _is_same(entry, query, bind):
-            registry.forget(entry.name, left=watermark)
+            registry.forget(entry.name, answered_through=watermark)
             notices.append(f"query {entry.name} is another one than that which was {entry.state}: it joins")
             continue
         if query is None and (over or not entry.live):
-            registry.forget(entry.name, left=watermark)
+            registry.forget(entry.name, answered_through=watermark)
             if not over:
                 notices.append(f"query {entry.name} is not in the workload any more: dropped")
             continue

@@ -1,8 +1,8 @@
 """Answer the due windows of all queries at once; an error of one query does not affect the others."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -19,8 +19,8 @@ from weft.optimizer.plan import Answer, Grouping
 from weft.query.logical import LogicalQuery
 from weft.spark.columns import Udf
 from weft.spark.session.troubles import culprits
-from weft.state.clock import Advance, Clock
-from weft.state.lives import LiveQuery, kept_since
+from weft.state.clock import Clock
+from weft.state.lives import LiveQuery
 from weft.state.repeating import spelled_out
 from weft.state.store import Combined, DueWindows, GroupQuestion, PartialStore
 from weft.threads import side_by_side
@@ -39,8 +39,6 @@ class Asked:
 
     stores: Mapping[Grouping, PartialStore]
     queries: Mapping[str, LiveQuery]
-    waiting: Collection[str]
-    """Queries whose past windows are due, too."""
     clock: Clock
     functions: Mapping[str, Udf]
     limits: Limits
@@ -57,17 +55,17 @@ class Answered:
 
 
 def answer_due(
-    spark: SparkSession, answers: Sequence[Answer], read: Sequence[Reading], advance: Advance, asked: Asked
+    spark: SparkSession, answers: Sequence[Answer], read: Sequence[Reading], asked: Asked
 ) -> Answered:
     """Return the results of all windows that are due; queries that are shown to make it fail are left out."""
 
     def answer_some(queries: Sequence[LogicalQuery]) -> Answered:
         names = {query.name for query in queries}
         theirs = [answer for answer in answers if answer.query.name in names]
-        return _answer(spark, readings(theirs, asked.queries, asked.waiting), advance, asked)
+        return _answer(spark, readings(theirs, asked.queries), asked)
 
     try:
-        return _answer(spark, read, advance, asked)
+        return _answer(spark, read, asked)
     except Exception as error:
         queries = [answer.query for answer in answers]
         broken = culprits(queries, answer_some, error)
@@ -78,9 +76,9 @@ def answer_due(
     return answered
 
 
-def _answer(spark: SparkSession, read: Sequence[Reading], advance: Advance, asked: Asked) -> Answered:
+def _answer(spark: SparkSession, read: Sequence[Reading], asked: Asked) -> Answered:
     many = sum(len(asked.stores[reading.grouping]) for reading in read) > _WORTH_THREADS
-    parts = side_by_side(partial(_finals, advance, asked), read, worth=many)
+    parts = side_by_side(partial(_finals, asked), read, worth=many)
     answered, selected = Answered(), Selected()
     for part in parts:
         answered.final_ops += part.operations
@@ -110,10 +108,10 @@ class _Part:
     broken: dict[str, str] = field(default_factory=dict)
 
 
-def _finals(advance: Advance, asked: Asked, reading: Reading) -> _Part:
+def _finals(asked: Asked, reading: Reading) -> _Part:
     """Make the finals of one grouping and have all programs read them; groupings have nothing in common."""
     part, store = _Part(), asked.stores[reading.grouping]
-    due, asks = _due(reading, store, advance, asked, part.broken)
+    due, asks = _due(reading, store, asked, part.broken)
     bare = EmptyWindows(reading, due, asks, store)
     for asks_together, piece in store.answer(due, asks, reading.predicates, reading.primitives):
         part.operations += piece.operations
@@ -133,7 +131,7 @@ def _select(reading: Reading, asks: Rows, of: Rows, finals: Finals, part: _Part)
     present = of[begins]
     by_program: dict[Program, tuple[list[int], list[list[Reader]]]] = {}
     for order, ask in enumerate(asks[present].tolist()):
-        for reader in reading.readers_of(ask):
+        for reader in reading.asks[ask].readers:
             numbers, readers = by_program.setdefault(reader.program, ([], []))
             if not numbers or numbers[-1] != order:
                 numbers.append(order)
@@ -158,38 +156,25 @@ def _rows(begins: Rows, ends: Rows) -> tuple[slice | Rows, Rows]:
 
 
 def _due(
-    reading: Reading, store: PartialStore, advance: Advance, asked: Asked, broken: dict[str, str]
+    reading: Reading, store: PartialStore, asked: Asked, broken: dict[str, str]
 ) -> tuple[DueWindows, Rows]:
     """Return the due windows of all asks, and which asks have any; those over a limit go to `broken`."""
-    due = reading.due(advance, store.starts())
-    every = reading.every(advance, asked.clock)
-    emits = np.array([ask.emit_empty for ask in reading.asks], dtype=bool)
-    if emits.any():
-        due = replace(
-            due, first=np.where(emits, every.first, due.first), last=np.where(emits, every.last, due.last)
-        )
-    asks = np.flatnonzero(due.last >= due.first)
-    refused = set[int]()
-    for ask in np.flatnonzero(emits & (due.last - due.first >= asked.limits.result_rows)).tolist():
+    due, limits = reading.due(asked.clock, store.starts()), asked.limits
+    asks, refused = np.flatnonzero(due.last >= due.first), dict[int, str]()
+    for ask in np.flatnonzero(reading.emit_empty & (due.last - due.first >= limits.result_rows)).tolist():
         windows = int(due.last[ask] - due.first[ask]) + 1
-        refused.add(ask)
-        broken |= _blamed(reading, ask, over_limit("result_rows", windows, asked.limits))
-    questions = ((ask, _groups_asked(reading, ask, advance, asked)) for ask in asks.tolist())
-    for ask, groups in store.groups_over(asked.limits.groups_per_query, questions).items():
-        refused.add(ask)
-        broken |= _blamed(reading, ask, over_limit("groups_per_query", groups, asked.limits))
+        refused[ask] = over_limit("result_rows", windows, limits)
+    since = due.since
+    questions = (
+        (ask, GroupQuestion(window=one.live.query.window, predicate=one.predicate, since=int(since[ask])))
+        for ask in asks.tolist()
+        for one in (reading.asks[ask],)
+    )
+    for ask, groups in store.groups_over(limits.groups_per_query, questions).items():
+        refused[ask] = over_limit("groups_per_query", groups, limits)
+    for ask, why in refused.items():
+        broken |= {reader.answer.query.name: why for reader in reading.asks[ask].readers}
     return due, np.array([ask for ask in asks.tolist() if ask not in refused], dtype=np.intp)
-
-
-def _blamed(reading: Reading, ask: int, why: str) -> dict[str, str]:
-    return {reader.answer.query.name: why for reader in reading.readers_of(ask)}
-
-
-def _groups_asked(reading: Reading, ask: int, advance: Advance, asked: Asked) -> GroupQuestion:
-    """Return what groups an ask holds."""
-    name = reading.readers_of(ask)[0].answer.query.name
-    since = kept_since(asked.queries[name], None if name in asked.waiting else advance.before)
-    return GroupQuestion(window=reading.asks[ask].window, predicate=reading.asks[ask].predicate, since=since)
 
 
 class EmptyWindows:
@@ -200,7 +185,7 @@ class EmptyWindows:
         self._bare = {
             ask: np.ones(int(due.last[ask] - due.first[ask]) + 1, dtype=bool)
             for ask in asks.tolist()
-            if reading.asks[ask].emit_empty
+            if reading.emit_empty[ask]
         }
 
     def fill(self, asks: Rows, piece: Combined) -> None:

@@ -1,10 +1,10 @@
 """Who reads what: queries with the same windows over the same rows read one set of finals.
 
-An ask is a window and a predicate, with the time from which and until which its windows are wanted. Queries
-that differ in aggregates, SELECT or HAVING alone read the same ask.
+An ask is a window and a predicate, for queries that have been answered through the same time and end at the
+same. Queries that differ in aggregates, SELECT or HAVING alone read the same ask.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,27 +15,13 @@ from weft.expression import Literal
 from weft.finals.programs import Program, program_of
 from weft.optimizer.plan import Answer, Grouping
 from weft.predicates import Formula
-from weft.state.clock import Advance, Clock, Times, shapes
-from weft.state.lives import LiveQuery, answered_between
+from weft.state.clock import Clock, Times, shapes
+from weft.state.lives import LiveQuery
 from weft.state.store import DueWindows
-from weft.window import Window
 
 Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 _US = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """Windows of rows that satisfy a predicate; times are in microseconds."""
-
-    window: Window
-    predicate: Formula
-    first_start: int
-    until: int
-    late: bool
-    """Whether windows are due however long ago they ended."""
-    emit_empty: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,81 +35,67 @@ class Reader:
     """The program's place among all programs."""
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
+class Ask:
+    """Windows of rows that satisfy a predicate, and who reads them."""
+
+    predicate: Formula
+    live: LiveQuery
+    """One of its queries: what is answered of one is answered of all."""
+    readers: list[Reader] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class Reading:
-    """The asks of one grouping, and who reads each."""
+    """The asks of one grouping."""
 
     grouping: Grouping
-    readers: dict[Ask, list[Reader]] = field(default_factory=dict)
-    asks: tuple[Ask, ...] = ()
+    asks: Sequence[Ask] = ()
     windows: Times = field(default_factory=lambda: shapes(()))
-    first_start: Times = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    until: Times = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    late: Bools = field(default_factory=lambda: np.empty(0, dtype=bool))
+    emit_empty: Bools = field(default_factory=lambda: np.empty(0, dtype=bool))
     predicates: tuple[Formula, ...] = ()
     predicate: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     primitives: tuple[tuple[Primitive, ...], ...] = ()
     """What the readers of each ask need, in an order of its own."""
 
-    def settle(self) -> None:
-        """Lay out the asks side by side, those of one program next to each other."""
-        self.asks = tuple(sorted(self.readers, key=lambda ask: [reader.rank for reader in self.readers[ask]]))
-        self.windows = shapes(ask.window for ask in self.asks)
-        self.first_start = np.array([ask.first_start for ask in self.asks], dtype=np.int64)
-        self.until = np.array([ask.until for ask in self.asks], dtype=np.int64)
-        self.late = np.array([ask.late for ask in self.asks], dtype=bool)
-        numbers = {ask.predicate: 0 for ask in self.asks}
-        self.predicates = tuple(numbers)
-        numbers = {predicate: number for number, predicate in enumerate(self.predicates)}
-        self.predicate = np.array([numbers[ask.predicate] for ask in self.asks], dtype=np.int32)
+    @classmethod
+    def of(cls, grouping: Grouping, asks: Iterable[Ask]) -> "Reading":
+        """Return asks laid out side by side, those of one program next to each other."""
+        ordered = sorted(asks, key=lambda ask: [reader.rank for reader in ask.readers])
+        predicates = tuple(dict.fromkeys(ask.predicate for ask in ordered))
+        numbers = {predicate: number for number, predicate in enumerate(predicates)}
         known: dict[tuple[Primitive, ...], tuple[Primitive, ...]] = {}
-        self.primitives = tuple(_interned(self.readers[ask], known) for ask in self.asks)
+        return cls(
+            grouping=grouping,
+            asks=ordered,
+            windows=shapes(ask.live.query.window for ask in ordered),
+            emit_empty=np.array([ask.live.query.emit_empty for ask in ordered], dtype=bool),
+            predicates=predicates,
+            predicate=np.array([numbers[ask.predicate] for ask in ordered], dtype=np.int32),
+            primitives=tuple(_interned(ask.readers, known) for ask in ordered),
+        )
 
-    def due(self, advance: Advance, starts: Times) -> DueWindows:
-        """Return each ask's due windows among those that may hold a slice; `starts` are the slices'."""
-        range_us, slide_us, offset_us = (self.windows * _US).T
-        if not len(starts) or not len(self.windows):
-            nothing = np.zeros(len(self.windows), dtype=np.int64)
-            first, last = nothing, nothing - 1
-        else:
-            earliest = np.maximum(int(starts[0]) + 1, self.first_start + range_us)
-            if advance.before is not None:
-                earliest = np.where(self.late, earliest, np.maximum(earliest, advance.before + 1))
-            latest = np.minimum(int(starts[-1]) + range_us, self.until)
-            if advance.now is not None:
-                latest = np.minimum(latest, advance.now)
-            first, last = -((offset_us - earliest) // slide_us), (latest - offset_us) // slide_us
-        return self._windows(first, last)
+    def due(self, clock: Clock, starts: Times) -> DueWindows:
+        """Return each ask's due windows: after what it was answered through, up to the watermark.
 
-    def _windows(self, first: Times, last: Times) -> DueWindows:
+        Only those that may hold a slice are due, given all `starts` of slices. With EMIT EMPTY, all are that
+        end after the stream's first row and begin by its last one.
+        """
+        now = clock.reached
         range_us, slide_us, offset_us = (self.windows * _US).T
+        # Without a row, nothing ends after the first one and by the watermark.
+        held = (int(starts[0]), int(starts[-1])) if len(starts) else (now, now)
+        seen = (now, now) if clock.oldest is None or clock.newest is None else (clock.oldest, clock.newest)
+        oldest, newest = (np.where(self.emit_empty, *ends) for ends in zip(seen, held, strict=True))
+        answered = np.array([ask.live.answered_through for ask in self.asks], dtype=np.int64)
+        untils = (ask.live.until for ask in self.asks)
+        until = np.array([now if until is None else min(until, now) for until in untils], dtype=np.int64)
+        after, latest = np.maximum(oldest, answered), np.minimum(newest + range_us, until)
         return DueWindows(
-            range_us=range_us, slide_us=slide_us, offset_us=offset_us, first=first, last=last,
+            range_us=range_us, slide_us=slide_us, offset_us=offset_us,
+            first=(after - offset_us) // slide_us + 1, last=(latest - offset_us) // slide_us,
             predicate=self.predicate,
         )  # fmt: skip
-
-    def readers_of(self, ask: int) -> Sequence[Reader]:
-        """Return the readers of an ask, given by its number."""
-        return self.readers[self.asks[ask]]
-
-    def every(self, advance: Advance, clock: Clock) -> DueWindows:
-        """Return each ask's due windows, with or without rows.
-
-        They end after the stream's first row and begin by its last one.
-        """
-        range_us, slide_us, offset_us = (self.windows * _US).T
-        if clock.oldest is None or clock.newest is None:
-            nothing = np.zeros(len(self.windows), dtype=np.int64)
-            first, last = nothing, nothing - 1
-        else:
-            since = clock.oldest if advance.before is None else max(clock.oldest, advance.before)
-            after = np.where(self.late, clock.oldest, since)
-            after = np.maximum(after, self.first_start + range_us - 1)
-            latest = np.minimum(clock.newest + range_us, self.until)
-            if advance.now is not None:
-                latest = np.minimum(latest, advance.now)
-            first, last = (after - offset_us) // slide_us + 1, (latest - offset_us) // slide_us
-        return self._windows(first, last)
 
 
 def _interned(
@@ -140,26 +112,16 @@ def _interned(
     return known.setdefault(ordered, ordered)
 
 
-def readings(
-    answers: Iterable[Answer], lives: Mapping[str, LiveQuery], waiting: Collection[str]
-) -> Sequence[Reading]:
+def readings(answers: Iterable[Answer], lives: Mapping[str, LiveQuery]) -> Sequence[Reading]:
     """Return what some queries read, by grouping."""
-    by_grouping: dict[Grouping, Reading] = {}
+    by_grouping: dict[Grouping, dict[object, Ask]] = {}
     programs: dict[Program, tuple[int, Program]] = {}
     for answer in answers:
-        query = answer.query
-        first_start, until = answered_between(lives[query.name])
-        ask = Ask(
-            window=query.window, predicate=answer.predicate, first_start=first_start, until=until,
-            late=query.name in waiting, emit_empty=query.emit_empty,
-        )  # fmt: skip
+        query, live = answer.query, lives[answer.query.name]
+        alike = query.window, answer.predicate, query.emit_empty, live.answered_through, live.until
+        asks = by_grouping.setdefault(answer.grouping, {})
+        ask = asks.setdefault(alike, Ask(predicate=answer.predicate, live=live))
         program, parameters = program_of(answer)
         rank, program = programs.setdefault(program, (len(programs), program))
-        reading = by_grouping.get(answer.grouping)
-        if reading is None:
-            reading = by_grouping[answer.grouping] = Reading(answer.grouping)
-        reader = Reader(answer=answer, program=program, parameters=parameters, rank=rank)
-        reading.readers.setdefault(ask, []).append(reader)
-    for reading in by_grouping.values():
-        reading.settle()
-    return tuple(by_grouping.values())
+        ask.readers.append(Reader(answer=answer, program=program, parameters=parameters, rank=rank))
+    return tuple(Reading.of(grouping, asks.values()) for grouping, asks in by_grouping.items())

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from weft.durability.checkpoint import Checkpoint
+from weft.durability.ledger import as_it_joined
 from weft.durability.places import stream_of
 from weft.durability.registry import Registered
 from weft.errors import EngineError
@@ -64,7 +65,7 @@ def query_info(
 ) -> QueryInfo:
     """Return the status of a query by registry and pipeline."""
     entry = entry or Registered(name=query.name, text=query.text)
-    first = None if live is None else first_window(live, clock)
+    first = None if live is None else first_window(as_it_joined(entry, query), clock)
     return replace(stored_info(entry, query.stream), text=query.text, first_window=first)
 
 

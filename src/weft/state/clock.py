@@ -63,16 +63,6 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advance:
-    """A move of the watermark, in microseconds; an end of input moves it past everything."""
-
-    before: int | None
-    """None when no batch has been seen yet."""
-    now: int | None
-    """None at the end of input."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
     """A stream's time after some batches; a value, so that a batch can be tried again."""
 
@@ -80,6 +70,11 @@ class Clock:
     oldest: int | None = None
     newest: int | None = None
     counts: RowCounts = RowCounts()
+
+    @property
+    def reached(self) -> int:
+        """The watermark, or a moment before all event times."""
+        return ALWAYS if self.watermark is None else self.watermark
 
     @property
     def rate(self) -> float | None:
@@ -112,10 +107,6 @@ class Clock:
     def _reaching(self, time: int) -> "Clock":
         """Return the clock with its watermark at a time, or where it is if that is later."""
         return replace(self, watermark=time if self.watermark is None else max(self.watermark, time))
-
-    def advance_from(self, before: "Clock") -> Advance:
-        """Return the move of the watermark since an earlier clock."""
-        return Advance(before=before.watermark, now=self.watermark)
 
 
 def shapes(windows: Iterable[Window]) -> Times:

@@ -1,48 +1,62 @@
-"""A query's part of the stream: the times from which and until which it is answered."""
+"""A query's part of the stream: through when it has been answered, and until when it will be."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from weft.query.logical import LogicalQuery
 from weft.state.clock import ALWAYS, Clock, oldest_needed, shapes
 from weft.state.derivation import Derivation
+from weft.window import Window
 
 _US = 1000
 NEVER = (1 << 63) - 1
 """After all event times."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class LiveQuery:
-    """A query and the times, in microseconds, between which its windows lie."""
+    """A query and the times, in microseconds, between which its windows end.
+
+        ──────────────|──────────────|──────────────────────|─────> event time
+             answered_through    watermark                until
+          answered, or not its own   due        still open         not its own
+
+    Each answer moves `answered_through` up to the watermark. So at a commit it is the later of the watermark
+    and the value with which the query joined, and only that value is stored.
+    """
 
     query: LogicalQuery
-    first_start: int | None = None
-    """When its first window may begin; None for a query that is answered from the first row on."""
+    answered_through: int = ALWAYS
+    """No window that ends by then is due any more."""
     until: int | None = None
     """When its last window ends at the latest; None for no end, or if the first row decides it."""
     derivation: Derivation | None = None
     """How its predicate follows from others in rows that were aggregated before it joined."""
 
-    def decided(self, clock: Clock) -> "LiveQuery":
-        """Return the query with its end, once that is known: the first row decides it for earlier queries."""
-        if self.query.lifetime_ms is None or self.until is not None or clock.oldest is None:
-            return self
-        return replace(self, until=clock.oldest + self.query.lifetime_ms * _US)
+    @property
+    def first_start(self) -> int:
+        """When the first window that is not answered may begin."""
+        if self.answered_through == ALWAYS:
+            return ALWAYS
+        return self.answered_through - self.query.window.range_ms * _US + 1
+
+    def decide(self, oldest: int) -> None:
+        """Settle the end of a query that joined before the first row, now that there is one."""
+        if self.query.lifetime_ms is not None and self.until is None:
+            self.until = oldest + self.query.lifetime_ms * _US
 
     def is_over(self, watermark: int | None) -> bool:
         """Return whether none of its windows is still to come."""
         return self.until is not None and watermark is not None and watermark >= self.until
 
 
-def ending_after(live: LiveQuery, time: int) -> LiveQuery:
-    """Return the query without windows that have ended by a time: they may have been answered before."""
-    first = time - live.query.window.range_ms * _US + 1
-    return replace(live, first_start=first if live.first_start is None else max(first, live.first_start))
+def through_start(start: int, window: Window) -> int:
+    """Return through when a query is answered whose first window begins at a time or later."""
+    return ALWAYS if start == ALWAYS else start + window.range_ms * _US - 1
 
 
-def after_all(clock: Clock) -> int | None:
-    """Return the first moment after all rows so far; None if there are none."""
-    return None if clock.newest is None else clock.newest + 1
+def after_all(clock: Clock) -> int:
+    """Return the first moment after all rows so far."""
+    return ALWAYS if clock.newest is None else clock.newest + 1
 
 
 def expected_span(last: int, before: Clock, now: Clock) -> int:
@@ -62,33 +76,20 @@ def until_of(query: LogicalQuery, clock: Clock) -> int | None:
 
 
 def first_window(live: LiveQuery, clock: Clock) -> tuple[int, int] | None:
-    """Return the first window that a query answers, in microseconds; None for none, or none known yet."""
+    """Return the first window that is not answered, in microseconds; None for none, or none known yet."""
+    after = live.answered_through if clock.oldest is None else max(live.answered_through, clock.oldest)
+    if after == ALWAYS:
+        return None
     window = live.query.window
     range_us, slide_us, offset_us = (
         length * _US for length in (window.range_ms, window.slide_ms, window.offset_ms)
     )
-    bounds = []
-    if live.first_start is not None:
-        bounds.append(live.first_start + range_us)
-    if clock.oldest is not None:
-        bounds.append(clock.oldest + 1)
-    if not bounds:
-        return None
-    end = -((offset_us - max(bounds)) // slide_us) * slide_us + offset_us
+    end = (after - offset_us) // slide_us * slide_us + slide_us + offset_us
     return None if live.until is not None and end > live.until else (end - range_us, end)
 
 
 def kept_since(live: LiveQuery, watermark: int | None) -> int:
     """Return the time from which on all partials that a query needs are retained."""
-    first = ALWAYS if live.first_start is None else live.first_start
     if watermark is None:
-        return first
-    return max(first, oldest_needed(shapes([live.query.window]), watermark))
-
-
-def answered_between(live: LiveQuery) -> tuple[int, int]:
-    """Return when a query's first window may begin and its last window ends."""
-    return (
-        ALWAYS if live.first_start is None else live.first_start,
-        NEVER if live.until is None else live.until,
-    )
+        return live.first_start
+    return max(live.first_start, oldest_needed(shapes([live.query.window]), watermark))

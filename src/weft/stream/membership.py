@@ -15,7 +15,7 @@ from weft.query.logical import LogicalQuery
 from weft.spark.session.causes import root
 from weft.spark.session.troubles import sentence
 from weft.state.clock import RowCounts
-from weft.state.lives import LiveQuery, ending_after
+from weft.state.lives import LiveQuery
 from weft.state.report import BatchReport
 from weft.stream.changes import Changes
 from weft.stream.pipeline import Pipeline
@@ -79,14 +79,12 @@ class Membership:
             if name in self._pipeline.queries:
                 # Lost a race with another request.
                 raise EngineError(f"query {name} is running already")
-            registry, clock = self._ledger.registry, self._pipeline.clock
-            known, left = registry.get(name), registry.left(name)
-            changes.note(name, problem=problem, undo=partial(self._take_out, name, known, left))
-            joined = self._pipeline.add(query)
-            # Windows that the retained partials answer may have been answered before, even before a restart.
-            given = left if known is None else clock.watermark
-            if given is not None:
-                joined = self._pipeline.queries[name] = ending_after(joined, given)
+            registry = self._ledger.registry
+            known, before = registry.get(name), registry.answered_through(name)
+            changes.note(name, problem=problem, undo=partial(self._take_out, name, known, before))
+            # What ended while it was paused or over is not made up for, and no window is repeated.
+            through = before if known is None else self._pipeline.clock.reached
+            joined = self._pipeline.add(query, answered_through=through)
             # A query that a workload names remains one when it is resumed or replaced.
             live = known is None or known.live
             registry.put(registered(joined, commit=self._ledger.number + 1, added_live=live))
@@ -108,7 +106,7 @@ class Membership:
             live = self._pipeline.queries.get(name)
             changes.note(name, problem=problem, undo=undo, after=partial(self._gone, name, live))
             if state is None:
-                registry.forget(name, left=self._pipeline.clock.watermark)
+                registry.forget(name, answered_through=self._pipeline.clock.reached)
             else:
                 registry.change(name, state=state)
 
@@ -177,12 +175,12 @@ class Membership:
             )
         return f"{text}it from being written, and try again; nothing has changed"
 
-    def _take_out(self, name: str, known: Registered | None, left: int | None) -> None:
+    def _take_out(self, name: str, known: Registered | None, before: int) -> None:
         """Remove a query that could not be made durable."""
         if name in self._pipeline.queries:
             self._pipeline.remove(name)
         if known is None:
-            self._ledger.registry.forget(name, left=left)
+            self._ledger.registry.forget(name, answered_through=before)
         else:
             self._ledger.registry.put(known)
 

@@ -4,11 +4,10 @@ Everything here is the state between batches; nothing here knows how batches com
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter, time
-from types import EllipsisType
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -39,15 +38,16 @@ from weft.spark.job.batch_groups import BatchGroups
 from weft.spark.job.verdicts import Bounds
 from weft.spark.session.local import utc
 from weft.state.block import Block
-from weft.state.clock import ALWAYS, Advance, Clock, RowCounts, Seen, oldest_needed, shapes
+from weft.state.clock import ALWAYS, Clock, RowCounts, Seen, oldest_needed, shapes
 from weft.state.derivation import Derivation
 from weft.state.driver_store import DriverStore
 from weft.state.lives import (
+    NEVER,
     LiveQuery,
     after_all,
-    answered_between,
     expected_span,
     kept_since,
+    through_start,
     until_of,
 )
 from weft.state.report import BatchReport
@@ -59,7 +59,6 @@ from weft.stream.warm_start import Derived, History
 
 __all__ = ["BatchReport", "LiveQuery", "Pipeline"]
 _US = 1000
-_END_OF_TIME = (1 << 63) - 1
 _FIRST_SPAN = 600_000_000
 """Event time that the first batch is assumed to cover, in microseconds."""
 
@@ -104,9 +103,8 @@ class Pipeline:
         self._span = _FIRST_SPAN
         self._history = History(slicing)
         self._derivations: dict[Selection, Derivation] = {}
-        self._waiting: dict[str, None] = {}
-        self._reading: tuple[object, Sequence[Reading]] | None = None
-        """What queries read, and of what that was made."""
+        self._reading: tuple[Sequence[Answer], Sequence[Reading]] | None = None
+        """All answers of the plan, and what they read."""
         self.watch = SchemaWatch(stream)
 
     @property
@@ -115,30 +113,30 @@ class Pipeline:
         return self.plans.plan
 
     @property
-    def waiting(self) -> tuple[str, ...]:
-        """The queries whose past windows will be answered with the next report."""
-        return tuple(self._waiting)
+    def behind(self) -> set[str]:
+        """The queries that are not answered through the watermark."""
+        now = self.clock.reached
+        return {name for name, live in self.queries.items() if live.answered_through < now}
 
-    def add(self, query: LogicalQuery, *, since: int | EllipsisType | None = ...) -> LiveQuery:
+    def add(self, query: LogicalQuery, *, warm: bool = True, answered_through: int = ALWAYS) -> LiveQuery:
         """Let a query join before the next batch.
 
-        Its windows begin after all data already aggregated, or earlier if the retained partials answer them
-        exactly; those that have ended by now are answered with the next report. Where `since` is given, its
-        windows begin then (None: with the first row).
+        Its windows begin after all data already aggregated, or earlier if it starts `warm` and the retained
+        partials answer them exactly; those that have ended by now are answered with the next report. None
+        ends by the time through which an earlier query of its name was answered.
         """
-        leaf, after = self.plans.planner.leaf(query), after_all(self.clock)
-        found = self._history.find(leaf)
-        if not self.plans.join(query, leaf, found):
-            found = None
-        elif found is not None and found.derived is not None:
-            self._derive(leaf, found.derived)
-        if since is ...:
-            since = after if found is None else None if found.since == ALWAYS else found.since
-            if since != after:
-                self._waiting[query.name] = None
-        derivation = None if since == after else self._derivations.get(leaf.selection)
+        leaf, since = self.plans.planner.leaf(query), after_all(self.clock)
+        derivation, found = None, self._history.find(leaf)
+        if self.plans.join(query, leaf, found) and found is not None:
+            if found.derived is not None:
+                self._derive(leaf, found.derived)
+            if warm and found.since != since:
+                since, derivation = found.since, self._derivations.get(leaf.selection)
         live = LiveQuery(
-            query=query, first_start=since, until=until_of(query, self.clock), derivation=derivation
+            query=query,
+            answered_through=max(answered_through, through_start(since, query.window)),
+            until=until_of(query, self.clock),
+            derivation=derivation,
         )
         self.queries[query.name] = live
         return live
@@ -156,7 +154,6 @@ class Pipeline:
         What only it needed is computed until the next change of the plan, but not for many batches.
         """
         del self.queries[name]
-        self._waiting.pop(name, None)
         self.plans.leave(name)
 
     def process(self, batch: DataFrame, listed: Mapping[str, int] | None = None) -> BatchReport:
@@ -178,11 +175,13 @@ class Pipeline:
             self.clock = before.after(replace(seen, counts=counts), self.stream)
             self._note(active, groups, seen, {} if before.watermark is None else blocks)
             self._span = expected_span(self._span, before, self.clock)
-            self.queries = {name: live.decided(self.clock) for name, live in self.queries.items()}
+            if before.oldest is None and self.clock.oldest is not None:
+                for live in self.queries.values():
+                    live.decide(self.clock.oldest)
 
             # Queries may leave with the answers.
             readers, failures = active.readers, Counter(decode.failures(active.job, groups))
-            report = self._answer(batch.sparkSession, self.clock.advance_from(before))
+            report = self._answer(batch.sparkSession, moved=self.clock.watermark != before.watermark)
 
             only_files = not (seen.counts.quarantined or seen.counts.late)
             aside = partial(set_aside, aggregated.rows, self.stream, bounds, unread, only_files=only_files)
@@ -235,34 +234,30 @@ class Pipeline:
 
     def finish(self, spark: SparkSession) -> BatchReport:
         """Close every window: the input has ended."""
-        self.plans.ahead(self._logical())
-        with utc(spark):
-            report = self._answer(spark, Advance(before=self.clock.watermark, now=None))
         ranges = (live.query.window.range_ms for live in self.queries.values())
-        self.clock = self.clock.ended(max(ranges, default=0))
-        return replace(report, ended=(*report.ended, *self._end()))
+        return self._move(spark, self.clock.ended(max(ranges, default=0)))
 
     def idle(self, spark: SparkSession) -> BatchReport:
         """Close the windows that only the delay holds open: the stream is idle."""
+        return self._move(spark, self.clock.idle())
+
+    def _move(self, spark: SparkSession, clock: Clock) -> BatchReport:
+        """Answer what is due at a later time, without a batch."""
         self.plans.ahead(self._logical())
-        before, self.clock = self.clock, self.clock.idle()
+        self.clock = clock
         with utc(spark):
-            return self._answer(spark, self.clock.advance_from(before))
+            return self._answer(spark, moved=True)
 
     def answer_warm(self, spark: SparkSession) -> BatchReport:
         """Answer the past windows of queries that joined since the last report, without a batch."""
-        now = self.clock.watermark
-        if now is None or not self._waiting:
-            return BatchReport(counts=RowCounts(), results={})
         with utc(spark):
-            return self._answer(spark, Advance(before=now, now=now))
+            return self._answer(spark, moved=False)
 
     def _adopted(self, plan: SharedPlan) -> None:
         """Keep the retained partials that a new plan needs."""
         self.fragmentations = ()
         self.stores = {relation.grouping: self._store(relation.grouping) for relation in plan.relations}
-        after = after_all(self.clock)
-        self._history.adopt(plan, since=ALWAYS if after is None else after)
+        self._history.adopt(plan, since=after_all(self.clock))
         asked = set(plan.selections)
         self._derivations = {key: one for key, one in self._derivations.items() if key in asked}
 
@@ -285,19 +280,19 @@ class Pipeline:
         groups = self.plans.planner.groups_per_slice
         return Bounds(watermark=self.clock.watermark, future=future, span=self._span, groups=groups)
 
-    def _answer(self, spark: SparkSession, advance: Advance) -> BatchReport:
-        answered = Answered()
-        moved = advance.now is None or advance.now != advance.before
-        if moved or self._waiting:
+    def _answer(self, spark: SparkSession, *, moved: bool) -> BatchReport:
+        """Answer every query through the watermark, which has moved or not."""
+        answered, behind, oldest = Answered(), self.behind, None
+        if behind:
             asked = Asked(
-                stores=self.stores, queries=self.queries, waiting=self._waiting, clock=self.clock,
-                functions=self.functions, limits=self._limits,
+                stores=self.stores, queries=self.queries, clock=self.clock, functions=self.functions,
+                limits=self._limits,
             )  # fmt: skip
-            answered = answer_due(spark, *self._read(everyone=moved), advance, asked)
-            self._waiting = {}
-        oldest = None
+            answered = answer_due(spark, *self._read(None if moved else behind), asked)
+            for name in behind:
+                self.queries[name].answered_through = self.clock.reached
         if moved:
-            oldest = self.oldest_needed() if advance.now is not None else _END_OF_TIME
+            oldest = self.oldest_needed()
             self._evict(oldest)
         for name in answered.broken:
             self.remove(name)
@@ -306,23 +301,21 @@ class Pipeline:
             failures=answered.failures, broken=answered.broken, ended=self._end(), oldest_kept=oldest,
         )  # fmt: skip
 
-    def _read(self, *, everyone: bool) -> tuple[Sequence[Answer], Sequence[Reading]]:
-        """Return what the queries read, or those whose past windows are due."""
+    def _read(self, some: Collection[str] | None) -> tuple[Sequence[Answer], Sequence[Reading]]:
+        """Return what some queries read, or all."""
         answers = self.plan.answers
-        if not everyone:
-            answers = tuple(answer for answer in answers if answer.query.name in self._waiting)
-        key = (answers, tuple(map(answered_between, self.queries.values())), tuple(self._waiting))
-        if self._reading is None or self._reading[0] != key:
-            self._reading = key, readings(answers, self.queries, self._waiting)
-        return answers, self._reading[1]
+        if some is not None:
+            answers = tuple(answer for answer in answers if answer.query.name in some)
+            return answers, readings(answers, self.queries)
+        if self._reading is None or self._reading[0] is not answers:
+            self._reading = answers, readings(answers, self.queries)
+        return self._reading
 
     def _evict(self, oldest: int) -> None:
         """Evict slices that no open window holds."""
         for store in self.stores.values():
             store.evict(oldest)
-        after = after_all(self.clock)
-        if after is not None:
-            self._history.evict(min(oldest, after))
+        self._history.evict(min(oldest, after_all(self.clock)))
 
     def _end(self) -> tuple[str, ...]:
         """Remove queries whose lifetime is over, and return their names."""
@@ -334,9 +327,9 @@ class Pipeline:
     def oldest_needed(self) -> int:
         """Return the start of the oldest open window: earlier slices can be evicted."""
         if self.clock.watermark is None:
-            return -_END_OF_TIME
+            return ALWAYS
         windows = shapes({live.query.window for live in self.queries.values()})
-        return oldest_needed(windows, self.clock.watermark) if len(windows) else _END_OF_TIME
+        return oldest_needed(windows, self.clock.watermark) if len(windows) else NEVER
 
     def outcome(self, report: BatchReport) -> Outcome:
         """Return what is to be committed of a report."""
@@ -353,11 +346,15 @@ class Pipeline:
 
     def restore(self, clock: Clock, known: Mapping[str, LiveQuery]) -> None:
         """Restore a clock; queries that are not among those known then join after it."""
-        self.clock = clock
-        for name, live in self.queries.items():
-            self.queries[name] = known.get(name) or replace(
-                live, first_start=after_all(clock), until=until_of(live.query, clock)
+        self.clock, after = clock, after_all(clock)
+        for name, joined in self.queries.items():
+            live = known.get(name) or replace(
+                joined,
+                answered_through=through_start(after, joined.query.window),
+                until=until_of(joined.query, clock),
             )
+            live.answered_through = max(live.answered_through, clock.reached)
+            self.queries[name] = live
         own = {
             name: self.plans.planner.leaf(live.query) for name, live in known.items() if name in self.queries
         }

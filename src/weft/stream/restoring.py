@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 
 from weft.durability.checkpoint import Recovered
-from weft.durability.registry import Registered
+from weft.durability.ledger import as_it_joined
 from weft.optimizer.plan import Grouping
 from weft.predicates import Formula
 from weft.query.logical import LogicalQuery
-from weft.state.derivation import derivation_from
-from weft.state.lives import LiveQuery
 from weft.stream.pipeline import Pipeline
 
 
 def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: Recovered) -> None:
     """Restore a pipeline from the last commit, for the queries that continue."""
     known = {
-        entry.name: _live(entry, queries[entry.name]) for entry in recovered.registry if entry.name in queries
+        entry.name: as_it_joined(entry, queries[entry.name])
+        for entry in recovered.registry
+        if entry.name in queries
     }
     pipeline.restore(recovered.last.clock, known)
     relations = pipeline.plan.relations
@@ -26,12 +26,3 @@ def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: 
     for grouping, stored, signatures in recovered.blocks(predicates, derivations):
         primitives = {p for one in relations if one.grouping == grouping for p in one.primitives}
         pipeline.stores[grouping].add(stored.block(primitives, signatures))
-
-
-def _live(entry: Registered, query: LogicalQuery) -> LiveQuery:
-    return LiveQuery(
-        query=query,
-        first_start=entry.first_start,
-        until=entry.until,
-        derivation=None if entry.derivation is None else derivation_from(entry.derivation),
-    )
