@@ -42,5 +42,5 @@ def test_ratios_are_of_medians_and_of_pairs() -> None:
     )  # fmt: skip
     assert (size.ratio, size.ratio_by_pairs) == (2.0, 2.0)
     result = OpaqueResult(case=Case.LIKE, rows=9, batches=1, cores=2, pyspark="4", sizes=(size,))
-    assert not result.equal
+    assert not result.rows_equal
     assert result.as_json()["sizes"][0]["ratio"] == 2.0  # type: ignore[index]

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from weft.bench.contenders import stream_columns
-from weft.bench.dashboards_figures import Contender, Mode
+from weft.bench.dashboards_figures import Contender, DashboardsResult, Mode
 from weft.bench.dashboards_queries import (
     Dashboards,
     computes,
@@ -26,7 +26,6 @@ from weft.bench.dashboards_queries import (
 from weft.bench.duck import duck_sql
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables, read_flights
 from weft.bench.flights import main as write_example
-from weft.bench.report_dashboards import DashboardsResult
 from weft.errors import SourceError
 from weft.expression import Call, Slot, SlotKind
 from weft.query import CreateStream, CreateTable, bind, parse, parse_select

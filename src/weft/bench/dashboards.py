@@ -7,28 +7,28 @@ compared with DuckDB's, query by query.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from statistics import mean, median
 from typing import Annotated
 
 from typer import Option
 
-from weft.bench.batch_times import BatchTimes
 from weft.bench.bench import Bench
 from weft.bench.contenders import (
-    StreamRun,
+    BatchTimes,
     duck_file,
     run_batch,
     run_duck,
     run_stream,
     stream_columns,
 )
-from weft.bench.dashboards_figures import Contender, Mode
+from weft.bench.dashboards_figures import Contender, DashboardsResult, Mode
 from weft.bench.dashboards_queries import (
     DEFAULT_WORKLOAD,
     computes,
@@ -41,7 +41,6 @@ from weft.bench.duck import Duck
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables
 from weft.bench.measure import Timed, progress
 from weft.bench.options import Queries, Repeats, Warmups
-from weft.bench.report_dashboards import DashboardsResult
 from weft.bench.runs import How, Input, WeftRun, run_scan, run_weft
 from weft.bench.same_rows import difference, read_rows
 from weft.bench.workloads import SqlQuery
@@ -50,13 +49,6 @@ from weft.spark.session.local import DEFAULT_MEMORY
 from weft.storage.names import file_name
 
 _VARIANTS = (Contender.NO_CHECKPOINT, Contender.PLAIN, Contender.KEEPING)
-
-
-def as_written(query: LogicalQuery) -> str:
-    """Return a query's own text."""
-    return query.text
-
-
 _TEXTS = {Contender.PLAIN: plain_text, Contender.KEEPING: keeping_text}
 """The text that Weft is given where it is not the query's own."""
 
@@ -67,15 +59,6 @@ class Modes(StrEnum):
     REPLAY = "replay"
     LIVE = "live"
     BOTH = "both"
-
-
-def _median_stages(runs: Sequence[WeftRun]) -> dict[str, float]:
-    """Return where the time went, within batches and outside them."""
-    stages = [
-        {"register": run.register_s, **run.stages, "the rest": run.stream_s - sum(run.stages.values())}
-        for run in runs
-    ]
-    return {name: median(seconds.get(name, 0.0) for seconds in stages) for name in stages[-1]}
 
 
 @dataclass(slots=True)
@@ -89,23 +72,29 @@ class _Contest:
     scratch: Path
     weft_runs: dict[Contender, list[WeftRun]] = field(default_factory=dict)
 
-    def replay_turns(self) -> dict[Contender, Timed]:
-        """Return the contenders, each with its seconds for the whole year."""
-        scan = partial(run_scan, self.given, stream_columns(self.queries))
-        turns: dict[Contender, Timed] = {Contender.SCAN: scan, Contender.DUCKDB: self._run_duck}
-        turns |= self._weft_turns(lambda run: run.seconds)
-        if self.options.measured:
+    def turns(self, mode: Mode) -> dict[Contender, Timed]:
+        """Return the contenders: each takes its seconds for the whole year, or its median batch if live."""
+        options, turns = self.options, dict[Contender, Timed]()
+        if mode is Mode.REPLAY:
+            turns[Contender.SCAN] = partial(run_scan, self.given, stream_columns(self.queries))
+            turns[Contender.DUCKDB] = self._run_duck
+        for contender in (Contender.WEFT, *(() if options.no_variants else _VARIANTS)):
+            turns[contender] = partial(self._weft, contender, mode)
+        if options.measured and mode is Mode.REPLAY:
             turns[Contender.SPARK_BATCH] = self._spark_batch
-        if self.options.streaming:
-            turns[Contender.SPARK_STREAM] = self._spark_stream
+        if options.streaming:
+            turns[Contender.SPARK_STREAM if mode is Mode.REPLAY else Contender.ONE_STREAM] = partial(
+                self._spark_stream, mode
+            )
         return turns
 
-    def live_turns(self) -> dict[Contender, Timed]:
-        """Return the contenders, each with its median seconds of a batch."""
-        turns = self._weft_turns(lambda run: median(run.batch_s))
-        if self.options.streaming:
-            turns[Contender.ONE_STREAM] = self._one_stream
-        return turns
+    def stages(self, contender: Contender) -> dict[str, float]:
+        """Return where the time of the counted runs went, within batches and outside them: medians."""
+        stages = [
+            {"register": run.register_s, **run.stages, "the rest": run.stream_s - sum(run.stages.values())}
+            for run in self.weft_runs[contender][-self.options.repeats :]
+        ]
+        return {name: median(seconds.get(name, 0.0) for seconds in stages) for name in stages[-1]}
 
     def compare(self) -> list[str]:
         """Return how the rows of Weft's last run differ from DuckDB's."""
@@ -113,12 +102,10 @@ class _Contest:
             self._run_duck()
         differences = []
         with progress(self.options.console) as bar:
-            task = bar.add_task("comparing rows with DuckDB's", total=len(self.queries))
-            for query in self.queries:
-                weft = read_rows(self._out(Contender.WEFT) / file_name(query.name))
+            for query in bar.track(self.queries, description="comparing rows with DuckDB's"):
+                weft = read_rows(self.scratch / Contender.WEFT.name / file_name(query.name))
                 problem = difference(query.name, weft, read_rows(duck_file(self._duck_folder, query)))
                 differences += [] if problem is None else [problem]
-                bar.advance(task)
         return differences
 
     @property
@@ -128,23 +115,17 @@ class _Contest:
     def _run_duck(self) -> float:
         return run_duck(self.duck, self.queries, self._duck_folder)
 
-    def _out(self, contender: Contender) -> Path:
-        return self.scratch / contender.name
-
-    def _weft_turns(self, seconds: Callable[[WeftRun], float]) -> dict[Contender, Timed]:
-        contenders = (Contender.WEFT, *(() if self.options.no_variants else _VARIANTS))
-        return {contender: partial(self._weft, contender, seconds) for contender in contenders}
-
-    def _weft(self, contender: Contender, seconds: Callable[[WeftRun], float]) -> float:
-        shutil.rmtree(self._out(contender), ignore_errors=True)
-        text = _TEXTS.get(contender, as_written)
+    def _weft(self, contender: Contender, mode: Mode) -> float:
+        out = self.scratch / contender.name
+        shutil.rmtree(out, ignore_errors=True)
+        text = _TEXTS.get(contender, attrgetter("text"))
         queries = [SqlQuery(name=query.name, sql=text(query)) for query in self.queries]
         how = How(durable=contender is not Contender.NO_CHECKPOINT)
         with BatchTimes(self.given.spark) as times:
-            run = run_weft(self.given, queries, how=how, out=self._out(contender), keep=False)
+            run = run_weft(self.given, queries, how=how, out=out, keep=False)
             run.batch_s = times.settled()
         self.weft_runs.setdefault(contender, []).append(run)
-        return seconds(run)
+        return run.seconds if mode is Mode.REPLAY else median(run.batch_s)
 
     def _spark_batch(self) -> float:
         """Run a sample one by one; what all would take is scaled by the mean."""
@@ -152,16 +133,13 @@ class _Contest:
         folder = self.scratch / "batch"
         return mean(run_batch(self.given, query, folder) for query in chosen) * len(self.queries)
 
-    def _streams(self) -> list[StreamRun]:
+    def _spark_stream(self, mode: Mode) -> float:
+        """Run a sample one by one: what all would take, or the median over the median batch of each."""
         chosen = sample(self.queries, self.options.streaming)
-        return [run_stream(self.given, query, self.scratch / "stream") for query in chosen]
-
-    def _spark_stream(self) -> float:
-        return mean(run.seconds for run in self._streams()) * len(self.queries)
-
-    def _one_stream(self) -> float:
-        """Return the median batch of one ordinary query: the median over a sample of them."""
-        return median(median(run.batch_s) for run in self._streams())
+        runs = [run_stream(self.given, query, self.scratch / "stream") for query in chosen]
+        if mode is Mode.LIVE:
+            return median(median(run.batch_s) for run in runs)
+        return mean(run.seconds for run in runs) * len(self.queries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,16 +178,12 @@ class Dashboards(Bench[DashboardsResult]):
     ] = DEFAULT_WORKLOAD  # fmt: skip
     memory: str = DEFAULT_MEMORY
 
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        """The ways of taking the stream that are measured."""
-        return tuple(Mode) if self.mode is Modes.BOTH else (Mode(self.mode),)
-
     def measure(self) -> Iterator[DashboardsResult]:
         """Measure the first queries of the workload, each number of them in each mode."""
         known = read_dashboards(self.workload).queries
+        modes = tuple(Mode) if self.mode is Modes.BOTH else (Mode(self.mode),)
         with self.console.status("starting Spark, writing flights"):
-            given = {mode: self._given(mode) for mode in self.modes}
+            given = {mode: self._given(mode) for mode in modes}
         for mode, stream in given.items():
             duck = Duck(stream.dataset, stream.tables, threads=stream.cores)
             with stream.persisted() as held, closing(duck):
@@ -231,12 +205,11 @@ class Dashboards(Bench[DashboardsResult]):
     def _measure(
         self, given: Input, duck: Duck, mode: Mode, queries: Sequence[LogicalQuery]
     ) -> DashboardsResult:
-        rows, repeats = given.dataset.rows, self.repeats
+        rows = given.dataset.rows
         with given.folder() as scratch:
             contest = _Contest(self, given, duck, queries, scratch)
-            turns = contest.replay_turns() if mode is Mode.REPLAY else contest.live_turns()
             self.console.print(f"{mode}, {len(queries)} queries over {rows:,} flights", style="bold")
-            taken = self.alternate([(str(name), run) for name, run in turns.items()])
+            taken = self.alternate([(str(name), run) for name, run in contest.turns(mode).items()])
             differences = contest.compare()
         return DashboardsResult(
             mode=mode, queries=len(queries), computing=sum(map(computes, queries)), rows=rows,
@@ -244,7 +217,7 @@ class Dashboards(Bench[DashboardsResult]):
             runs_s={Contender(name): seconds.runs for name, seconds in taken.items()},
             warmup_s={Contender(name): seconds.warmups for name, seconds in taken.items()},
             results={name: runs[-1].windows for name, runs in contest.weft_runs.items()},
-            stages_s={name: _median_stages(runs[-repeats:]) for name, runs in contest.weft_runs.items()},
+            stages_s={name: contest.stages(name) for name in contest.weft_runs},
             batch_sample=min(self.measured, len(queries)),
             streaming_sample=min(self.streaming, len(queries)), differences=tuple(differences),
         )  # fmt: skip

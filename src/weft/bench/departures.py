@@ -42,9 +42,9 @@ def make_departures(spark: SparkSession, data: Path, *, rows: int, files: int = 
     """Write departures in the order of time, or return those that an earlier run wrote."""
     folder, span_ms = data / f"departures-{rows}-{files}-seed{seed}", rows * _MS_PER_ROW
     dataset = Dataset(
-        stream="departures", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=span_ms
+        name="departures", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=span_ms
     )
-    return make(spark, dataset, lambda numbered: departures(numbered, dataset, seed))
+    return make(spark, dataset, departures, seed)
 
 
 def departures(numbered: DataFrame, dataset: Dataset, seed: int) -> DataFrame:

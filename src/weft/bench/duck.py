@@ -30,7 +30,7 @@ class Duck:
         self._connection.execute(f"SET threads = {threads}; SET TimeZone = 'UTC'")
         # The stream is read from its files by every query; static tables are held, as Spark holds them.
         self._connection.execute(
-            f"CREATE VIEW {quoted(dataset.stream)} AS SELECT * FROM {_files(dataset.folder)}"
+            f"CREATE VIEW {quoted(dataset.name)} AS SELECT * FROM {_files(dataset.folder)}"
         )
         for table in tables:
             held = f"CREATE TABLE {quoted(table.name)} AS SELECT * FROM {_files(table.folder)}"

@@ -66,7 +66,7 @@ def _write_flights(folder: Path, bounds: Sequence[int]) -> Dataset:
     times = pc.min_max(flights["time"].cast(pa.int64())).as_py()
     write_tables(folder, (flights.slice(begin, end - begin) for begin, end in pairwise(bounds)))
     return Dataset(
-        stream="flights", folder=folder, columns=_ddl(_FLIGHTS), rows=flights.num_rows, files=len(bounds) - 1,
+        name="flights", folder=folder, columns=_ddl(_FLIGHTS), rows=flights.num_rows, files=len(bounds) - 1,
         begin_ms=times["min"] // 1000, span_ms=(times["max"] - times["min"]) // 1000,
     )  # fmt: skip
 

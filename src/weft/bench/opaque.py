@@ -52,7 +52,7 @@ class Size(Record):
     @property
     def ratio_by_pairs(self) -> float:
         """The median of each run of Weft over the ordinary query right after it."""
-        return median(one / other for one, other in zip(self.weft_s, self.one_query_s, strict=True))
+        return median(weft / plain for weft, plain in zip(self.weft_s, self.one_query_s, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,27 +67,23 @@ class OpaqueResult(report.Result):
     sizes: tuple[Size, ...]
 
     @property
-    def equal(self) -> bool:
+    def rows_equal(self) -> bool | None:
         """Whether all rows that were compared are plain Spark's."""
         return not any(size.differences for size in self.sizes)
 
-    @property
-    def passed(self) -> bool:
-        """Whether all rows that were compared are plain Spark's."""
-        return self.equal
-
     def show(self, console: Console) -> None:
         """Print a case as a table."""
+        columns = {
+            "predicates": "{0.predicates:,}", "Weft": "{1}", "one ordinary query": "{2}",
+            "ratio": "{0.ratio:.2f}", "by pairs": "{0.ratio_by_pairs:.2f}", "relations": "{0.relations:,}",
+            "groups": "{0.groups:,}", "rows": "{3}",
+        }  # fmt: skip
+        rows = []
+        for size in self.sizes:
+            verdict = [*size.differences, "equal" if size.compared_queries else "not compared"][0]
+            rows.append((size, _spread(size.weft_s), _spread(size.one_query_s), verdict))
         case = Case(self.case)
-        rows = [
-            (
-                f"{size.predicates:,}", _spread(size.weft_s), _spread(size.one_query_s), f"{size.ratio:.2f}",
-                f"{size.ratio_by_pairs:.2f}", f"{size.relations:,}", f"{size.groups:,}", _verdict(size),
-            )
-            for size in self.sizes
-        ]  # fmt: skip
         title = f"{case.described}, no two windows alike; {self.rows:,} rows, {self.cores} cores"
-        columns = "predicates|Weft|one ordinary query|ratio|by pairs|relations|groups|rows"
         console.print(report.make_table(title, columns, rows))
         count, most = case.bar
         console.print(f"bar: {count} predicates at most {most} × one ordinary query")
@@ -124,13 +120,9 @@ class OpaquePredicates(Bench[OpaqueResult]):
         for case in self.cases:
             sizes = tuple(self._measure(given, case, count) for count in sorted(self.predicates))
             yield OpaqueResult(
-                case=case,
-                rows=rows,
-                batches=self.batches,
-                cores=cores,
-                pyspark=pyspark.__version__,
+                case=case, rows=rows, batches=self.batches, cores=cores, pyspark=pyspark.__version__,
                 sizes=sizes,
-            )
+            )  # fmt: skip
 
     def _measure(self, given: Input, case: Case, count: int) -> Size:
         queries = opaque_queries(case, count, seed=self.seed)
@@ -147,12 +139,6 @@ class OpaquePredicates(Bench[OpaqueResult]):
             relations=weft.last.relations, groups=weft.last.groups, stages_s=weft.last.stages,
             compared_queries=compared.queries, differences=compared.differences,
         )  # fmt: skip
-
-
-def _verdict(size: Size) -> str:
-    if not size.compared_queries:
-        return "not compared"
-    return size.differences[0] if size.differences else "equal"
 
 
 def _spread(runs: Sequence[float]) -> str:

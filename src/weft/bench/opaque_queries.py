@@ -95,9 +95,9 @@ def make_readings(spark: SparkSession, data: Path, *, rows: int, files: int, see
     """Write an hour of readings, or return those that an earlier run wrote."""
     folder = data / f"readings-{rows}-{files}-seed{seed}"
     dataset = Dataset(
-        stream="readings", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=HOUR_MS
+        name="readings", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=HOUR_MS
     )
-    return make(spark, dataset, lambda numbered: _readings(numbered, dataset, seed))
+    return make(spark, dataset, _readings, seed)
 
 
 def _readings(numbered: DataFrame, dataset: Dataset, seed: int) -> DataFrame:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from random import Random
 from time import perf_counter, process_time
 
 from pyspark.sql import SparkSession
@@ -13,10 +15,10 @@ from weft.bench.bench import Bench
 from weft.bench.dataset import DELAY, Dataset
 from weft.bench.measure import progress
 from weft.bench.options import OneSeed, Queries
-from weft.bench.queries_workload import many_queries
 from weft.bench.records import Record
 from weft.bench.runs import is_micro_batch
 from weft.bench.trades import make_trades
+from weft.bench.workloads import first_distinct
 from weft.engine import Engine
 from weft.limits import Limits
 from weft.spark.session.local import DEFAULT_MEMORY
@@ -26,6 +28,9 @@ _ROWS_IN_BATCH = 1_000
 _BATCHES = 8
 _ADD_AFTER, _REMOVE_AFTER = 4, 6
 """After these batches a query joins, and one leaves."""
+_RANGES_S = range(20, 3_601)
+_SLIDES_S = range(10, 601)
+_THRESHOLDS = range(10, 1_600_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +109,32 @@ class ManyQueries(Bench[QueriesResult]):
         return [size.as_json() for result in results for size in result.sizes]
 
 
+def many_queries(count: int, *, seed: int) -> dict[str, str]:
+    """Return queries over trades, by name: plain sums, groups, two columns tested, HAVING.
+
+    >>> list(many_queries(2, seed=1))
+    ['q0', 'q1']
+    """
+    chance = Random(seed)
+    lengths = ((chance.choice(_RANGES_S), chance.choice(_SLIDES_S)) for _ in repeat(None))
+    windows = first_distinct(lengths, count)
+    thresholds = chance.sample(_THRESHOLDS, count)
+    return {
+        f"q{number}": _text(number, f"[RANGE '{range_s} s' SLIDE '{slide_s} s']", threshold)
+        for number, ((range_s, slide_s), threshold) in enumerate(zip(windows, thresholds, strict=True))
+    }
+
+
+def _text(number: int, window: str, threshold: int) -> str:
+    shapes = (
+        f"SELECT sum(price * vol) AS v FROM trades {window} WHERE vol > {threshold}",
+        f"SELECT symbol, avg(price) AS v FROM trades {window} WHERE vol > {threshold} GROUP BY symbol",
+        f"SELECT max(price) AS v FROM trades {window} WHERE vol > {threshold} AND price < {number + 1}",
+        f"SELECT count(*) AS v FROM trades {window} WHERE vol > {threshold} HAVING count(*) > {number % 7}",
+    )
+    return shapes[number % len(shapes)]
+
+
 def measure_size(spark: SparkSession, trades: Dataset, count: int, seed: int) -> QueriesSize:
     """Read a number of queries, explain them, and run a few small batches while one joins and one leaves."""
     texts = many_queries(count + 1, seed=seed)
@@ -166,6 +197,7 @@ def queries_table(sizes: Sequence[QueriesSize]) -> Table:
         "remove one: the call": lambda size: str(size.remove),
         "remove one: plan of the next batch": lambda size: f"{size.remove_plan_s:,.3f}",
     }
-    columns = "|".join(["<step", *(f"{size.queries:,} queries" for size in sizes)])
+    columns = {"<step": "{0}"}
+    columns |= {f"{size.queries:,} queries": f"{{{number}}}" for number, size in enumerate(sizes, 1)}
     rows = [(step, *map(shown, sizes)) for step, shown in steps.items()]
     return report.make_table("seconds (in brackets: processor time of the driver)", columns, rows)

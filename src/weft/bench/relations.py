@@ -70,36 +70,36 @@ class RelationsResult(report.Result):
     sizes: tuple[Size, ...]
 
     @property
-    def rows_equal(self) -> bool:
+    def rows_equal(self) -> bool | None:
         """Whether all rows that were compared are plain Spark's."""
         return not any(size.differences for size in self.sizes)
 
-    @property
-    def passed(self) -> bool:
-        """Whether all rows that were compared are plain Spark's."""
-        return self.rows_equal
-
     def show(self, console: Console) -> None:
         """Print the ratio for each number of relations."""
-        rows = [(_ORDINARY, "", "", *_spread(self.ordinary_s, self.ordinary_runs_s), "1.00")]
-        for size in self.sizes:
-            seconds = _spread(size.seconds, size.runs_s)
-            counts = (f"{size.groupings}", f"{size.relations}", f"{size.groups:,}")
-            rows.append((*counts, *seconds, f"{size.ratio:.2f}"))
+        rows = [(_ORDINARY, "", "", Seconds(self.ordinary_runs_s), 1.0)]
+        rows += [
+            (f"{size.groupings}", f"{size.relations}", f"{size.groups:,}", Seconds(size.runs_s), size.ratio)
+            for size in self.sizes
+        ]
+        columns = {
+            "GROUP BYs": "{0}", "relations": "{1}", "groups": "{2}", "seconds": "{3.median:.3f}",
+            "least": "{3.least:.3f}", "most": "{3.most:.3f}", "ratio_to_one_query": "{4:.2f}",
+        }  # fmt: skip
         caption = (
             f"From rows in Parquet to partials in the driver, finals aside. Medians of {self.repeats} rounds "
             "by turns: the ordinary query (one WHERE, groupBy(window, key)) runs before each of the others. "
             f"{self.cores} cores, pyspark {self.pyspark}."
         )
-        columns = "GROUP BYs|relations|groups|seconds|least|most|ratio_to_one_query"
         title = f"{self.queries:,} queries over a batch of {self.rows:,} rows"
         console.print(report.make_table(title, columns, rows, caption=caption))
+        if not self.rows_equal:
+            differences = [text for size in self.sizes for text in size.differences[:5]]
+            console.print("\n".join(["[red]rows differ[/red]", *differences]))
+            return
         compared = sum(size.compared_rows for size in self.sizes)
-        differences = [one for size in self.sizes for one in size.differences[:5]]
-        equal = (
+        console.print(
             f"rows equal plain Spark's: {compared:,} rows compared" if compared else "rows were not compared"
         )
-        console.print(equal if self.rows_equal else "\n".join(["[red]rows differ[/red]", *differences]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +175,7 @@ class Relations(Bench[RelationsResult]):
         engine = engine_for(few, queries, How(sharing=Sharing.JOINT))
         engine.run()
         names = [query.name for query in self.check.choose(queries)]
-        pipeline = engine.pipeline(dataset.stream)
+        pipeline = engine.pipeline(dataset.name)
         assert pipeline is not None
         planner, stream = Planner(sharing=Sharing.JOINT), pipeline.stream
         sampled = partial(take_sample, batch, stream=stream, tables={}, functions={})
@@ -201,7 +201,3 @@ def _timed(run: Callable[[], object]) -> float:
     began = perf_counter()
     run()
     return perf_counter() - began
-
-
-def _spread(median: float, runs: tuple[float, ...]) -> tuple[str, str, str]:
-    return f"{median:.3f}", f"{min(runs):.3f}", f"{max(runs):.3f}"

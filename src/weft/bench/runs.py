@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from time import perf_counter
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.bench.dataset import DELAY, Dataset, TableFiles
-from weft.bench.workloads import BenchQuery
+from weft.bench.workloads import BenchQuery, SqlQuery
 from weft.engine import Engine
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
@@ -102,18 +101,6 @@ class Input:
                 table.unpersist()
 
 
-class Asked(Protocol):
-    """A query as Weft is given it."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-
-    @property
-    def sql(self) -> str:
-        """Its text."""
-
-
 def is_micro_batch(report: BatchReport) -> bool:
     """Say whether a report is of a micro-batch.
 
@@ -177,7 +164,7 @@ class WeftRun:
             self.relations, self.groups = len(blocks), sum(map(len, blocks))
 
 
-def engine_for(given: Input, queries: Sequence[Asked], how: How = DURABLE) -> Engine:
+def engine_for(given: Input, queries: Sequence[BenchQuery | SqlQuery], how: How = DURABLE) -> Engine:
     """Return an engine with the stream and the queries declared, as a user would."""
     engine = Engine(given.spark, slicing=how.slicing, sharing=how.sharing)
     engine.load(given.dataset.statement(given.files_per_trigger))
@@ -206,7 +193,7 @@ def run_engine(
 
 def run_weft(
     given: Input,
-    queries: Sequence[Asked],
+    queries: Sequence[BenchQuery | SqlQuery],
     *,
     how: How = DURABLE,
     out: Path | None = None,

@@ -38,9 +38,9 @@ def make_trades(
     """Write trades at an even rate, or return those that an earlier run wrote."""
     folder = data / f"trades-orders-{rows}-{files}-{hours}h-seed{seed}"
     dataset = Dataset(
-        stream="trades", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=hours * HOUR_MS
+        name="trades", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=hours * HOUR_MS
     )
-    return make(spark, dataset, lambda numbered: trades(numbered, dataset, seed))
+    return make(spark, dataset, trades, seed)
 
 
 def trades(numbered: DataFrame, dataset: Dataset, seed: int) -> DataFrame:
