@@ -76,10 +76,6 @@ class Span:
         return windows.filter(pa.array(kept))
 
 
-ALWAYS = Span()
-"""Every window."""
-
-
 def compare(
     given: Input,
     queries: Sequence[BenchQuery],
@@ -90,7 +86,7 @@ def compare(
     """Compare Weft's rows of some queries with plain Spark's batch results for the same windows."""
     if not queries:
         return Comparison()
-    rows, differences = 0, []
+    rows, differences = 0, list[str]()
     read = given.joined(given.dataset.read(given.spark)).withColumn("value", F.expr(queries[0].value))
     source = read if any(query.condition for query in queries) else read.select("time", "value")
     # Plain Spark reads the files once: only the windows and sums are asked of it again and again.
@@ -100,33 +96,24 @@ def compare(
             task = bar.add_task("comparing rows with plain Spark's", total=len(queries))
             for begin in range(0, len(queries), _TOGETHER):
                 batch = queries[begin : begin + _TOGETHER]
-                plain = _plain(kept, batch)
+                answers = [
+                    filtered(kept, query)
+                    .groupBy(spark_window(query.window))
+                    .agg(F.sum("value").alias("value"))
+                    .select(F.lit(query.name).alias("query"), "window.*", "value")
+                    for query in batch
+                ]
+                plain = reduce(DataFrame.unionByName, answers).toArrow()
+                plain = plain.rename_columns(["query", *_COLUMNS])
                 for query in batch:
                     expected = plain.filter(pc.equal(plain["query"], query.name))
-                    expected = (spans or {}).get(query.name, ALWAYS).of(expected)
+                    expected = (spans or {}).get(query.name, Span()).of(expected)
                     rows += expected.num_rows
                     differences += difference(query.name, rows_of(query.name), expected)
                 bar.advance(task, len(batch))
     finally:
         kept.unpersist()
     return Comparison(queries=len(queries), rows=rows, differences=tuple(differences))
-
-
-def _plain(rows: DataFrame, queries: Sequence[BenchQuery]) -> pa.Table:
-    """Return what Spark answers, with the name of each query beside its windows."""
-    answers = (
-        filtered(rows, query)
-        .groupBy(spark_window(query.window))
-        .agg(F.sum("value").alias("value"))
-        .select(
-            F.lit(query.name).alias("query"),
-            F.col("window.start").alias("window_start"),
-            F.col("window.end").alias("window_end"),
-            "value",
-        )
-        for query in queries
-    )
-    return reduce(DataFrame.unionByName, answers).toArrow()
 
 
 def written(folder: Path) -> pa.Table:
