@@ -75,11 +75,11 @@ class Input:
         Where folders for temporary files are memory, a checkpoint would cost nothing there.
         """
         self.dataset.folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(mkdtemp(prefix=".run-", dir=self.dataset.folder.parent))
+        folder = Path(mkdtemp(prefix=".run-", dir=self.dataset.folder.parent))
         try:
-            yield made
+            yield folder
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def joined(self, rows: DataFrame) -> DataFrame:
         """Return the stream's rows with the tables' columns, as ordinary Spark does it best."""
@@ -212,10 +212,7 @@ def run_weft(
 
 def run_query(given: Input, query: BenchQuery) -> float:
     """Run one query as Structured Streaming's guide teaches it; its results are thrown away at no cost."""
-    with given.folder() as checkpoint:
-        began = perf_counter()
-        drain(ordinary(given, query).writeStream.format("noop").outputMode("append"), checkpoint)
-        return perf_counter() - began
+    return _discard(given, lambda: ordinary(given, query))
 
 
 def ordinary(given: Input, query: BenchQuery) -> DataFrame:
@@ -231,9 +228,13 @@ def filtered(rows: DataFrame, query: BenchQuery) -> DataFrame:
 
 def run_scan(given: Input, columns: Sequence[str]) -> float:
     """Read the columns that queries need, and do nothing with them."""
+    return _discard(given, lambda: given.frame().select(*columns))
+
+
+def _discard(given: Input, rows: Callable[[], DataFrame]) -> float:
     with given.folder() as checkpoint:
         began = perf_counter()
-        drain(given.frame().select(*columns).writeStream.format("noop"), checkpoint)
+        drain(rows().writeStream.format("noop").outputMode("append"), checkpoint)
         return perf_counter() - began
 
 

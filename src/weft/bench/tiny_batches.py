@@ -1,8 +1,9 @@
 """What tiny micro-batches cost over Spark's own cost of taking one, and what a query costs that joins."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from statistics import mean
 from time import perf_counter
 
@@ -12,7 +13,6 @@ from weft.bench.records import Record, Seconds, pooled_by
 from weft.bench.runs import How, Input, drain, engine_for, is_micro_batch, run_engine
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
-from weft.engine import Engine
 from weft.stream.pipeline import BatchReport
 
 _ROWS_IN_BATCH = 50
@@ -138,49 +138,36 @@ class PlanChange(Record):
         }
 
 
-@dataclass(slots=True)
-class _Watch:
-    """Time the batches between calls, and add a query now and then."""
+def plan_change(
+    given: Input, queries: Sequence[BenchQuery], joining: Sequence[BenchQuery], options: Options, *,
+    durable: bool,
+) -> PlanChange:  # fmt: skip
+    """Run tiny batches through the queries, and let others join one by one on the way."""
+    given = tiny_trades(given, batches=(len(joining) + 1) * _EVERY)
+    engine = engine_for(given, queries, How(slicing=options.slicing))
+    waiting, numbers = list(joining), count(1)
+    changed, left_at = False, 0.0
+    quiet_s, changed_s, add_s = list[float](), list[float](), list[float]()
 
-    engine: Engine
-    joining: list[BenchQuery]
-    left_at: float = 0.0
-    batches: int = 0
-    changed: bool = False
-    quiet_s: list[float] = field(default_factory=list)
-    changed_s: list[float] = field(default_factory=list)
-    add_s: list[float] = field(default_factory=list)
-
-    def note(self, stream: str, report: BatchReport) -> None:
+    def note(stream: str, report: BatchReport) -> None:
         """Take the time since the last call returned: all of a batch, and none of what is done here."""
+        nonlocal changed, left_at
         entered = perf_counter()
         if not is_micro_batch(report):
             return
-        self.batches += 1
-        if self.batches > _STARTING:
-            (self.changed_s if self.changed else self.quiet_s).append(entered - self.left_at)
-        self.changed = self.batches % _EVERY == 0 and bool(self.joining)
-        if self.changed:
-            query = self.joining.pop(0)
-            self.engine.add(query.sql, name=query.name)
-            self.add_s.append(perf_counter() - entered)
-        self.left_at = perf_counter()
+        number = next(numbers)
+        if number > _STARTING:
+            (changed_s if changed else quiet_s).append(entered - left_at)
+        changed = number % _EVERY == 0 and bool(waiting)
+        if changed:
+            query = waiting.pop(0)
+            engine.add(query.sql, name=query.name)
+            add_s.append(perf_counter() - entered)
+        left_at = perf_counter()
 
-
-def plan_change(
-    given: Input,
-    queries: Sequence[BenchQuery],
-    joining: Sequence[BenchQuery],
-    options: Options,
-    *,
-    durable: bool,
-) -> PlanChange:
-    """Run tiny batches through the queries, and let others join one by one on the way."""
-    given = tiny_trades(given, batches=(len(joining) + 1) * _EVERY)
-    watch = _Watch(engine_for(given, queries, How(slicing=options.slicing)), list(joining))
-    run_engine(given, watch.engine, watch.note, durable=durable)
-    quiet, changed, add = (Seconds(tuple(runs)) for runs in (watch.quiet_s, watch.changed_s, watch.add_s))
-    return PlanChange(quiet=quiet, changed=changed, add=add)
+    run_engine(given, engine, note, durable=durable)
+    quiet, after, add = (Seconds(tuple(runs)) for runs in (quiet_s, changed_s, add_s))
+    return PlanChange(quiet=quiet, changed=after, add=add)
 
 
 def tiny_trades(given: Input, *, batches: int, rows_in_batch: int = _ROWS_IN_BATCH) -> Input:
