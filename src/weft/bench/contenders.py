@@ -123,15 +123,12 @@ def stream_columns(queries: Sequence[LogicalQuery]) -> list[str]:
     """Return the stream's columns that queries read, the event time among them."""
     names = {TIME}
     for query in queries:
-        parts = [key.expression for key in query.keys]
-        parts += [
-            part for call in query.aggregates for part in (call.argument, call.filter) if part is not None
-        ]
-        parts += [left for join in query.joins for left, _ in join.on]
-        parts += [] if query.predicate is None else [query.predicate]
+        read = [part for call in query.aggregates for part in (call.argument, call.filter)]
+        read += [*(key.expression for key in query.keys), query.predicate]
+        read += [left for join in query.joins for left, _ in join.on]
         aliases = {join.alias for join in query.joins}
-        read = {name for part in parts for name in columns(part)}
-        names |= {name for name in read if name.partition(".")[0] not in aliases}
+        all_names = {name for part in read if part is not None for name in columns(part)}
+        names |= {name for name in all_names if name.partition(".")[0] not in aliases}
     return sorted(names)
 
 

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from weft.bench.workloads import spread_over
 from weft.errors import SourceError, Span
 from weft.expression import Slot, SlotKind, walk
 from weft.query import bind, parse
-from weft.query.logical import Catalog, LogicalQuery, NamedExpression
+from weft.query.logical import Catalog, LogicalQuery
 from weft.query.statements import CreateQuery, CreateStream, CreateTable
 
 DEFAULT_WORKLOAD = Path(__file__).parents[3] / "examples" / "flights" / "workload.sql"
@@ -18,8 +18,7 @@ _HAVING = re.compile(r"\bHAVING\s+(.*)$", re.DOTALL)
 _FROM_TO_HAVING = re.compile(r"(\bFROM \w+.*?)(?:\s+HAVING\b.*)?$", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dashboards:
+class Dashboards(NamedTuple):
     """A workload's queries, in the order of the file."""
 
     catalog: Catalog
@@ -32,10 +31,10 @@ def read_dashboards(path: Path = DEFAULT_WORKLOAD) -> Dashboards:
         raise SourceError(f"no workload file {path}; name one with --workload")
     statements = parse(path.read_text(encoding="utf-8"))
     catalog = Catalog(
-        streams=tuple(one.definition for one in statements if isinstance(one, CreateStream)),
-        tables=tuple(one.definition for one in statements if isinstance(one, CreateTable)),
+        streams=tuple(stream.definition for stream in statements if isinstance(stream, CreateStream)),
+        tables=tuple(table.definition for table in statements if isinstance(table, CreateTable)),
     )
-    queries = tuple(bind(one, catalog) for one in statements if isinstance(one, CreateQuery))
+    queries = tuple(bind(query, catalog) for query in statements if isinstance(query, CreateQuery))
     return Dashboards(catalog=catalog, queries=queries)
 
 
@@ -62,12 +61,9 @@ def plain_text(query: LogicalQuery) -> str:
 
     Keys must be in SELECT as they are.
     """
-    slots = [
-        node
-        for output in (*query.outputs, *_having(query))
-        for node in walk(output.expression)
-        if isinstance(node, Slot)
-    ]
+    expressions = [output.expression for output in query.outputs]
+    expressions += [] if query.having is None else [query.having]
+    slots = [node for expression in expressions for node in walk(expression) if isinstance(node, Slot)]
     spans = {slot.index: slot.span for slot in slots if slot.kind is SlotKind.AGGREGATE}
     items = [
         f"{_cut(query, output.expression.span)} AS {output.name}"
@@ -83,10 +79,6 @@ def plain_text(query: LogicalQuery) -> str:
 def keeping_text(query: LogicalQuery) -> str:
     """Return the query with a HAVING that is evaluated and keeps every row: as many as `plain_text`."""
     return _HAVING.sub(r"HAVING (\1) OR count(*) > 0", query.text)
-
-
-def _having(query: LogicalQuery) -> tuple[NamedExpression, ...]:
-    return () if query.having is None else (NamedExpression(name="having", expression=query.having),)
 
 
 def _cut(query: LogicalQuery, span: Span | None) -> str:

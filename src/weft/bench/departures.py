@@ -79,8 +79,8 @@ def departure_queries(relations: int, *, queries: int, seed: int = 1) -> list[Sq
 def _query(grouping: str, chance: Random) -> str:
     keys = [key.strip() for key in grouping.split(",") if key]
     values = chance.sample(_VALUES, chance.randint(1, 3))
-    outputs = [f"{key} AS k{place}" for place, key in enumerate(keys)]
-    outputs += [f"{value} AS v{place}" for place, value in enumerate(values)]
+    outputs = [f"{key} AS k{index}" for index, key in enumerate(keys)]
+    outputs += [f"{value} AS v{index}" for index, value in enumerate(values)]
     miles = chance.choice((200, 400, 600, 800))
     test = chance.choice(_TESTS).format(
         minutes=chance.choice((0, 5, 10, 15, 20, 30, 45, 60, 90, 120)), miles=miles,

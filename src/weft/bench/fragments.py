@@ -86,13 +86,11 @@ class Workload:
         """Return the paper's counts for several sizes."""
         begin = given.dataset.begin_ms
         run = Run(begin_ms=begin, end_ms=begin + given.dataset.span_ms, rows=len(self._market))
-        counted = []
         with progress(options.console) as bar:
-            task = bar.add_task("counting operations", total=len(set(sizes)))
-            for size in sorted(set(sizes)):
-                counted.append(count_signatures(self.queries(size), self._market, run, options.slicing))
-                bar.advance(task)
-        return tuple(counted)
+            return tuple(
+                count_signatures(self.queries(size), self._market, run, options.slicing)
+                for size in bar.track(sorted(set(sizes)), description="counting operations")
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ def _listed(spark: SparkSession, seed: int) -> pa.Table:
 
 
 def _members(listed: pa.Table) -> pa.Table:
-    place = np.argsort(np.argsort(listed["larger"].to_numpy(), kind="stable"), kind="stable")
-    large, either = place < LARGE, place < LARGE + SMALL
+    rank = np.argsort(np.argsort(listed["larger"].to_numpy(), kind="stable"), kind="stable")
+    large, either = rank < LARGE, rank < LARGE + SMALL
     columns = [listed["symbol"], pa.array(either), pa.array(either & ~large), pa.array(large)]
     return pa.table(columns, names=["symbol", "r3000", "r2000", "r1000"])

@@ -80,8 +80,8 @@ def _comparison(chance: Random) -> str:
 
 
 def _dimensions(chance: Random) -> str:
-    several = sorted(chance.sample(range(_WHOLE + _FEW), chance.choice((2, 3))))
-    return " AND ".join(_condition(chance, column) for column in several)
+    columns = sorted(chance.sample(range(_WHOLE + _FEW), chance.choice((2, 3))))
+    return " AND ".join(_condition(chance, column) for column in columns)
 
 
 def _condition(chance: Random, column: int) -> str:

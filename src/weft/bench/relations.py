@@ -4,8 +4,8 @@ Queries that group in 1 to 16 ways, with many predicates, against one ordinary g
 batch. Finals are not in it: how many results there are depends on windows, not on relations.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sized
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Annotated, ClassVar
@@ -44,11 +44,11 @@ class Size(Record):
     groupings: int
     relations: int
     """As planned."""
-    groups: int
+    groups: int = 0
     """What the stage made of the batch."""
-    seconds: float
-    runs_s: tuple[float, ...]
-    ratio: float
+    seconds: float = 0.0
+    runs_s: tuple[float, ...] = ()
+    ratio: float = 0.0
     """In units of one ordinary query."""
     compared_rows: int
     differences: tuple[str, ...]
@@ -103,36 +103,6 @@ class RelationsResult(report.Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Stage:
-    """The stage of one number of GROUP BYs, ready to run."""
-
-    groupings: int
-    batch: DataFrame
-    job: BatchJob
-    bounds: Bounds
-    compared_rows: int
-    differences: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """What its turns are called."""
-        return f"{self.groupings} GROUP BYs"
-
-    def run(self) -> object:
-        """Make partials of the batch."""
-        return self.job.run(self.batch, self.bounds)
-
-    def size(self, seconds: Seconds, ordinary_s: float) -> Size:
-        """Return what was found of it."""
-        return Size(
-            groupings=self.groupings, relations=len(self.job.relations),
-            groups=len(self.job.run(self.batch, self.bounds)), seconds=seconds.median, runs_s=seconds.runs,
-            ratio=seconds.median / ordinary_s, compared_rows=self.compared_rows,
-            differences=self.differences,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Relations(Bench[RelationsResult]):
     """Queries with 1 to 16 GROUP BYs over one batch: its Spark stage against one ordinary grouped query.
 
@@ -157,20 +127,31 @@ class Relations(Bench[RelationsResult]):
         dataset = make_departures(spark, self.data, rows=rows, seed=self.seed)
         few = make_departures(spark, self.data, rows=min(rows, _COMPARED_ROWS), seed=self.seed)
         given, batch = Input(spark=spark, dataset=few, files_per_trigger=few.files), dataset.read(spark)
-        stages = [self._stage(given, dataset, batch, count) for count in sorted(self.relations)]
+        stages = {
+            f"{count} GROUP BYs": self._stage(given, dataset, batch, count)
+            for count in sorted(self.relations)
+        }
         ordinary = (_ORDINARY, partial(_timed, partial(_ordinary, batch)))
-        turns = [(stage.name, partial(_timed, stage.run)) for stage in stages]
+        turns = [(name, partial(_timed, run)) for name, (_, run) in stages.items()]
         # As many turns of the ordinary query as of the others together: it is what all are divided by.
         taken = self.alternate([turn for stage in turns for turn in (ordinary, stage)])
-        one = taken[_ORDINARY]
+        one_query = taken[_ORDINARY]
         yield RelationsResult(
             rows=rows, queries=self.query_count, repeats=self.repeats, cores=given.cores,
-            pyspark=pyspark.__version__, ordinary_s=one.median, ordinary_runs_s=one.runs,
-            sizes=tuple(stage.size(taken[stage.name], one.median) for stage in stages),
+            pyspark=pyspark.__version__, ordinary_s=one_query.median, ordinary_runs_s=one_query.runs,
+            sizes=tuple(
+                replace(
+                    size, groups=len(run()), seconds=taken[name].median, runs_s=taken[name].runs,
+                    ratio=taken[name].median / one_query.median,
+                )
+                for name, (size, run) in stages.items()
+            ),
         )  # fmt: skip
 
-    def _stage(self, few: Input, dataset: Dataset, batch: DataFrame, groupings: int) -> _Stage:
-        """Run the queries once over few rows, compare what they give, and return the batch's stage."""
+    def _stage(
+        self, few: Input, dataset: Dataset, batch: DataFrame, groupings: int
+    ) -> tuple[Size, Callable[[], Sized]]:
+        """Compare what the queries give over few rows; return what is known of the batch's stage, and it."""
         queries = departure_queries(groupings, queries=self.query_count, seed=self.seed)
         engine = engine_for(few, queries, How(sharing=Sharing.JOINT))
         engine.run()
@@ -184,11 +165,13 @@ class Relations(Bench[RelationsResult]):
             watermark=None, future=None, begin=planner.begin, span=dataset.span_ms * 1000,
             groups=planner.groups_per_slice, groups_per_row=planner.groups_per_row(plan),
         )  # fmt: skip
-        return _Stage(
-            groupings=groupings, batch=batch, job=BatchJob(plan, stream, {}, {}), bounds=bounds,
+        job = BatchJob(plan, stream, {}, {})
+        size = Size(
+            groupings=groupings, relations=len(job.relations),
             compared_rows=sum(engine.results(name).num_rows for name in names),
             differences=differences_from_plain(engine, names),
         )  # fmt: skip
+        return size, partial(job.run, batch, bounds)
 
 
 def _ordinary(batch: DataFrame) -> pa.Table:

@@ -59,8 +59,8 @@ def trades(numbered: DataFrame, dataset: Dataset, seed: int) -> DataFrame:
 def _order(trade: Column) -> Column:
     """Return the number of the order that a trade fills."""
     block = sum(_FILLS)
-    place = F.array(*(F.lit(number) for number, fills in enumerate(_FILLS) for _ in range(fills)))
-    within = F.element_at(place, (trade % F.lit(block)).cast("int") + F.lit(1))
+    orders = F.array(*(F.lit(number) for number, fills in enumerate(_FILLS) for _ in range(fills)))
+    within = F.element_at(orders, (trade % F.lit(block)).cast("int") + F.lit(1))
     return F.floor(trade / F.lit(block)) * F.lit(len(_FILLS)) + within
 
 
@@ -71,7 +71,7 @@ def volume_shares() -> tuple[tuple[int, float], ...]:
     >>> shares[0], len(shares), round(sum(share for _, share in shares), 9)
     ((100, 0.5), 15, 0.9)
     """
-    weights = [1 / place for place in range(1, len(ROUND_LOTS) + 1)]
+    weights = [1 / rank for rank in range(1, len(ROUND_LOTS) + 1)]
     rest = [(lot, 0.4 * weight / sum(weights)) for lot, weight in zip(ROUND_LOTS, weights, strict=True)]
     return ((100, 0.5), *rest)
 
@@ -95,7 +95,7 @@ def _rank(chance: Column) -> Column:
 def symbol(rank: Column) -> Column:
     """Return three letters; a multiplier prime to 26³ keeps symbols apart and ranks out of order."""
     number = F.pmod(rank * F.lit(7_919), F.lit(_LETTERS**3))
-    digits = [F.floor(number / F.lit(_LETTERS**place)) % F.lit(_LETTERS) for place in (2, 1, 0)]
+    digits = [F.floor(number / F.lit(_LETTERS**power)) % F.lit(_LETTERS) for power in (2, 1, 0)]
     return F.concat(*(F.char((digit + F.lit(65)).cast("int")) for digit in digits))
 
 
