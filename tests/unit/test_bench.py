@@ -21,13 +21,12 @@ from weft.bench.bench import Bench, needs_matplotlib, save, save_figure
 from weft.bench.changes import changes, spread_evenly
 from weft.bench.churn import ChurnResult, Rounds
 from weft.bench.churn_memory import trend
-from weft.bench.equality import Check, Comparison, Span, difference
+from weft.bench.equality import Comparison, Span, difference
 from weft.bench.fragments import FragmentsResult
-from weft.bench.measure import alternate
 from weft.bench.memory import MemoryResult, MemoryRuns
 from weft.bench.memory_run import Observed
 from weft.bench.operations import Counted, Run, count_all
-from weft.bench.options import PAPER_ROWS, Options, row_count
+from weft.bench.options import PAPER_ROWS, Check, Options, alternate, row_count
 from weft.bench.records import Seconds
 from weft.bench.signatures import PAPER_COUNTS, PAPER_SPEEDUPS, Sharing, Signatures
 from weft.bench.slices import SlicesResult

@@ -2,8 +2,7 @@
 
 import pytest
 
-from weft.bench.opaque import OpaqueResult, Size
-from weft.bench.opaque_queries import COLUMNS, SIZES, Case, opaque_queries
+from weft.bench.opaque import COLUMNS, SIZES, Case, OpaqueResult, Size, opaque_queries
 from weft.predicates import canonical
 from weft.query import CreateStream, bind, parse, parse_select
 from weft.query.logical import Catalog, LogicalQuery

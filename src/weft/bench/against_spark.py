@@ -22,8 +22,7 @@ from rich.table import Table
 from weft.bench import report
 from weft.bench.dataset import TableFiles
 from weft.bench.equality import Comparison, compare, written
-from weft.bench.measure import Timed
-from weft.bench.options import Options
+from weft.bench.options import Options, Timed
 from weft.bench.records import Record, Seconds, concatenated, pooled_by
 from weft.bench.runs import How, Input, WeftRun, run_query, run_scan, run_weft
 from weft.bench.tiny_batches import FixedCost, fixed_cost

@@ -18,12 +18,12 @@ from weft.bench.against_spark import trades_input
 from weft.bench.bench import Bench
 from weft.bench.changes import Changes, Pair, changes, newest_rows
 from weft.bench.churn_memory import MemoryOverTime, memory_over_time
-from weft.bench.equality import Check, Comparison, compare
+from weft.bench.equality import Comparison, compare
 from weft.bench.fragments import Workload, collect
-from weft.bench.market import make_market
-from weft.bench.options import Batches, Checked, Options, Repeats, Rows
+from weft.bench.options import Batches, Check, Checked, Options, Repeats, Rows
 from weft.bench.records import Record, Seconds, concatenated, pooled_by
 from weft.bench.runs import How, Input, engine_for, run_engine
+from weft.bench.trades import make_market
 from weft.bench.workloads import BenchQuery, Predicates
 
 

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from weft.bench import report
 from weft.bench.changes import Pair, changes
-from weft.bench.measure import progress
 from weft.bench.memory_run import heap_in_use, resident
+from weft.bench.options import progress
 from weft.bench.records import Record
 from weft.bench.runs import How, Input, engine_for, run_engine
 from weft.bench.tiny_batches import tiny_trades

@@ -6,6 +6,7 @@ Replay takes the whole year in few batches; live takes small batches one after a
 compared with DuckDB's, query by query.
 """
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -15,7 +16,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from statistics import mean, median
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from typer import Option
 
@@ -29,28 +30,25 @@ from weft.bench.contenders import (
     stream_columns,
 )
 from weft.bench.dashboards_figures import Contender, DashboardsResult, Mode
-from weft.bench.dashboards_queries import (
-    DEFAULT_WORKLOAD,
-    computes,
-    keeping_text,
-    plain_text,
-    read_dashboards,
-    sample,
-)
 from weft.bench.duck import Duck
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables
-from weft.bench.measure import Timed, progress
-from weft.bench.options import Queries, Repeats, Warmups
+from weft.bench.options import Queries, Repeats, Timed, Warmups, progress
 from weft.bench.runs import How, Input, WeftRun, run_scan, run_weft
 from weft.bench.same_rows import difference, read_rows
-from weft.bench.workloads import SqlQuery
-from weft.query.logical import LogicalQuery
+from weft.bench.workloads import SqlQuery, spread_over
+from weft.errors import SourceError, Span
+from weft.expression import Slot, SlotKind, walk
+from weft.query import bind, parse
+from weft.query.logical import Catalog, LogicalQuery
+from weft.query.statements import CreateQuery, CreateStream, CreateTable
 from weft.spark.session.local import DEFAULT_MEMORY
 from weft.storage.names import file_name
 
+DEFAULT_WORKLOAD = Path(__file__).parents[3] / "examples" / "flights" / "workload.sql"
+"""The workload of the repository."""
+_HAVING = re.compile(r"\bHAVING\s+(.*)$", re.DOTALL)
+_FROM_TO_HAVING = re.compile(r"(\bFROM \w+.*?)(?:\s+HAVING\b.*)?$", re.DOTALL)
 _VARIANTS = (Contender.NO_CHECKPOINT, Contender.PLAIN, Contender.KEEPING)
-_TEXTS = {Contender.PLAIN: plain_text, Contender.KEEPING: keeping_text}
-"""The text that Weft is given where it is not the query's own."""
 
 
 class Modes(StrEnum):
@@ -59,6 +57,78 @@ class Modes(StrEnum):
     REPLAY = "replay"
     LIVE = "live"
     BOTH = "both"
+
+
+class Workload(NamedTuple):
+    """A workload's queries, in the order of the file."""
+
+    catalog: Catalog
+    queries: tuple[LogicalQuery, ...]
+
+
+def read_dashboards(path: Path = DEFAULT_WORKLOAD) -> Workload:
+    """Read a workload file and bind its queries."""
+    if not path.is_file():
+        raise SourceError(f"no workload file {path}; name one with --workload")
+    statements = parse(path.read_text(encoding="utf-8"))
+    catalog = Catalog(
+        streams=tuple(stream.definition for stream in statements if isinstance(stream, CreateStream)),
+        tables=tuple(table.definition for table in statements if isinstance(table, CreateTable)),
+    )
+    queries = tuple(bind(query, catalog) for query in statements if isinstance(query, CreateQuery))
+    return Workload(catalog=catalog, queries=queries)
+
+
+def computes(query: LogicalQuery) -> bool:
+    """Say whether a query has HAVING, or arithmetic on what is known after aggregation."""
+    return query.having is not None or any(
+        not isinstance(output.expression, Slot) for output in query.outputs
+    )
+
+
+def sample(queries: Sequence[LogicalQuery], size: int) -> list[LogicalQuery]:
+    """Return some of the queries that ordinary Spark can run, evenly spread.
+
+    Spark has no windows with gaps between them.
+    """
+    possible = [query for query in queries if query.window.slide_ms <= query.window.range_ms]
+    return spread_over(possible, size)
+
+
+def plain_text(query: LogicalQuery) -> str:
+    """Return the text of the query without HAVING, its outputs just its keys and aggregates.
+
+    It is cut from the query's own text, so that both read the same.
+
+    Keys must be in SELECT as they are.
+    """
+    expressions = [output.expression for output in query.outputs]
+    expressions += [] if query.having is None else [query.having]
+    slots = [node for expression in expressions for node in walk(expression) if isinstance(node, Slot)]
+    spans = {slot.index: slot.span for slot in slots if slot.kind is SlotKind.AGGREGATE}
+    items = [
+        f"{_cut(query, output.expression.span)} AS {output.name}"
+        for output in query.outputs
+        if isinstance(output.expression, Slot) and output.expression.kind is SlotKind.KEY
+    ]
+    items += [f"{_cut(query, spans[index])} AS aggregate{index}" for index in sorted(spans)]
+    rest = _FROM_TO_HAVING.search(query.text)
+    assert rest is not None
+    return f"SELECT {', '.join(items)} {rest[1]}"
+
+
+def keeping_text(query: LogicalQuery) -> str:
+    """Return the query with a HAVING that is evaluated and keeps every row: as many as `plain_text`."""
+    return _HAVING.sub(r"HAVING (\1) OR count(*) > 0", query.text)
+
+
+def _cut(query: LogicalQuery, span: Span | None) -> str:
+    assert span is not None
+    return query.text[slice(*span)]
+
+
+_TEXTS = {Contender.PLAIN: plain_text, Contender.KEEPING: keeping_text}
+"""The text that Weft is given where it is not the query's own."""
 
 
 @dataclass(slots=True)

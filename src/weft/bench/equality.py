@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import reduce
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,32 +13,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from rich.console import Console
 
-from weft.bench.measure import progress
+from weft.bench.options import progress
 from weft.bench.records import Record, concatenated, pooled_by
 from weft.bench.runs import Input, filtered, spark_window
 from weft.bench.same_rows import read_rows
 from weft.bench.workloads import BenchQuery
 
-_Query = TypeVar("_Query")
 _TOGETHER = 16
 """How many plain queries are one Spark job; each is still a GROUP BY of its own."""
-_SAMPLED = 16
 _TOLERANCE = 1e-9
 _COLUMNS = ["window_start", "window_end", "value"]
-
-
-class Check(StrEnum):
-    """Which queries' rows are compared."""
-
-    ALL = "all"
-    SAMPLE = "sample"
-    NONE = "none"
-
-    def choose(self, queries: Sequence[_Query]) -> Sequence[_Query]:
-        """Return the queries to compare."""
-        if self is Check.NONE:
-            return ()
-        return queries if self is Check.ALL else queries[:: max(1, len(queries) // _SAMPLED)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +104,11 @@ def written(folder: Path) -> pa.Table:
     return pa.schema([(name, pa.int64()) for name in _COLUMNS]).empty_table() if rows is None else rows
 
 
-def difference(name: str, found: pa.Table, expected: pa.Table) -> list[str]:
+def difference(name: str, weft: pa.Table, expected: pa.Table) -> list[str]:
     """Return how two tables of windows and values differ: nothing if they do not."""
-    if found.num_rows != expected.num_rows:
-        return [f"{name}: {found.num_rows} rows where plain Spark has {expected.num_rows}"]
-    left, right = (table.select(_COLUMNS).sort_by("window_start") for table in (found, expected))
+    if weft.num_rows != expected.num_rows:
+        return [f"{name}: {weft.num_rows} rows where plain Spark has {expected.num_rows}"]
+    left, right = (table.select(_COLUMNS).sort_by("window_start") for table in (weft, expected))
     for column in _COLUMNS[:2]:
         if not np.array_equal(_numbers(left[column]), _numbers(right[column])):
             return [f"{name}: {column} differs"]

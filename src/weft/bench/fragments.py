@@ -22,10 +22,8 @@ from weft.bench.against_spark import (
     trades_input,
 )
 from weft.bench.bench import Bench
-from weft.bench.market import make_market
-from weft.bench.measure import progress
 from weft.bench.operations import Run
-from weft.bench.options import Options
+from weft.bench.options import Options, progress
 from weft.bench.predicates import Market
 from weft.bench.records import plain
 from weft.bench.runs import Input
@@ -39,6 +37,7 @@ from weft.bench.signatures import (
     times_fewer_in_paper,
 )
 from weft.bench.tiny_batches import PlanChange, plan_change
+from weft.bench.trades import make_market
 from weft.bench.workloads import BenchQuery, Predicates, predicate_queries, turnover
 
 _SAMPLE = 50_000

@@ -15,9 +15,8 @@ from rich.console import Console
 
 from weft.bench import report
 from weft.bench.bench import Bench
-from weft.bench.measure import progress
 from weft.bench.memory_run import Observed, Task
-from weft.bench.options import Rows
+from weft.bench.options import Rows, progress
 from weft.bench.records import Record
 
 _BATCHES_AN_HOUR = 8

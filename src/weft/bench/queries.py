@@ -13,8 +13,7 @@ from rich.table import Table
 from weft.bench import report
 from weft.bench.bench import Bench
 from weft.bench.dataset import DELAY, Dataset
-from weft.bench.measure import progress
-from weft.bench.options import OneSeed, Queries
+from weft.bench.options import OneSeed, Queries, progress
 from weft.bench.records import Record
 from weft.bench.runs import is_micro_batch
 from weft.bench.trades import make_trades

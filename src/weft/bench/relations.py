@@ -21,8 +21,7 @@ from weft.bench import report
 from weft.bench.bench import Bench
 from weft.bench.dataset import Dataset
 from weft.bench.departures import departure_queries, make_departures
-from weft.bench.equality import Check
-from weft.bench.options import Checked, Counts, Repeats, Warmups
+from weft.bench.options import Check, Checked, Counts, Repeats, Warmups
 from weft.bench.records import Record, Seconds
 from weft.bench.runs import How, Input, engine_for
 from weft.bench.same_rows import differences_from_plain

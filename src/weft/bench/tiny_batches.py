@@ -7,8 +7,7 @@ from itertools import count
 from statistics import mean
 from time import perf_counter
 
-from weft.bench.measure import Timed
-from weft.bench.options import Options
+from weft.bench.options import Options, Timed
 from weft.bench.records import Record, Seconds, pooled_by
 from weft.bench.runs import How, Input, drain, engine_for, is_micro_batch, run_engine
 from weft.bench.trades import make_trades

@@ -19,15 +19,15 @@ from typer import Option
 from weft.bench import report
 from weft.bench.against_spark import trades_input
 from weft.bench.bench import Bench
-from weft.bench.equality import Check, Comparison, compare
+from weft.bench.equality import Comparison, compare
 from weft.bench.fragments import Workload, collect
-from weft.bench.market import make_market
 from weft.bench.operations import PAPER_SECONDS, Strategy
-from weft.bench.options import Checked, Counts, Options, Queries, Repeats, Rows
+from weft.bench.options import Check, Checked, Counts, Options, Queries, Repeats, Rows
 from weft.bench.records import Record, Seconds
 from weft.bench.runs import How, Input, WeftRun, run_weft
 from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE
 from weft.bench.signatures import Sharing as Printed
+from weft.bench.trades import make_market
 from weft.bench.workloads import BenchQuery, Predicates, paper_queries, spread_over
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
