@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.run import Limit, SliceCut, Workload
+from weft.cli.run import Limit, Sliced, Workload
 from weft.cli.workload import load
 from weft.errors import EngineError
 from weft.limits import Limits
@@ -20,7 +20,7 @@ def explain(
         float | None, typer.Option(help="Rows per second to compute costs for.", min=0.0, show_default=False)
     ] = None,
     sharing: Annotated[Sharing, typer.Option(help="How predicates share.")] = Sharing.AUTO,
-    slicing: SliceCut = Slicing.PAIRED,
+    slicing: Sliced = Slicing.PAIRED,
     limit: Limit = None,
     svg: Annotated[
         Path | None, typer.Option(help="File for a picture of the plan, as SVG.", show_default=False)

@@ -49,7 +49,7 @@ Limit = Annotated[
     list[str] | None,
     typer.Option(help="Another limit than usual, as in queries=500; may be repeated.", show_default=False),
 ]
-SliceCut = Annotated[Slicing, typer.Option(help="How windows are cut into slices.")]
+Sliced = Annotated[Slicing, typer.Option(help="How windows are cut into slices.")]
 _Out = Annotated[
     str | None, typer.Option(help="Folder for results, one Parquet dataset a query.", show_default=False)
 ]
@@ -111,7 +111,7 @@ class _Options:
 
 def run(
     workload: Workload, out: _Out = None, checkpoint: _Checkpoint = None, follow: _Follow = False,
-    flush: _Flush = False, sharing: _Sharing = RunSharing.AUTO, slicing: SliceCut = Slicing.PAIRED,
+    flush: _Flush = False, sharing: _Sharing = RunSharing.AUTO, slicing: Sliced = Slicing.PAIRED,
     interval: _Interval = "1 second", idle: _Idle = None, postgres: _Postgres = None,
     quarantine: _Quarantine = None, late: _Late = None, rewind: _Rewind = False, yes: _Yes = False,
     limit: Limit = None, log_file: _LogFile = None, log_level: _LogLevel = None,
