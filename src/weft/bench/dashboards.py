@@ -13,7 +13,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from statistics import mean, median
 from typing import Annotated, NamedTuple
@@ -93,6 +92,11 @@ def sample(queries: Sequence[LogicalQuery], size: int) -> list[LogicalQuery]:
     """
     possible = [query for query in queries if query.window.slide_ms <= query.window.range_ms]
     return spread_over(possible, size)
+
+
+def as_written(query: LogicalQuery) -> str:
+    """Return a query's own text."""
+    return query.text
 
 
 def plain_text(query: LogicalQuery) -> str:
@@ -188,7 +192,7 @@ class _Contest:
     def _weft(self, contender: Contender, mode: Mode) -> float:
         out = self.scratch / contender.name
         shutil.rmtree(out, ignore_errors=True)
-        text = _TEXTS.get(contender, attrgetter("text"))
+        text = _TEXTS.get(contender, as_written)
         queries = [SqlQuery(name=query.name, sql=text(query)) for query in self.queries]
         how = How(durable=contender is not Contender.NO_CHECKPOINT)
         with BatchTimes(self.given.spark) as times:
