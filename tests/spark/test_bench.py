@@ -18,20 +18,17 @@ from weft.bench.bench import Bench
 from weft.bench.changes import newest_rows
 from weft.bench.churn import Churn
 from weft.bench.dataset import NOON_MS, Dataset
-from weft.bench.equality import Check
-from weft.bench.events import make_events
 from weft.bench.fragments import Fragments, Shards, Workload, collect
-from weft.bench.market import make_market
 from weft.bench.memory_run import Task, observe
 from weft.bench.operations import Run
-from weft.bench.options import PAPER_ROWS
+from weft.bench.options import PAPER_ROWS, Check
 from weft.bench.predicates import Quantity
 from weft.bench.runs import Input, ordinary, run_query, run_scan, run_weft
 from weft.bench.signatures import count_signatures
 from weft.bench.slices import Slices
-from weft.bench.trades import HOUR_MS, make_trades
+from weft.bench.trades import HOUR_MS, make_market, make_trades
 from weft.bench.ways import PaperFigures, ways_of
-from weft.bench.windows import Windows
+from weft.bench.windows import Windows, make_events
 from weft.bench.workloads import Predicates, paper_queries
 from weft.optimizer.slices import Slicing
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from weft.bench import dashboards
 from weft.bench.contenders import ordinary, run_stream
-from weft.bench.dashboards_queries import read_dashboards, sample
+from weft.bench.dashboards import read_dashboards, sample
 from weft.bench.duck import Duck, duck_sql
 from weft.bench.flights import make_flights, make_tables
 from weft.bench.runs import Input

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 import weft
-from weft.bench.departures import COLUMNS, departure_queries
+from weft.bench.relations import COLUMNS, departure_queries
 from weft.optimizer.rules import Sharing, optimize
 from weft.spark.job.job import BatchJob
 from weft.spark.job.verdicts import Bounds

@@ -16,28 +16,25 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from weft.bench.against_spark import Figures, headlines
 from weft.bench.bench import Bench, needs_matplotlib, save, save_figure
-from weft.bench.benches import BENCHES
 from weft.bench.changes import changes, spread_evenly
+from weft.bench.churn import ChurnResult, Rounds
 from weft.bench.churn_memory import trend
-from weft.bench.equality import Check, Comparison, Span, difference
-from weft.bench.figures import Figures, headlines
-from weft.bench.fixed_cost import Ends, FixedCost
-from weft.bench.measure import alternate
+from weft.bench.equality import Comparison, Span, difference
+from weft.bench.fragments import FragmentsResult
 from weft.bench.memory import MemoryResult, MemoryRuns
 from weft.bench.memory_run import Observed
 from weft.bench.operations import Counted, Run, count_all
-from weft.bench.options import PAPER_ROWS, Options, row_count
-from weft.bench.plan_change import PlanChange
+from weft.bench.options import PAPER_ROWS, Check, Options, alternate, row_count
 from weft.bench.records import Seconds
-from weft.bench.report_churn import ChurnResult, Rounds
-from weft.bench.report_fragments import FragmentsResult
-from weft.bench.report_ways import FIGURES, Taken, WaysResult
 from weft.bench.signatures import PAPER_COUNTS, PAPER_SPEEDUPS, Sharing, Signatures
 from weft.bench.slices import SlicesResult
-from weft.bench.ways import Way, ways_of, worth_running
+from weft.bench.tiny_batches import Ends, FixedCost, PlanChange
+from weft.bench.ways import FIGURES, Taken, Way, WaysResult, ways_of, worth_running
 from weft.bench.windows import Size, WindowsResult
 from weft.bench.workloads import Predicates, paper_queries, scotty_queries, spread_over
+from weft.cli.bench import BENCHES
 from weft.errors import UserError
 from weft.optimizer.slices import Slicing
 from weft.query import parse_select

@@ -9,9 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from weft.bench.bench import Bench
-from weft.bench.equality import Check
 from weft.bench.fragments import Shards
-from weft.bench.options import Options
+from weft.bench.options import Check, Options
 from weft.bench.workloads import Predicates
 from weft.cli import bench
 from weft.optimizer.slices import Slicing

@@ -2,8 +2,7 @@
 
 import pytest
 
-from weft.bench.opaque import OpaqueResult, Size
-from weft.bench.opaque_queries import COLUMNS, SIZES, Case, opaque_queries
+from weft.bench.opaque import COLUMNS, SIZES, Case, OpaqueResult, Size, opaque_queries
 from weft.predicates import canonical
 from weft.query import CreateStream, bind, parse, parse_select
 from weft.query.logical import Catalog, LogicalQuery
@@ -42,5 +41,5 @@ def test_ratios_are_of_medians_and_of_pairs() -> None:
     )  # fmt: skip
     assert (size.ratio, size.ratio_by_pairs) == (2.0, 2.0)
     result = OpaqueResult(case=Case.LIKE, rows=9, batches=1, cores=2, pyspark="4", sizes=(size,))
-    assert not result.equal
+    assert not result.rows_equal
     assert result.as_json()["sizes"][0]["ratio"] == 2.0  # type: ignore[index]

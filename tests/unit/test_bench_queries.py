@@ -6,8 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from weft.bench.queries import QueriesSize, Taken, queries_table
-from weft.bench.queries_workload import many_queries
+from weft.bench.queries import QueriesSize, Taken, many_queries, queries_table
 from weft.query import bind, parse_select
 from weft.query.logical import Catalog, ColumnDef, StreamDef
 from weft.types import BIGINT, DOUBLE, STRING, TIMESTAMP

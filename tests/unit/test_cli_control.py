@@ -352,7 +352,7 @@ def test_there_may_be_nothing_to_stop(checkpoint: Path) -> None:
 
 
 def test_the_checkpoint_itself_tells_its_queries(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "_stored", lambda place: [BIG, BAD])
+    monkeypatch.setattr(control, "read_registry", lambda place: [read_listed(BIG), read_listed(BAD)])
     assert weft("list", checkpoint).stdout.startswith("big\trunning\ttrades")
     assert json.loads(weft("list", checkpoint, "--json").stdout) == {"queries": [BIG, BAD]}
     assert json.loads(weft("show", checkpoint, "bad", "--json").stdout) == {"query": BAD}

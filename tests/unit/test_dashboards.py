@@ -14,19 +14,18 @@ import pytest
 from rich.console import Console
 
 from weft.bench.contenders import stream_columns
-from weft.bench.dashboards_figures import Contender, Mode
-from weft.bench.dashboards_queries import (
-    Dashboards,
+from weft.bench.dashboards import (
+    Workload,
     computes,
     keeping_text,
     plain_text,
     read_dashboards,
     sample,
 )
+from weft.bench.dashboards_figures import Contender, DashboardsResult, Mode
 from weft.bench.duck import duck_sql
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables, read_flights
 from weft.bench.flights import main as write_example
-from weft.bench.report_dashboards import DashboardsResult
 from weft.errors import SourceError
 from weft.expression import Call, Slot, SlotKind
 from weft.query import CreateStream, CreateTable, bind, parse, parse_select
@@ -37,7 +36,7 @@ MINUTE_MS, DAY_MS = 60_000, 86_400_000
 
 
 @pytest.fixture(scope="module")
-def dashboards() -> Dashboards:
+def dashboards() -> Workload:
     return read_dashboards()
 
 
@@ -61,11 +60,11 @@ def plain(query: LogicalQuery) -> LogicalQuery:
 # The workload
 
 
-def test_there_are_300_queries_with_names_of_their_own(dashboards: Dashboards) -> None:
+def test_there_are_300_queries_with_names_of_their_own(dashboards: Workload) -> None:
     assert len(dashboards.queries) == len(set(names(dashboards.queries))) == 300
 
 
-def test_no_two_queries_mean_the_same(dashboards: Dashboards) -> None:
+def test_no_two_queries_mean_the_same(dashboards: Workload) -> None:
     alike: dict[object, list[str]] = defaultdict(list)
     for query in dashboards.queries:
         # By whatever names and in whatever order its columns come.
@@ -91,13 +90,13 @@ def resolved(query: LogicalQuery, expression: object) -> object:
 
 @pytest.mark.parametrize(("size", "least", "most"), [(4, 1, 3), (16, 6, 10), (60, 28, 36), (300, 150, 180)])
 def test_half_of_each_prefix_have_having_or_arithmetic(
-    dashboards: Dashboards, size: int, least: int, most: int
+    dashboards: Workload, size: int, least: int, most: int
 ) -> None:
     assert least <= sum(map(computes, dashboards.queries[:size])) <= most
 
 
 @pytest.mark.parametrize(("size", "tables"), [(4, 1), (16, 3), (60, 4)])
-def test_each_prefix_is_a_mix(dashboards: Dashboards, size: int, tables: int) -> None:
+def test_each_prefix_is_a_mix(dashboards: Workload, size: int, tables: int) -> None:
     queries = dashboards.queries[:size]
     assert len({join.table for query in queries for join in query.joins}) >= tables
     assert any(query.having is not None for query in queries)
@@ -107,7 +106,7 @@ def test_each_prefix_is_a_mix(dashboards: Dashboards, size: int, tables: int) ->
     assert any(query.window.slide_ms == query.window.range_ms for query in queries)
 
 
-def test_windows_reach_from_minutes_to_a_week(dashboards: Dashboards) -> None:
+def test_windows_reach_from_minutes_to_a_week(dashboards: Workload) -> None:
     windows = {query.window for query in dashboards.queries}
     assert min(window.slide_ms for window in windows) == MINUTE_MS
     assert max(window.slide_ms for window in windows) >= DAY_MS
@@ -116,14 +115,14 @@ def test_windows_reach_from_minutes_to_a_week(dashboards: Dashboards) -> None:
     assert any(window.range_ms % window.slide_ms for window in windows)
 
 
-def test_every_result_is_known_by_its_window_and_keys(dashboards: Dashboards) -> None:
+def test_every_result_is_known_by_its_window_and_keys(dashboards: Workload) -> None:
     for query in dashboards.queries:
         shown = {output.expression for output in query.outputs}
         for index, key in enumerate(query.keys):
             assert Slot(SlotKind.KEY, index, key.expression.type) in shown, query.name
 
 
-def test_queries_without_arithmetic_are_cut_from_their_text(dashboards: Dashboards) -> None:
+def test_queries_without_arithmetic_are_cut_from_their_text(dashboards: Workload) -> None:
     for query in dashboards.queries:
         cut = bind(parse_select(plain_text(query), name=query.name), dashboards.catalog)
         wanted = plain(query)
@@ -133,7 +132,7 @@ def test_queries_without_arithmetic_are_cut_from_their_text(dashboards: Dashboar
         assert {str(output.expression) for output in cut.outputs} == shown
 
 
-def test_a_having_that_keeps_all_is_evaluated_still(dashboards: Dashboards) -> None:
+def test_a_having_that_keeps_all_is_evaluated_still(dashboards: Workload) -> None:
     for query in dashboards.queries:
         kept = bind(parse_select(keeping_text(query), name=query.name), dashboards.catalog)
         assert kept.outputs == query.outputs
@@ -144,12 +143,12 @@ def test_a_having_that_keeps_all_is_evaluated_still(dashboards: Dashboards) -> N
             assert str(kept.having.args[1]).endswith("> 0)")
 
 
-def test_every_query_is_translated_to_duckdb(dashboards: Dashboards) -> None:
+def test_every_query_is_translated_to_duckdb(dashboards: Workload) -> None:
     for query in dashboards.queries:
         assert duck_sql(query, time="time").startswith("SELECT make_timestamp(window_us - ")
 
 
-def test_a_sample_is_evenly_spread_and_has_no_gaps_between_windows(dashboards: Dashboards) -> None:
+def test_a_sample_is_evenly_spread_and_has_no_gaps_between_windows(dashboards: Workload) -> None:
     queries = dashboards.queries[:10]
     assert names(sample(queries, 5)) == names(queries[::2])
     assert names(sample(queries, 50)) == names(queries)
@@ -157,7 +156,7 @@ def test_a_sample_is_evenly_spread_and_has_no_gaps_between_windows(dashboards: D
     assert sample([hopping, queries[1]], 2) == [queries[1]]
 
 
-def test_a_scan_reads_what_queries_read(dashboards: Dashboards) -> None:
+def test_a_scan_reads_what_queries_read(dashboards: Workload) -> None:
     [query] = [query for query in dashboards.queries if query.name == "delay_in_rain"]
     assert stream_columns([query]) == ["dep_delay", "origin", "time", "time_hour"]
 
@@ -170,7 +169,7 @@ def test_a_workload_that_is_not_there_is_named(tmp_path: Path) -> None:
 # The flights
 
 
-def test_the_workload_declares_the_columns_that_are_written(tmp_path: Path, dashboards: Dashboards) -> None:
+def test_the_workload_declares_the_columns_that_are_written(tmp_path: Path, dashboards: Workload) -> None:
     flights = make_flights(tmp_path, rows=100, files=1)
     tables = make_tables(tmp_path)
     for statement in parse(";".join([flights.statement(1), *(table.statement() for table in tables)])):
@@ -202,7 +201,7 @@ def test_files_hold_the_flights_in_order(tmp_path: Path) -> None:
         assert pa.concat_tables(tables).equals(read_flights().slice(0, dataset.rows))
 
 
-def test_the_example_s_files_are_where_its_workload_looks(tmp_path: Path, dashboards: Dashboards) -> None:
+def test_the_example_s_files_are_where_its_workload_looks(tmp_path: Path, dashboards: Workload) -> None:
     write_example(tmp_path / "data")
     write_example(tmp_path / "data")
     for declared in (*dashboards.catalog.streams, *dashboards.catalog.tables):

@@ -68,7 +68,7 @@ class Rows:
     ) -> None:
         self.folder = folder
         dataset = Dataset(
-            stream=STREAM, folder=folder / "rows", columns=ddl, rows=1, files=1, begin_ms=0, span_ms=0
+            name=STREAM, folder=folder / "rows", columns=ddl, rows=1, files=1, begin_ms=0, span_ms=0
         )
         files = [
             TableFiles(name=name, folder=folder / name, columns=ddl) for name, (_, ddl) in tables.items()

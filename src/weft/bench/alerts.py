@@ -56,21 +56,18 @@ class AlertsResult(report.Result):
     differences: tuple[str, ...]
 
     @property
-    def passed(self) -> bool:
+    def rows_equal(self) -> bool | None:
         """Whether all rows that were compared are plain Spark's."""
         return not self.differences
 
     def show(self, console: Console) -> None:
         """Print finals by number of alerts."""
-        rows = [
-            (
-                size.having, f"{size.alerts:,}", f"{size.finals_ms:.2f}", f"{size.least_ms:.2f}",
-                f"{size.most_ms:.2f}", f"{size.ratio:.2f}", f"{size.results:,}",
-            )
-            for size in self.sizes
-        ]  # fmt: skip
-        columns = "<HAVING|alerts|finals a batch, ms|least|most|ratio to one|results"
-        console.print(report.make_table(f"batches of {self.rows_per_batch:,} rows", columns, rows))
+        columns = {
+            "<HAVING": "{0.having}", "alerts": "{0.alerts:,}", "finals a batch, ms": "{0.finals_ms:.2f}",
+            "least": "{0.least_ms:.2f}", "most": "{0.most_ms:.2f}", "ratio to one": "{0.ratio:.2f}",
+            "results": "{0.results:,}",
+        }  # fmt: skip
+        console.print(report.make_table(f"batches of {self.rows_per_batch:,} rows", columns, self.sizes))
         console.print(f"medians over {self.repeats} rounds of {self.batches - _WARM} batches each")
         differences = "\n".join(["[red]rows differ[/red]", *self.differences[:5]])
         console.print(differences if self.differences else "rows equal plain Spark's")

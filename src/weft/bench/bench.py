@@ -6,21 +6,22 @@ options ─measure→ results, one by one ─show→ tables
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from weft.bench.options import Options
 from weft.bench.report import Figure, Result
 from weft.errors import UserError
 
-Found = TypeVar("Found", bound=Result)
+AnyResult = TypeVar("AnyResult", bound=Result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench(Options, Generic[Found]):
+class Bench(Options, ABC, Generic[AnyResult]):
     """A bench, with what it is asked: a command of `weft bench`, whose help is the docstring."""
 
     offers: ClassVar[str] = "queries rows seeds measured repeats warmups slicing check json data cores"
@@ -33,15 +34,15 @@ class Bench(Options, Generic[Found]):
         """Which of the pictures these options make."""
         return 0
 
-    def measure(self) -> Iterator[Found]:
+    @abstractmethod
+    def measure(self) -> Iterator[AnyResult]:
         """Yield the results, one for each measurement that the options ask for."""
-        raise NotImplementedError
 
-    def as_json(self, results: Sequence[Found]) -> object:
+    def as_json(self, results: Sequence[AnyResult]) -> object:
         """Return the results as JSON: one as an object, several as a list."""
         return results[0].as_json() if len(results) == 1 else [result.as_json() for result in results]
 
-    def run(self) -> tuple[Found, ...]:
+    def run(self) -> tuple[AnyResult, ...]:
         """Measure all that the options ask for, print it, and write it where they say."""
         needs_matplotlib(self.plot)
         results = []
@@ -52,11 +53,12 @@ class Bench(Options, Generic[Found]):
             save(self.as_json(results), self.json)
             self.console.print(f"json: {self.json}", soft_wrap=True)
         if self.plot is not None:
-            save_figure(type(results[0]).draw(results), self.plot)
+            kind: Any = type(results[0])
+            save_figure(kind.draw(results), self.plot)
             self.console.print(f"plot: {self.plot}", soft_wrap=True)
         return tuple(results)
 
-    def over_sets(self, measure: Callable[[int, int, int], Found]) -> Iterator[Found]:
+    def over_sets(self, measure: Callable[[int, int, int], AnyResult]) -> Iterator[AnyResult]:
         """Yield what each set of queries gives, and after several seeds what they give together."""
         for rows in self.rows:
             for size in self.queries:

@@ -8,10 +8,11 @@ windows a query has to answer follows from the rows of the files read so far, no
     leaves                                 ^ newest row of 3 less the delay: all windows that end by then
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
 from time import perf_counter
+from typing import TypeVar
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,6 +26,7 @@ from weft.handle import Query
 from weft.query import parse_duration
 from weft.stream.pipeline import BatchReport
 
+Result = TypeVar("Result")
 Pair = tuple[str, BenchQuery]
 """The name of a query that leaves, and the query that joins in its place."""
 
@@ -33,7 +35,7 @@ def newest_rows(given: Input) -> list[int]:
     """Return after each batch the newest event time in the files read so far, in microseconds."""
     paths = sorted(given.dataset.folder.glob("*.parquet"), key=lambda path: path.stat().st_mtime)
     times = (pq.read_table(path, columns=["time"])["time"].cast("int64") for path in paths)
-    newest = list(accumulate((pc.max(some).as_py() for some in times), max))
+    newest = list(accumulate((pc.max(of_file).as_py() for of_file in times), max))
     last_files = range(given.files_per_trigger - 1, len(newest) - 1, given.files_per_trigger)
     return [*(newest[number] for number in last_files), newest[-1]]
 
@@ -84,9 +86,7 @@ class Changes:
             self._leave(leaves)
 
     def _join(self, query: BenchQuery) -> None:
-        began = perf_counter()
-        handle = self.engine.add(query.sql, name=query.name)
-        self._count(began)
+        handle = self._call(lambda: self.engine.add(query.sql, name=query.name))
         if self.newest is not None:
             self.handles[query.name] = handle
             since = self.newest[self.batches - 1] + 1
@@ -98,17 +98,17 @@ class Changes:
             self.spans[query.name] = Span(since=since)
 
     def _leave(self, name: str) -> None:
-        began = perf_counter()
-        self.engine.remove(name)
-        self._count(began)
+        self._call(lambda: self.engine.remove(name))
         if self.newest is not None:
-            since = self.spans[name].since if name in self.spans else None
             watermark = self.newest[self.batches - 1] - parse_duration(DELAY) * 1000
-            self.spans[name] = Span(since=since, until=watermark)
+            self.spans[name] = replace(self.spans.get(name, Span()), until=watermark)
 
-    def _count(self, began: float) -> None:
+    def _call(self, change: Callable[[], Result]) -> Result:
+        began = perf_counter()
+        result = change()
         self.calls_s.append(perf_counter() - began)
         self.operations += 1
+        return result
 
 
 def changes(

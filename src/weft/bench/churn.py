@@ -8,22 +8,135 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import count
-from typing import Annotated
+from typing import Annotated, Self
 
+from rich.console import Console
 from typer import Option
 
+from weft.bench import report
 from weft.bench.against_spark import trades_input
 from weft.bench.bench import Bench
 from weft.bench.changes import Changes, Pair, changes, newest_rows
 from weft.bench.churn_memory import MemoryOverTime, memory_over_time
-from weft.bench.equality import Check, Comparison, compare
+from weft.bench.equality import Comparison, compare
 from weft.bench.fragments import Workload, collect
-from weft.bench.market import make_market
-from weft.bench.options import Batches, Checked, Options, Repeats, Rows
-from weft.bench.records import Seconds
-from weft.bench.report_churn import ChurnResult, Rounds
+from weft.bench.options import Batches, Check, Checked, Options, Repeats, Rows
+from weft.bench.records import Record, Seconds, concatenated, pooled_by
 from weft.bench.runs import How, Input, engine_for, run_engine
+from weft.bench.trades import make_market
 from weft.bench.workloads import BenchQuery, Predicates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds(Record):
+    """The runs with a checkpoint on disk, or those without."""
+
+    quiet: Seconds
+    """Without changes."""
+    churned: Seconds
+    """With them, their own calls included."""
+    calls: Seconds
+    """Every call that adds or removes a query, in all counted runs and the warm-up."""
+
+    @property
+    def throughput(self) -> float:
+        """Rows per second with changes, in units of those without."""
+        return self.quiet.median / self.churned.median
+
+    @property
+    def by_pairs(self) -> Seconds:
+        """The same, of the two runs of each round."""
+        rounds = zip(self.quiet.runs, self.churned.runs, strict=True)
+        return Seconds(tuple(quiet / churned for quiet, churned in rounds))
+
+    def as_json(self) -> dict[str, object]:
+        """Return the figures by name."""
+        return {
+            "throughput": self.throughput,
+            "throughput_by_pairs": self.by_pairs.median,
+            "quiet_s": self.quiet.runs,
+            "churned_s": self.churned.runs,
+            "call_ms": 1000 * self.calls.median,
+            "call_spread_ms": (1000 * self.calls.least, 1000 * self.calls.most),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChurnResult(report.PicturedResult):
+    """What `weft bench churn` found for one number of rows and of queries, from one seed or from several."""
+
+    queries: int
+    rows: int
+    seeds: tuple[int, ...] = pooled_by(concatenated)
+    batches: int
+    operations: int
+    warmups: int
+    durable: Rounds
+    without_checkpoint: Rounds
+    plans: int
+    """How many batches of the last run had a plan of their own."""
+    warm: int = pooled_by(sum)
+    """How many of the queries that joined in the run that was compared answered earlier windows, too."""
+    compared: Comparison
+    memory: MemoryOverTime | None = pooled_by(lambda _: None)  # noqa: RUF009
+    """Of one seed."""
+
+    @property
+    def rows_equal(self) -> bool | None:
+        """Whether all rows compared are plain Spark's; None when nothing was compared."""
+        return self.compared.equal
+
+    def as_json(self) -> dict[str, object]:
+        """Return all figures by name."""
+        figures = Record.as_json(self)
+        del figures["durable"]
+        return {**figures, **self.durable.as_json()}
+
+    def show(self, console: Console) -> None:
+        """Print seconds, what was compared, and memory."""
+        durable, without = self.durable, self.without_checkpoint
+        rows = [
+            (f"{name}{kind}", taken, self.rows / taken.median)
+            for rounds, kind in ((durable, ""), (without, ", no checkpoint"))
+            for name, taken in (("without changes", rounds.quiet), ("with changes", rounds.churned))
+        ]
+        columns = {"": "{0}", "seconds": "{1.median:.2f}", "spread": "{1.spread}", "rows/s": "{2:,.0f}"}
+        caption = (
+            f"Medians of all {len(durable.quiet.runs)} counted rounds, with their least and most, after "
+            f"{self.warmups} that warm up; {self.batches} micro-batches, of which {self.plans} had a plan "
+            "of their own. Half of the changes are queries that join: in turn, a new predicate and a new "
+            "window take the place of the oldest, in all of their queries, so the workload stays regular. "
+            "Changes are spread evenly over the batches; each is a call of its own, durable when it returns, "
+            f"and no round repeats another's. A call took {1000 * durable.calls.median:.0f} ms (median; at "
+            f"most {1000 * durable.calls.most:.0f}), which is included."
+        )
+        title = (
+            f"{self.operations:,} queries come or go, beside {self.queries:,} over {self.rows:,} rows, "
+            f"{report.seeds_of(self.seeds)}"
+        )
+        console.print(report.make_table(title, columns, rows, caption=caption))
+        console.print(report.equality(self.compared))
+        if self.compared.queries:
+            console.print(f"{self.warm:,} queries answered earlier windows than they could rely on")
+        console.print(
+            f"throughput_with_changes {durable.throughput:.2f}; by rounds {durable.by_pairs.median:.2f} "
+            f"({durable.by_pairs.spread}); without a checkpoint {without.throughput:.2f}"
+        )
+        if self.memory is not None:
+            self.memory.show(console)
+
+    @classmethod
+    def draw(cls, results: Sequence[Self]) -> report.Figure:
+        """Draw seconds with and without changes, and memory over batches if it was measured."""
+        result, figure = results[0], report.new_figure(11, 5)
+        panels = 1 if result.memory is None else 2
+        axes = figure.subplots(1, panels, squeeze=False, width_ratios=(1, 2)[:panels])[0]
+        report.draw_bar(axes[0], "without\nchanges", result.durable.quiet, report.GREY)
+        report.draw_bar(axes[0], f"with\n{result.operations:,}", result.durable.churned, report.BLUE)
+        axes[0].set(title=f"{result.queries:,} queries, {result.rows:,} rows", ylabel="seconds")
+        if result.memory is not None:
+            result.memory.draw(axes[1])
+        return figure
 
 
 @dataclass(slots=True)
@@ -35,19 +148,14 @@ class _Churn:
     queries: Sequence[BenchQuery]
     source: Workload
     operations: int
+    how: How
     numbers: "count[int]" = field(default_factory=count)
     last: Changes | None = None
     calls: dict[bool, list[float]] = field(default_factory=lambda: {True: [], False: []})
 
-    @property
-    def how(self) -> How:
-        """How Weft runs the queries."""
-        return How(slicing=self.options.slicing)
-
     def next_pairs(self) -> Sequence[Pair]:
         """Return the changes of another run: which query leaves, and which joins."""
-        pairs = self.operations // 2
-        return self.source.turnover(len(self.queries), pairs, run=next(self.numbers))
+        return self.source.turnover(len(self.queries), self.operations // 2, run=next(self.numbers))
 
     def start(self, pairs: Sequence[Pair], newest: Sequence[int] | None = None) -> Changes:
         """Return an engine with all queries and the changes to make while it runs."""
@@ -66,23 +174,20 @@ class _Churn:
 
     def rounds(self) -> tuple[Rounds, Rounds]:
         """Run with and without changes, with and without a checkpoint, once each in every round."""
-        kinds = [(changing, durable) for durable in (True, False) for changing in (False, True)]
         turns = [
             (
                 f"{'with' if changing else 'without'} changes{'' if durable else ', no checkpoint'}",
                 partial(self.run, changing=changing, durable=durable),
             )
-            for changing, durable in kinds
+            for durable in (True, False)
+            for changing in (False, True)
         ]
-        seconds = dict(zip(kinds, self.options.alternate(turns).values(), strict=True))
-        durable, without = (
-            Rounds(
-                quiet=seconds[False, kind], churned=seconds[True, kind],
-                calls=Seconds(tuple(self.calls[kind])),
-            )
-            for kind in (True, False)
-        )  # fmt: skip
-        return durable, without
+        quiet, churned, quiet_without, churned_without = self.options.alternate(turns).values()
+        calls, calls_without = (Seconds(tuple(self.calls[durable])) for durable in (True, False))
+        return (
+            Rounds(quiet=quiet, churned=churned, calls=calls),
+            Rounds(quiet=quiet_without, churned=churned_without, calls=calls_without),
+        )
 
     def compare(self) -> tuple[Comparison, int]:
         """Compare the rows of queries that came or went with plain Spark's, in a run of its own."""
@@ -94,14 +199,8 @@ class _Churn:
             run_engine(self.given, made.engine, made.note, keep=True)
         known = {query.name: query for query in (*self.queries, *(joins for _, joins in pairs))}
         changed = self.options.check.choose([known[name] for name in made.spans])
-        results = {name: handle.results for name, handle in made.handles.items()}
-        return compare(self.given, changed, lambda name: results[name](), console, made.spans), made.warm
-
-    def memory(self, batches: int) -> MemoryOverTime:
-        """Watch memory over many small batches."""
-        pairs = self.source.turnover(len(self.queries), 2 * batches)
-        console = self.options.console
-        return memory_over_time(self.given, self.queries, pairs, self.how, batches=batches, console=console)
+        rows_of = {name: handle.results for name, handle in made.handles.items()}
+        return compare(self.given, changed, lambda name: rows_of[name](), console, made.spans), made.warm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,13 +238,17 @@ class Churn(Bench[ChurnResult]):
 
         def measure(rows: int, size: int, seed: int) -> ChurnResult:
             given, workloads = sources(rows)
-            source = workloads[seed]
-            churn = _Churn(self, given, source.queries(size), source, self.operations)
+            source, how = workloads[seed], How(slicing=self.slicing)
+            queries = source.queries(size)
+            churn = _Churn(self, given, queries, source, self.operations, how)
             durable, without = churn.rounds()
             last = churn.last
             assert last is not None
             compared, warm = churn.compare()
-            memory = churn.memory(self.memory_batches) if self.memory_batches else None
+            memory = None
+            if batches := self.memory_batches:
+                pairs = source.turnover(size, 2 * batches)
+                memory = memory_over_time(given, queries, pairs, how, batches=batches, console=self.console)
             return ChurnResult(
                 queries=size, rows=given.dataset.rows, seeds=(seed,), batches=last.batches,
                 operations=last.operations, warmups=self.warmups, durable=durable, without_checkpoint=without,

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
+from weft.bench import report
 from weft.bench.changes import Pair, changes
-from weft.bench.fixed_cost import tiny_trades
-from weft.bench.measure import progress
 from weft.bench.memory_run import heap_in_use, resident
+from weft.bench.options import progress
 from weft.bench.records import Record
 from weft.bench.runs import How, Input, engine_for, run_engine
+from weft.bench.tiny_batches import tiny_trades
 from weft.bench.workloads import BenchQuery
 from weft.stream.pipeline import BatchReport
 
@@ -85,26 +86,57 @@ class MemoryOverTime(Record):
     @property
     def settled(self) -> tuple[Sample, ...]:
         """The samples in which growth is looked for."""
-        return tuple(one for one in self.samples if one.batch > _SETTLED * self.batches)
+        return tuple(sample for sample in self.samples if sample.batch > _SETTLED * self.batches)
 
     @property
     def jvm_mb(self) -> Trend:
         """Spark's live heap, in megabytes."""
-        return self._trend([one.jvm_mb for one in self.settled], grain=_PIECE_MB)
+        return self._trend("jvm_mb", grain=_PIECE_MB)
 
     @property
     def python_mb(self) -> Trend:
         """Python's resident set, in megabytes."""
-        return self._trend([one.python_mb for one in self.settled], grain=_PIECE_MB)
+        return self._trend("python_mb", grain=_PIECE_MB)
 
     @property
     def partials(self) -> Trend:
         """The partials held."""
-        return self._trend([one.partials for one in self.settled])
+        return self._trend("partials")
 
-    def _trend(self, sizes: Sequence[float], *, grain: float = 0.0) -> Trend:
-        batches = np.array([one.batch for one in self.settled], dtype=float)
-        return trend(batches, np.array(sizes, dtype=float), grain=grain)
+    def _trend(self, name: str, *, grain: float = 0.0) -> Trend:
+        batches, sizes = ([getattr(sample, of) for sample in self.settled] for of in ("batch", name))
+        return trend(np.array(batches, dtype=float), np.array(sizes, dtype=float), grain=grain)
+
+    def show(self, console: Console) -> None:
+        """Print what memory grows by."""
+        trends = {
+            "JVM live heap, MB": self.jvm_mb,
+            "Python resident, MB": self.python_mb,
+            "partials held": self.partials,
+        }
+        rows = [(name, line, "flat" if line.flat else "grows") for name, line in trends.items()]
+        names = {"mean": "mean", "per 100 batches": "per_100_batches", "growth": "growth", "spread": "spread"}
+        lines = {heading: f"{{1.{name}:,.1f}}" for heading, name in names.items()}
+        columns = {"<": "{0}", **lines, "": "{2}"}
+        caption = (
+            f"A line through {len(self.settled)} samples, after windows have filled. Flat: what it grows by "
+            "is within twice the spread of the samples around it, or is less than the megabyte that Python "
+            "and Java take at a time."
+        )
+        title = f"memory over {self.batches:,} batches with {self.operations:,} changes"
+        console.print(report.make_table(title, columns, rows, caption=caption))
+
+    def draw(self, axes: report.Axes) -> None:
+        """Draw memory over batches."""
+        batches = [sample.batch for sample in self.samples]
+        curves = (("jvm_mb", report.RED, "JVM live heap"), ("python_mb", report.BLUE, "Python resident"))
+        for name, color, label in curves:
+            sizes = [getattr(sample, name) for sample in self.samples]
+            axes.plot(batches, sizes, color=color, label=label)
+        axes.set_ylim(bottom=0)
+        title = f"memory with {self.operations:,} changes"
+        axes.set(title=title, xlabel="batches", ylabel="megabytes")
+        report.put_legend(axes)
 
 
 def memory_over_time(

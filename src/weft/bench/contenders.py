@@ -5,12 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from threading import Event
 from time import perf_counter
+from types import TracebackType
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
 
-from weft.bench.batch_times import BatchTimes
 from weft.bench.dataset import DELAY
 from weft.bench.duck import Duck, duck_sql
 from weft.bench.runs import Input, drain, spark_window
@@ -21,6 +29,50 @@ from weft.storage.names import file_name
 
 TIME = "time"
 """The stream's event time."""
+_STARTING = 2
+"""Batches that start a run, and are not counted."""
+_PATIENCE_S = 10.0
+"""How long to wait for Spark to report that a stream has ended."""
+
+
+class BatchTimes(StreamingQueryListener):
+    """Times each batch of the one stream that runs meanwhile, from listing files to Spark's commit."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._seconds: list[float] = []
+        self._ended = Event()
+
+    def __enter__(self) -> "BatchTimes":
+        self._spark.streams.addListener(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._spark.streams.removeListener(self)
+
+    def settled(self) -> tuple[float, ...]:
+        """Return the seconds of each batch that had rows, the first ones aside, once the stream has ended."""
+        # Spark reports batches in a thread of its own.
+        self._ended.wait(_PATIENCE_S)
+        return tuple(self._seconds[_STARTING:] or self._seconds)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Do nothing."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Do nothing."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Take note of a batch."""
+        progress = event.progress
+        if progress.numInputRows > 0:
+            self._seconds.append(progress.durationMs["triggerExecution"] / 1000)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Take note of the end."""
+        self._ended.set()
 
 
 def run_duck(duck: Duck, queries: Sequence[LogicalQuery], folder: Path) -> float:
@@ -71,15 +123,12 @@ def stream_columns(queries: Sequence[LogicalQuery]) -> list[str]:
     """Return the stream's columns that queries read, the event time among them."""
     names = {TIME}
     for query in queries:
-        parts = [key.expression for key in query.keys]
-        parts += [
-            part for call in query.aggregates for part in (call.argument, call.filter) if part is not None
-        ]
-        parts += [left for join in query.joins for left, _ in join.on]
-        parts += [] if query.predicate is None else [query.predicate]
+        read = [part for call in query.aggregates for part in (call.argument, call.filter)]
+        read += [*(key.expression for key in query.keys), query.predicate]
+        read += [left for join in query.joins for left, _ in join.on]
         aliases = {join.alias for join in query.joins}
-        read = {name for part in parts for name in columns(part)}
-        names |= {name for name in read if name.partition(".")[0] not in aliases}
+        all_names = {name for part in read if part is not None for name in columns(part)}
+        names |= {name for name in all_names if name.partition(".")[0] not in aliases}
     return sorted(names)
 
 

@@ -6,59 +6,48 @@ Replay takes the whole year in few batches; live takes small batches one after a
 compared with DuckDB's, query by query.
 """
 
+import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from typer import Option
 
-from weft.bench.batch_times import BatchTimes
 from weft.bench.bench import Bench
 from weft.bench.contenders import (
-    StreamRun,
+    BatchTimes,
     duck_file,
     run_batch,
     run_duck,
     run_stream,
     stream_columns,
 )
-from weft.bench.dashboards_figures import Contender, Mode
-from weft.bench.dashboards_queries import (
-    DEFAULT_WORKLOAD,
-    computes,
-    keeping_text,
-    plain_text,
-    read_dashboards,
-    sample,
-)
+from weft.bench.dashboards_figures import Contender, DashboardsResult, Mode
 from weft.bench.duck import Duck
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables
-from weft.bench.measure import Timed, progress
-from weft.bench.options import Queries, Repeats, Warmups
-from weft.bench.report_dashboards import DashboardsResult
+from weft.bench.options import Queries, Repeats, Timed, Warmups, progress
 from weft.bench.runs import How, Input, WeftRun, run_scan, run_weft
 from weft.bench.same_rows import difference, read_rows
-from weft.bench.workloads import SqlQuery
-from weft.query.logical import LogicalQuery
+from weft.bench.workloads import SqlQuery, spread_over
+from weft.errors import SourceError, Span
+from weft.expression import Slot, SlotKind, walk
+from weft.query import bind, parse
+from weft.query.logical import Catalog, LogicalQuery
+from weft.query.statements import CreateQuery, CreateStream, CreateTable
 from weft.spark.session.local import DEFAULT_MEMORY
 from weft.storage.names import file_name
 
+DEFAULT_WORKLOAD = Path(__file__).parents[3] / "examples" / "flights" / "workload.sql"
+"""The workload of the repository."""
+_HAVING = re.compile(r"\bHAVING\s+(.*)$", re.DOTALL)
+_FROM_TO_HAVING = re.compile(r"(\bFROM \w+.*?)(?:\s+HAVING\b.*)?$", re.DOTALL)
 _VARIANTS = (Contender.NO_CHECKPOINT, Contender.PLAIN, Contender.KEEPING)
-
-
-def as_written(query: LogicalQuery) -> str:
-    """Return a query's own text."""
-    return query.text
-
-
-_TEXTS = {Contender.PLAIN: plain_text, Contender.KEEPING: keeping_text}
-"""The text that Weft is given where it is not the query's own."""
 
 
 class Modes(StrEnum):
@@ -69,13 +58,81 @@ class Modes(StrEnum):
     BOTH = "both"
 
 
-def _median_stages(runs: Sequence[WeftRun]) -> dict[str, float]:
-    """Return where the time went, within batches and outside them."""
-    stages = [
-        {"register": run.register_s, **run.stages, "the rest": run.stream_s - sum(run.stages.values())}
-        for run in runs
+class Workload(NamedTuple):
+    """A workload's queries, in the order of the file."""
+
+    catalog: Catalog
+    queries: tuple[LogicalQuery, ...]
+
+
+def read_dashboards(path: Path = DEFAULT_WORKLOAD) -> Workload:
+    """Read a workload file and bind its queries."""
+    if not path.is_file():
+        raise SourceError(f"no workload file {path}; name one with --workload")
+    statements = parse(path.read_text(encoding="utf-8"))
+    catalog = Catalog(
+        streams=tuple(stream.definition for stream in statements if isinstance(stream, CreateStream)),
+        tables=tuple(table.definition for table in statements if isinstance(table, CreateTable)),
+    )
+    queries = tuple(bind(query, catalog) for query in statements if isinstance(query, CreateQuery))
+    return Workload(catalog=catalog, queries=queries)
+
+
+def computes(query: LogicalQuery) -> bool:
+    """Say whether a query has HAVING, or arithmetic on what is known after aggregation."""
+    return query.having is not None or any(
+        not isinstance(output.expression, Slot) for output in query.outputs
+    )
+
+
+def sample(queries: Sequence[LogicalQuery], size: int) -> list[LogicalQuery]:
+    """Return some of the queries that ordinary Spark can run, evenly spread.
+
+    Spark has no windows with gaps between them.
+    """
+    possible = [query for query in queries if query.window.slide_ms <= query.window.range_ms]
+    return spread_over(possible, size)
+
+
+def as_written(query: LogicalQuery) -> str:
+    """Return a query's own text."""
+    return query.text
+
+
+def plain_text(query: LogicalQuery) -> str:
+    """Return the text of the query without HAVING, its outputs just its keys and aggregates.
+
+    It is cut from the query's own text, so that both read the same.
+
+    Keys must be in SELECT as they are.
+    """
+    expressions = [output.expression for output in query.outputs]
+    expressions += [] if query.having is None else [query.having]
+    slots = [node for expression in expressions for node in walk(expression) if isinstance(node, Slot)]
+    spans = {slot.index: slot.span for slot in slots if slot.kind is SlotKind.AGGREGATE}
+    items = [
+        f"{_cut(query, output.expression.span)} AS {output.name}"
+        for output in query.outputs
+        if isinstance(output.expression, Slot) and output.expression.kind is SlotKind.KEY
     ]
-    return {name: median(seconds.get(name, 0.0) for seconds in stages) for name in stages[-1]}
+    items += [f"{_cut(query, spans[index])} AS aggregate{index}" for index in sorted(spans)]
+    rest = _FROM_TO_HAVING.search(query.text)
+    assert rest is not None
+    return f"SELECT {', '.join(items)} {rest[1]}"
+
+
+def keeping_text(query: LogicalQuery) -> str:
+    """Return the query with a HAVING that is evaluated and keeps every row: as many as `plain_text`."""
+    return _HAVING.sub(r"HAVING (\1) OR count(*) > 0", query.text)
+
+
+def _cut(query: LogicalQuery, span: Span | None) -> str:
+    assert span is not None
+    return query.text[slice(*span)]
+
+
+_TEXTS = {Contender.PLAIN: plain_text, Contender.KEEPING: keeping_text}
+"""The text that Weft is given where it is not the query's own."""
 
 
 @dataclass(slots=True)
@@ -89,23 +146,29 @@ class _Contest:
     scratch: Path
     weft_runs: dict[Contender, list[WeftRun]] = field(default_factory=dict)
 
-    def replay_turns(self) -> dict[Contender, Timed]:
-        """Return the contenders, each with its seconds for the whole year."""
-        scan = partial(run_scan, self.given, stream_columns(self.queries))
-        turns: dict[Contender, Timed] = {Contender.SCAN: scan, Contender.DUCKDB: self._run_duck}
-        turns |= self._weft_turns(lambda run: run.seconds)
-        if self.options.measured:
+    def turns(self, mode: Mode) -> dict[Contender, Timed]:
+        """Return the contenders: each takes its seconds for the whole year, or its median batch if live."""
+        options, turns = self.options, dict[Contender, Timed]()
+        if mode is Mode.REPLAY:
+            turns[Contender.SCAN] = partial(run_scan, self.given, stream_columns(self.queries))
+            turns[Contender.DUCKDB] = self._run_duck
+        for contender in (Contender.WEFT, *(() if options.no_variants else _VARIANTS)):
+            turns[contender] = partial(self._weft, contender, mode)
+        if options.measured and mode is Mode.REPLAY:
             turns[Contender.SPARK_BATCH] = self._spark_batch
-        if self.options.streaming:
-            turns[Contender.SPARK_STREAM] = self._spark_stream
+        if options.streaming:
+            turns[Contender.SPARK_STREAM if mode is Mode.REPLAY else Contender.ONE_STREAM] = partial(
+                self._spark_stream, mode
+            )
         return turns
 
-    def live_turns(self) -> dict[Contender, Timed]:
-        """Return the contenders, each with its median seconds of a batch."""
-        turns = self._weft_turns(lambda run: median(run.batch_s))
-        if self.options.streaming:
-            turns[Contender.ONE_STREAM] = self._one_stream
-        return turns
+    def stages(self, contender: Contender) -> dict[str, float]:
+        """Return where the time of the counted runs went, within batches and outside them: medians."""
+        stages = [
+            {"register": run.register_s, **run.stages, "the rest": run.stream_s - sum(run.stages.values())}
+            for run in self.weft_runs[contender][-self.options.repeats :]
+        ]
+        return {name: median(seconds.get(name, 0.0) for seconds in stages) for name in stages[-1]}
 
     def compare(self) -> list[str]:
         """Return how the rows of Weft's last run differ from DuckDB's."""
@@ -113,12 +176,10 @@ class _Contest:
             self._run_duck()
         differences = []
         with progress(self.options.console) as bar:
-            task = bar.add_task("comparing rows with DuckDB's", total=len(self.queries))
-            for query in self.queries:
-                weft = read_rows(self._out(Contender.WEFT) / file_name(query.name))
+            for query in bar.track(self.queries, description="comparing rows with DuckDB's"):
+                weft = read_rows(self.scratch / Contender.WEFT.name / file_name(query.name))
                 problem = difference(query.name, weft, read_rows(duck_file(self._duck_folder, query)))
                 differences += [] if problem is None else [problem]
-                bar.advance(task)
         return differences
 
     @property
@@ -128,23 +189,17 @@ class _Contest:
     def _run_duck(self) -> float:
         return run_duck(self.duck, self.queries, self._duck_folder)
 
-    def _out(self, contender: Contender) -> Path:
-        return self.scratch / contender.name
-
-    def _weft_turns(self, seconds: Callable[[WeftRun], float]) -> dict[Contender, Timed]:
-        contenders = (Contender.WEFT, *(() if self.options.no_variants else _VARIANTS))
-        return {contender: partial(self._weft, contender, seconds) for contender in contenders}
-
-    def _weft(self, contender: Contender, seconds: Callable[[WeftRun], float]) -> float:
-        shutil.rmtree(self._out(contender), ignore_errors=True)
+    def _weft(self, contender: Contender, mode: Mode) -> float:
+        out = self.scratch / contender.name
+        shutil.rmtree(out, ignore_errors=True)
         text = _TEXTS.get(contender, as_written)
         queries = [SqlQuery(name=query.name, sql=text(query)) for query in self.queries]
         how = How(durable=contender is not Contender.NO_CHECKPOINT)
         with BatchTimes(self.given.spark) as times:
-            run = run_weft(self.given, queries, how=how, out=self._out(contender), keep=False)
+            run = run_weft(self.given, queries, how=how, out=out, keep=False)
             run.batch_s = times.settled()
         self.weft_runs.setdefault(contender, []).append(run)
-        return seconds(run)
+        return run.seconds if mode is Mode.REPLAY else median(run.batch_s)
 
     def _spark_batch(self) -> float:
         """Run a sample one by one; what all would take is scaled by the mean."""
@@ -152,16 +207,13 @@ class _Contest:
         folder = self.scratch / "batch"
         return mean(run_batch(self.given, query, folder) for query in chosen) * len(self.queries)
 
-    def _streams(self) -> list[StreamRun]:
+    def _spark_stream(self, mode: Mode) -> float:
+        """Run a sample one by one: what all would take, or the median over the median batch of each."""
         chosen = sample(self.queries, self.options.streaming)
-        return [run_stream(self.given, query, self.scratch / "stream") for query in chosen]
-
-    def _spark_stream(self) -> float:
-        return mean(run.seconds for run in self._streams()) * len(self.queries)
-
-    def _one_stream(self) -> float:
-        """Return the median batch of one ordinary query: the median over a sample of them."""
-        return median(median(run.batch_s) for run in self._streams())
+        runs = [run_stream(self.given, query, self.scratch / "stream") for query in chosen]
+        if mode is Mode.LIVE:
+            return median(median(run.batch_s) for run in runs)
+        return mean(run.seconds for run in runs) * len(self.queries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,16 +252,12 @@ class Dashboards(Bench[DashboardsResult]):
     ] = DEFAULT_WORKLOAD  # fmt: skip
     memory: str = DEFAULT_MEMORY
 
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        """The ways of taking the stream that are measured."""
-        return tuple(Mode) if self.mode is Modes.BOTH else (Mode(self.mode),)
-
     def measure(self) -> Iterator[DashboardsResult]:
         """Measure the first queries of the workload, each number of them in each mode."""
         known = read_dashboards(self.workload).queries
+        modes = tuple(Mode) if self.mode is Modes.BOTH else (Mode(self.mode),)
         with self.console.status("starting Spark, writing flights"):
-            given = {mode: self._given(mode) for mode in self.modes}
+            given = {mode: self._given(mode) for mode in modes}
         for mode, stream in given.items():
             duck = Duck(stream.dataset, stream.tables, threads=stream.cores)
             with stream.persisted() as held, closing(duck):
@@ -231,12 +279,11 @@ class Dashboards(Bench[DashboardsResult]):
     def _measure(
         self, given: Input, duck: Duck, mode: Mode, queries: Sequence[LogicalQuery]
     ) -> DashboardsResult:
-        rows, repeats = given.dataset.rows, self.repeats
+        rows = given.dataset.rows
         with given.folder() as scratch:
             contest = _Contest(self, given, duck, queries, scratch)
-            turns = contest.replay_turns() if mode is Mode.REPLAY else contest.live_turns()
             self.console.print(f"{mode}, {len(queries)} queries over {rows:,} flights", style="bold")
-            taken = self.alternate([(str(name), run) for name, run in turns.items()])
+            taken = self.alternate([(str(name), run) for name, run in contest.turns(mode).items()])
             differences = contest.compare()
         return DashboardsResult(
             mode=mode, queries=len(queries), computing=sum(map(computes, queries)), rows=rows,
@@ -244,7 +291,7 @@ class Dashboards(Bench[DashboardsResult]):
             runs_s={Contender(name): seconds.runs for name, seconds in taken.items()},
             warmup_s={Contender(name): seconds.warmups for name, seconds in taken.items()},
             results={name: runs[-1].windows for name, runs in contest.weft_runs.items()},
-            stages_s={name: _median_stages(runs[-repeats:]) for name, runs in contest.weft_runs.items()},
+            stages_s={name: contest.stages(name) for name in contest.weft_runs},
             batch_sample=min(self.measured, len(queries)),
             streaming_sample=min(self.streaming, len(queries)), differences=tuple(differences),
         )  # fmt: skip

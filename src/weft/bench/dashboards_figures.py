@@ -1,14 +1,19 @@
-"""What `weft bench dashboards` found, and the bars that it is held against."""
+"""What `weft bench dashboards` found, the bars that it is held against, and how it is shown."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import version
 from statistics import median
-from typing import ClassVar
+from typing import ClassVar, Self
+
+from rich.console import Console
+from rich.table import Table
 
 from weft.bench import report
-from weft.bench.records import Record, plain
+from weft.bench.records import Record
+
+_SHOWN = 20
 
 
 class Mode(StrEnum):
@@ -32,6 +37,19 @@ class Contender(StrEnum):
     ONE_STREAM = "one Spark streaming query"
 
 
+_STYLES = {
+    Contender.WEFT: (report.BLUE, "-"),
+    Contender.NO_CHECKPOINT: (report.BLUE, "--"),
+    Contender.PLAIN: (report.BLUE, ":"),
+    Contender.KEEPING: (report.BLUE, "-."),
+    Contender.DUCKDB: (report.ORANGE, "-"),
+    Contender.SPARK_BATCH: (report.RED, "-"),
+    Contender.SPARK_STREAM: (report.RED, "--"),
+    Contender.ONE_STREAM: (report.RED, "--"),
+    Contender.SCAN: (report.GREY, ":"),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar(Record):
     """A figure and what it may be at most, or must be at least."""
@@ -49,9 +67,10 @@ class Bar(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures(report.Result):
+class DashboardsResult(report.PicturedResult):
     """What was measured for one number of queries in one mode."""
 
+    computed: ClassVar[str] = "bars rows_equal"
     mode: Mode
     queries: int
     computing: int
@@ -74,7 +93,7 @@ class Figures(report.Result):
     """How Weft's rows differ from DuckDB's, query by query."""
 
     @property
-    def passed(self) -> bool:
+    def rows_equal(self) -> bool | None:
         """Whether Weft's rows are DuckDB's."""
         return not self.differences
 
@@ -106,48 +125,123 @@ class Figures(report.Result):
     @property
     def bars(self) -> tuple[Bar, ...]:
         """The bars that apply to this number of queries."""
-        found = [
-            _at_most("Weft / DuckDB", self._to(Contender.DUCKDB), {60: 3.0, 300: 1.5}.get(self.queries)),
-            _at_most(
-                "Weft / Spark batch", self._to(Contender.SPARK_BATCH), 0.25 if self.queries == 60 else None
-            ),
-            _at_most(
-                # With equally many results: alerts that rarely fire would flatter the ratio.
-                "with / without HAVING and arithmetic",
-                self.ratio(Contender.KEEPING, Contender.PLAIN),
-                1.15,
-            ),
-        ]
+        weft, keeping = Contender.WEFT, Contender.KEEPING
+        live_limit, duckdb_limit = {60: 2.0}.get(self.queries), {60: 3.0, 300: 1.5}.get(self.queries)
         if self.mode is Mode.LIVE:
-            limit = 2.0 if self.queries == 60 else None
-            found = [_at_most("Weft's batch / one streaming query's", self._to(Contender.ONE_STREAM), limit)]
-        elif self.queries >= 60:
-            for contender in (Contender.WEFT, Contender.KEEPING):
-                if contender in self.runs_s:
-                    rate = self.results_per_s(contender)
-                    found.append(Bar(name=f"results/s, {contender}", value=rate, limit=1e6, at_least=True))
-        return tuple(bar for bar in found if bar is not None)
-
-    def _to(self, other: Contender) -> float | None:
-        return self.ratio(Contender.WEFT, other)
+            ratios = [("Weft's batch / one streaming query's", weft, Contender.ONE_STREAM, live_limit)]
+        else:
+            ratios = [
+                ("Weft / DuckDB", weft, Contender.DUCKDB, duckdb_limit),
+                ("Weft / Spark batch", weft, Contender.SPARK_BATCH, {60: 0.25}.get(self.queries)),
+                # With equally many results: alerts that rarely fire would flatter the ratio.
+                ("with / without HAVING and arithmetic", keeping, Contender.PLAIN, 1.15),
+            ]
+        bars = [
+            Bar(name=name, value=value, limit=limit)
+            for name, contender, other, limit in ratios
+            if limit is not None and (value := self.ratio(contender, other)) is not None
+        ]
+        if self.mode is Mode.REPLAY and self.queries >= 60:
+            bars += [
+                Bar(name=f"results/s, {name}", value=self.results_per_s(name), limit=1e6, at_least=True)
+                for name in (weft, keeping)
+                if name in self.runs_s
+            ]
+        return tuple(bars)
 
     def as_json(self) -> dict[str, object]:
         """Return all fields by name, with medians, spreads and ratios."""
         others = [name for name in self.runs_s if name is not Contender.WEFT]
+        rated = self.results if self.mode is Mode.REPLAY else ()
         return {
             **Record.as_json(self),
             "seconds": {name: self.seconds(name) for name in self.runs_s},
             "spread": {name: self.spread(name) for name in self.runs_s},
-            "ratio_of_weft_to": {name: self._to(name) for name in others},
+            "ratio_of_weft_to": {name: self.ratio(Contender.WEFT, name) for name in others},
             "ratio_by_pairs": {name: self.ratio_by_pairs(Contender.WEFT, name) for name in others},
-            "results_per_s": {
-                name: self.results_per_s(name) for name in self.results if self.mode is Mode.REPLAY
-            },
-            "bars": plain(self.bars),
-            "rows_equal": not self.differences,
+            "results_per_s": {name: self.results_per_s(name) for name in rated},
             "versions": {name: version(name) for name in ("pyspark", "duckdb", "pyarrow")},
         }
 
+    def show(self, console: Console) -> None:
+        """Print seconds, stages, bars and whether all rows are equal."""
+        console.print(_seconds(self))
+        stages = list(dict.fromkeys(stage for stages in self.stages_s.values() for stage in stages))
+        columns = {"": "{0}", **{stage: f"{{{number}:,.2f}}" for number, stage in enumerate(stages, 1)}}
+        rows = [(name, *(taken.get(stage, 0.0) for stage in stages)) for name, taken in self.stages_s.items()]
+        console.print(report.make_table("seconds by stage, the whole run", columns, rows))
+        for bar in self.bars:
+            sign = "≥" if bar.at_least else "≤"
+            verdict = "[green]met[/green]" if bar.met else "[red]not met[/red]"
+            console.print(f"{bar.name}: {bar.value:,.2f} (bar {sign} {bar.limit:,.2f}: {verdict})")
+        if self.differences:
+            console.print(f"[red]rows of {len(self.differences)} queries differ from DuckDB's[/red]:")
+            console.print("\n".join(self.differences[:_SHOWN]))
+            return
+        compared = f"{self.results[Contender.WEFT]:,} rows of {self.queries} queries compared"
+        rate = f"; {self.results_per_s():,.0f} results/s" if self.mode is Mode.REPLAY else ""
+        console.print(f"rows equal DuckDB's: {compared}{rate}")
 
-def _at_most(name: str, value: float | None, limit: float | None) -> Bar | None:
-    return None if value is None or limit is None else Bar(name=name, value=value, limit=limit)
+    @classmethod
+    def draw(cls, results: Sequence[Self]) -> report.Figure:
+        """Draw the seconds of each contender over the number of queries, a panel for each mode."""
+        by_mode = {mode: [result for result in results if result.mode is mode] for mode in Mode}
+        panels = {mode: of_mode for mode, of_mode in by_mode.items() if of_mode}
+        figure = report.new_figure(6.5 * len(panels), 5.2)
+        all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (mode, of_mode) in zip(all_axes, panels.items(), strict=True):
+            for contender, (color, line) in _STYLES.items():
+                points = [
+                    (result.queries, result.seconds(contender))
+                    for result in of_mode
+                    if contender in result.runs_s
+                ]
+                if points:
+                    report.draw_line(axes, points, line, color=color, markersize=3, label=contender)
+            unit = "seconds for all batches" if mode is Mode.REPLAY else "median seconds of a batch"
+            title = f"{mode}: {of_mode[0].rows:,} flights"
+            report.finish(axes, [result.queries for result in of_mode], base=10, title=title, ylabel=unit)
+        return figure
+
+
+def _seconds(result: DashboardsResult) -> Table:
+    """Return what each contender took, in its first run, too, before Java had compiled anything."""
+    live, weft = result.mode is Mode.LIVE, Contender.WEFT
+
+    def shown(seconds: float) -> str:
+        return f"{1000 * seconds:,.0f}" if live else f"{seconds:,.2f}"
+
+    rows = []
+    for name in result.runs_s:
+        warmups, results = result.warmup_s.get(name), result.results.get(name)
+        ratios = [result.ratio(weft, name), result.ratio_by_pairs(weft, name)]
+        rows.append(
+            (
+                name, shown(result.seconds(name)), 50 * result.spread(name),
+                shown(warmups[0]) if warmups else "",
+                *("" if name is weft or ratio is None else f"{ratio:,.2f}" for ratio in ratios),
+                "" if results is None else f"{results:,}",
+            )
+        )  # fmt: skip
+    columns = {
+        "": "{0}", "ms a batch" if live else "seconds": "{1}", "spread": "±{2:.0f} %", "first": "{3}",
+        "Weft/this": "{4}", "by pairs": "{5}", "results": "{6}",
+    }  # fmt: skip
+    rounds, warmed = len(result.runs_s[weft]), len(result.warmup_s[weft])
+    caption = (
+        f"Medians over {rounds} alternating rounds, after {warmed} that warm up; {result.cores} cores. "
+        "Everyone reads the same files and writes Parquet; starting Spark is nobody's time. "
+    )
+    caption += (
+        "The median batch of each run, as Spark times it; Weft commits to a checkpoint on disk, as "
+        f"does the ordinary query (the median of {result.streaming_sample})."
+        if live
+        else "Weft commits to a checkpoint on disk; its time runs from the text of queries to the last "
+        f"result. Of ordinary queries {result.batch_sample} ran in batch and {result.streaming_sample} as "
+        "streams, scaled by the mean."
+    )
+    title = (
+        f"{result.mode}: {result.queries} queries ({result.computing} with HAVING or arithmetic) over "
+        f"{result.rows:,} flights in {result.batches} batches"
+    )
+    return report.make_table(title, columns, rows, caption=caption, no_wrap=True)

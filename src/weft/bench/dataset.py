@@ -22,13 +22,31 @@ _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dataset:
-    """A stream's files: each holds a stretch of event time, and they are read in that order."""
+class TableFiles:
+    """A static table's files."""
 
-    stream: str
+    name: str
     folder: Path
     columns: str
     """The schema, as DDL."""
+
+    def statement(self) -> str:
+        """Return the CREATE TABLE that reads the files."""
+        return f"CREATE TABLE {self.name} ({self.columns}) USING parquet OPTIONS (path {self._path})"
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return all rows as a static DataFrame."""
+        return spark.read.schema(self.columns).parquet(str(self.folder.resolve()))
+
+    @property
+    def _path(self) -> str:
+        return "'" + str(self.folder.resolve()).replace("'", "''") + "'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset(TableFiles):
+    """A stream's files: each holds a stretch of event time, and they are read in that order."""
+
     rows: int
     files: int
     span_ms: int
@@ -40,11 +58,11 @@ class Dataset:
         if not 0 < self.files <= self.rows:
             raise ValueError(f"{self.rows} rows do not fill {self.files} files")
 
-    def statement(self, files_per_trigger: int) -> str:
+    def statement(self, files_per_trigger: int = 1) -> str:
         """Return the CREATE STREAM that reads the files."""
         return (
-            f"CREATE STREAM {self.stream} ({self.columns}) USING parquet OPTIONS "
-            f"(path '{_quoted(self.folder)}', maxFilesPerTrigger '{files_per_trigger}') "
+            f"CREATE STREAM {self.name} ({self.columns}) USING parquet OPTIONS "
+            f"(path {self._path}, maxFilesPerTrigger '{files_per_trigger}') "
             f"EVENT TIME time DELAY '{DELAY}'"
         )
 
@@ -53,43 +71,25 @@ class Dataset:
         reader = spark.readStream.schema(self.columns).option("maxFilesPerTrigger", files_per_trigger)
         return reader.parquet(str(self.folder.resolve()))
 
-    def read(self, spark: SparkSession) -> DataFrame:
-        """Return all rows as a static DataFrame."""
-        return spark.read.schema(self.columns).parquet(str(self.folder.resolve()))
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableFiles:
-    """A static table's files."""
-
-    name: str
-    folder: Path
-    columns: str
-    """The schema, as DDL."""
-
-    def statement(self) -> str:
-        """Return the CREATE TABLE that reads the files."""
-        return (
-            f"CREATE TABLE {self.name} ({self.columns}) USING parquet OPTIONS (path '{_quoted(self.folder)}')"
-        )
-
-    def read(self, spark: SparkSession) -> DataFrame:
-        """Return the same as ordinary Spark reads it."""
-        return spark.read.schema(self.columns).parquet(str(self.folder.resolve()))
-
-
-def _quoted(folder: Path) -> str:
-    return str(folder.resolve()).replace("'", "''")
-
-
-def make(spark: SparkSession, dataset: Dataset, rows: Callable[[DataFrame], DataFrame]) -> Dataset:
+def make(
+    spark: SparkSession, dataset: Dataset, rows: Callable[[DataFrame, Dataset, int], DataFrame], seed: int
+) -> Dataset:
     """Write the files, or use those of an earlier run; `rows` turns numbered rows into the stream's."""
 
     def write(unfinished: Path) -> None:
-        _write(rows(spark.range(0, dataset.rows, 1, dataset.files)), unfinished / "spark")
-        _put_in_order(unfinished / "spark", unfinished / "files")
+        numbered = spark.range(0, dataset.rows, 1, dataset.files)
+        # Microseconds decode faster than Spark's legacy INT96: the scan that all share should be a good one.
+        before = spark.conf.get(_TIMESTAMPS)
+        spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
+        try:
+            rows(numbered, dataset, seed).write.parquet(str(unfinished / "spark"))
+        finally:
+            spark.conf.set(_TIMESTAMPS, before or "INT96")
+        for number, path in enumerate(sorted((unfinished / "spark").glob("part-*.parquet"))):
+            _set_age(path.rename(unfinished / "files" / _part(number)), number)
 
-    write_once(dataset.folder, write)
+    _write_once(dataset.folder, write)
     return dataset
 
 
@@ -97,44 +97,26 @@ def write_tables(folder: Path, tables: Iterable[pa.Table]) -> None:
     """Write a file for each table, to be streamed in that order, or keep those of an earlier run."""
 
     def write(unfinished: Path) -> None:
-        (unfinished / "files").mkdir()
         for number, table in enumerate(tables):
             path = unfinished / "files" / _part(number)
             pq.write_table(table, path)
             _set_age(path, number)
 
-    write_once(folder, write)
+    _write_once(folder, write)
 
 
-def write_once(folder: Path, write: Callable[[Path], None]) -> None:
-    """Make a folder, whole or not at all; `write` is given one in which to make `files`."""
+def _write_once(folder: Path, write: Callable[[Path], None]) -> None:
+    """Make a folder, whole or not at all; `write` is given one with an empty folder `files` to fill."""
     if folder.is_dir():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
+        (unfinished / "files").mkdir()
         write(unfinished)
         (unfinished / "files").rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _write(rows: DataFrame, folder: Path) -> None:
-    # Microseconds decode faster than Spark's legacy INT96: the scan that all share should be a good one.
-    conf = rows.sparkSession.conf
-    before = conf.get(_TIMESTAMPS)
-    conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
-    try:
-        rows.write.parquet(str(folder))
-    finally:
-        conf.set(_TIMESTAMPS, before or "INT96")
-
-
-def _put_in_order(written: Path, folder: Path) -> None:
-    """Keep the data files only."""
-    folder.mkdir()
-    for number, path in enumerate(sorted(written.glob("part-*.parquet"))):
-        _set_age(path.rename(folder / _part(number)), number)
 
 
 def _part(number: int) -> str:

@@ -6,10 +6,9 @@ Grouping by slide before rows are repeated takes longer in all; choosing the bet
 save 9 % (CPU time of the first 60 queries of examples/flights).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from weft.bench.dataset import Dataset, TableFiles
 from weft.bench.duck_expressions import duck_type, quoted, render, text
@@ -26,11 +25,17 @@ class Duck:
     """A DuckDB with a stream's files and the static tables in it."""
 
     def __init__(self, dataset: Dataset, tables: Sequence[TableFiles], *, threads: int) -> None:
-        self._connection = _connect()
+        # Not at the top of this module: the other commands work without it.
+        try:
+            self._connection = import_module("duckdb").connect()
+        except ImportError as error:
+            raise UserError(
+                "the comparison needs DuckDB, which is not installed: install Weft with the extra bench"
+            ) from error
         self._connection.execute(f"SET threads = {threads}; SET TimeZone = 'UTC'")
         # The stream is read from its files by every query; static tables are held, as Spark holds them.
         self._connection.execute(
-            f"CREATE VIEW {quoted(dataset.stream)} AS SELECT * FROM {_files(dataset.folder)}"
+            f"CREATE VIEW {quoted(dataset.name)} AS SELECT * FROM {_files(dataset.folder)}"
         )
         for table in tables:
             held = f"CREATE TABLE {quoted(table.name)} AS SELECT * FROM {_files(table.folder)}"
@@ -43,16 +48,6 @@ class Duck:
     def close(self) -> None:
         """Let go of memory and files."""
         self._connection.close()
-
-
-def _connect() -> Any:
-    # Not at the top: the other commands work without it.
-    try:
-        return import_module("duckdb").connect()
-    except ImportError as error:
-        raise UserError(
-            "the comparison needs DuckDB, which is not installed: install Weft with the extra bench"
-        ) from error
 
 
 def duck_sql(query: LogicalQuery, *, time: str) -> str:
@@ -101,55 +96,52 @@ def _projected(query: LogicalQuery, time: str) -> str:
     aliases = {join.alias for join in query.joins}
 
     def row(expression: Expression) -> str:
-        return render(expression, lambda found: _column(found, aliases))
+        return render(expression, lambda column: _column(column, aliases))
 
     fields = [f"epoch_us({_STREAM}.{quoted(time)}) AS moment_us"]
     fields += [f"{row(key.expression)} AS key{index}" for index, key in enumerate(query.keys)]
     for index, call in enumerate(query.aggregates):
         fields += [] if call.argument is None else [f"{row(call.argument)} AS value{index}"]
         fields += [] if call.filter is None else [f"{row(call.filter)} AS filter{index}"]
-    joins = "".join(_join(join, aliases) for join in query.joins)
+    joins = "".join(_join(join, row) for join in query.joins)
     where = "" if query.predicate is None else f" WHERE {row(query.predicate)}"
     return f"SELECT {', '.join(fields)} FROM {quoted(query.stream)} AS {_STREAM}{joins}{where}"
 
 
-def _column(found: Column | Slot, aliases: set[str]) -> str:
-    assert isinstance(found, Column)
-    alias, dot, name = found.name.partition(".")
+def _column(column: Column | Slot, aliases: set[str]) -> str:
+    assert isinstance(column, Column)
+    alias, dot, name = column.name.partition(".")
     if dot and alias in aliases:
         return f"{quoted(alias)}.{quoted(name)}"
-    return f"{_STREAM}.{quoted(found.name)}"
+    return f"{_STREAM}.{quoted(column.name)}"
 
 
-def _join(join: Join, aliases: set[str]) -> str:
-    def side(expression: Expression) -> str:
-        return render(expression, lambda found: _column(found, aliases))
-
+def _join(join: Join, row: Callable[[Expression], str]) -> str:
     kind = "JOIN" if join.kind is JoinKind.INNER else "LEFT JOIN"
-    pairs = " AND ".join(f"{side(left)} = {side(right)}" for left, right in join.on)
+    pairs = " AND ".join(f"{row(left)} = {row(right)}" for left, right in join.on)
     return f" {kind} {quoted(join.table)} AS {quoted(join.alias)} ON {pairs}"
 
 
 def _aggregate(call: AggregateCall, index: int) -> str:
     value = "*" if call.argument is None else f"value{index}"
     only = "" if call.filter is None else f" FILTER (WHERE filter{index})"
-    found = f"{call.function}({value}){only}"
+    aggregate = f"{call.function}({value}){only}"
     # DuckDB adds integers up in 128 bits.
-    return f"CAST({found} AS {duck_type(call.type)})" if call.type.kind is Kind.BIGINT else found
+    return f"CAST({aggregate} AS {duck_type(call.type)})" if call.type.kind is Kind.BIGINT else aggregate
 
 
 def _after(expression: Expression, query: LogicalQuery) -> str:
     """Return SELECT or HAVING over the groups."""
 
-    def slot(found: Column | Slot) -> str:
-        assert isinstance(found, Slot)
-        if found.kind is SlotKind.WINDOW_START:
+    def name(slot: Column | Slot) -> str:
+        assert isinstance(slot, Slot)
+        if slot.kind is SlotKind.WINDOW_START:
             return f"make_timestamptz(window_us - {query.window.range_ms * 1000})"
-        if found.kind is SlotKind.WINDOW_END:
+        if slot.kind is SlotKind.WINDOW_END:
             return "make_timestamptz(window_us)"
-        return f"key{found.index}" if found.kind is SlotKind.KEY else f"agg{found.index}"
+        return f"key{slot.index}" if slot.kind is SlotKind.KEY else f"agg{slot.index}"
 
-    return render(expression, slot)
+    return render(expression, name)
 
 
 def _files(folder: Path) -> str:

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import reduce
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,32 +13,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from rich.console import Console
 
-from weft.bench.measure import progress
+from weft.bench.options import progress
 from weft.bench.records import Record, concatenated, pooled_by
 from weft.bench.runs import Input, filtered, spark_window
 from weft.bench.same_rows import read_rows
 from weft.bench.workloads import BenchQuery
 
-_Query = TypeVar("_Query")
 _TOGETHER = 16
 """How many plain queries are one Spark job; each is still a GROUP BY of its own."""
-_SAMPLED = 16
 _TOLERANCE = 1e-9
 _COLUMNS = ["window_start", "window_end", "value"]
-
-
-class Check(StrEnum):
-    """Which queries' rows are compared."""
-
-    ALL = "all"
-    SAMPLE = "sample"
-    NONE = "none"
-
-    def choose(self, queries: Sequence[_Query]) -> Sequence[_Query]:
-        """Return the queries to compare."""
-        if self is Check.NONE:
-            return ()
-        return queries if self is Check.ALL else queries[:: max(1, len(queries) // _SAMPLED)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +58,6 @@ class Span:
         return windows.filter(pa.array(kept))
 
 
-ALWAYS = Span()
-"""Every window."""
-
-
 def compare(
     given: Input,
     queries: Sequence[BenchQuery],
@@ -90,7 +68,7 @@ def compare(
     """Compare Weft's rows of some queries with plain Spark's batch results for the same windows."""
     if not queries:
         return Comparison()
-    rows, differences = 0, []
+    rows, differences = 0, list[str]()
     read = given.joined(given.dataset.read(given.spark)).withColumn("value", F.expr(queries[0].value))
     source = read if any(query.condition for query in queries) else read.select("time", "value")
     # Plain Spark reads the files once: only the windows and sums are asked of it again and again.
@@ -100,10 +78,18 @@ def compare(
             task = bar.add_task("comparing rows with plain Spark's", total=len(queries))
             for begin in range(0, len(queries), _TOGETHER):
                 batch = queries[begin : begin + _TOGETHER]
-                plain = _plain(kept, batch)
+                answers = [
+                    filtered(kept, query)
+                    .groupBy(spark_window(query.window))
+                    .agg(F.sum("value").alias("value"))
+                    .select(F.lit(query.name).alias("query"), "window.*", "value")
+                    for query in batch
+                ]
+                plain = reduce(DataFrame.unionByName, answers).toArrow()
+                plain = plain.rename_columns(["query", *_COLUMNS])
                 for query in batch:
                     expected = plain.filter(pc.equal(plain["query"], query.name))
-                    expected = (spans or {}).get(query.name, ALWAYS).of(expected)
+                    expected = (spans or {}).get(query.name, Span()).of(expected)
                     rows += expected.num_rows
                     differences += difference(query.name, rows_of(query.name), expected)
                 bar.advance(task, len(batch))
@@ -112,34 +98,17 @@ def compare(
     return Comparison(queries=len(queries), rows=rows, differences=tuple(differences))
 
 
-def _plain(rows: DataFrame, queries: Sequence[BenchQuery]) -> pa.Table:
-    """Return what Spark answers, with the name of each query beside its windows."""
-    answers = (
-        filtered(rows, query)
-        .groupBy(spark_window(query.window))
-        .agg(F.sum("value").alias("value"))
-        .select(
-            F.lit(query.name).alias("query"),
-            F.col("window.start").alias("window_start"),
-            F.col("window.end").alias("window_end"),
-            "value",
-        )
-        for query in queries
-    )
-    return reduce(DataFrame.unionByName, answers).toArrow()
-
-
 def written(folder: Path) -> pa.Table:
     """Return what is in a query's folder of results."""
     rows = read_rows(folder)
     return pa.schema([(name, pa.int64()) for name in _COLUMNS]).empty_table() if rows is None else rows
 
 
-def difference(name: str, found: pa.Table, expected: pa.Table) -> list[str]:
+def difference(name: str, weft: pa.Table, expected: pa.Table) -> list[str]:
     """Return how two tables of windows and values differ: nothing if they do not."""
-    if found.num_rows != expected.num_rows:
-        return [f"{name}: {found.num_rows} rows where plain Spark has {expected.num_rows}"]
-    left, right = (table.select(_COLUMNS).sort_by("window_start") for table in (found, expected))
+    if weft.num_rows != expected.num_rows:
+        return [f"{name}: {weft.num_rows} rows where plain Spark has {expected.num_rows}"]
+    left, right = (table.select(_COLUMNS).sort_by("window_start") for table in (weft, expected))
     for column in _COLUMNS[:2]:
         if not np.array_equal(_numbers(left[column]), _numbers(right[column])):
             return [f"{name}: {column} differs"]

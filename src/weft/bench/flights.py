@@ -58,7 +58,13 @@ def make_live_flights(data: Path, *, batch_rows: int, batches: int) -> Dataset:
 
 def make_tables(data: Path) -> tuple[TableFiles, ...]:
     """Write airlines, airports, planes and weather, or use those of an earlier run."""
-    return tuple(_write_table(data, name) for name in _TABLES)
+    tables = []
+    for name, listed in _TABLES.items():
+        columns, folder = listed.split(), data / f"flights-{name}"
+        if not folder.is_dir():
+            write_tables(folder, [_read(_package() / f"{name}.csv").select(columns)])
+        tables.append(TableFiles(name=name, folder=folder, columns=_ddl(columns)))
+    return tuple(tables)
 
 
 def _write_flights(folder: Path, bounds: Sequence[int]) -> Dataset:
@@ -66,16 +72,9 @@ def _write_flights(folder: Path, bounds: Sequence[int]) -> Dataset:
     times = pc.min_max(flights["time"].cast(pa.int64())).as_py()
     write_tables(folder, (flights.slice(begin, end - begin) for begin, end in pairwise(bounds)))
     return Dataset(
-        stream="flights", folder=folder, columns=_ddl(_FLIGHTS), rows=flights.num_rows, files=len(bounds) - 1,
+        name="flights", folder=folder, columns=_ddl(_FLIGHTS), rows=flights.num_rows, files=len(bounds) - 1,
         begin_ms=times["min"] // 1000, span_ms=(times["max"] - times["min"]) // 1000,
     )  # fmt: skip
-
-
-def _write_table(data: Path, name: str) -> TableFiles:
-    names, folder = _TABLES[name].split(), data / f"flights-{name}"
-    if not folder.is_dir():
-        write_tables(folder, [_read(_package() / f"{name}.csv").select(names)])
-    return TableFiles(name=name, folder=folder, columns=_ddl(names))
 
 
 @cache

@@ -3,27 +3,48 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from pyspark.sql import functions as F
+from rich.console import Console
+from rich.table import Table
 from typer import Option
 
-from weft.bench.against_spark import against_spark, trades_input
+from weft.bench import report
+from weft.bench.against_spark import (
+    AgainstSpark,
+    against_spark,
+    headlines,
+    operations_table,
+    seconds_table,
+    show_checks,
+    trades_input,
+)
 from weft.bench.bench import Bench
-from weft.bench.market import make_market
-from weft.bench.measure import progress
 from weft.bench.operations import Run
-from weft.bench.options import Options
-from weft.bench.plan_change import PlanChange, plan_change
+from weft.bench.options import Options, progress
 from weft.bench.predicates import Market
-from weft.bench.report_fragments import FragmentsResult
+from weft.bench.records import plain
 from weft.bench.runs import Input
-from weft.bench.signatures import Signatures, count_signatures
+from weft.bench.signatures import (
+    PAPER_COUNTS,
+    PAPER_SIZE,
+    PAPER_SPEEDUPS,
+    Sharing,
+    Signatures,
+    count_signatures,
+    times_fewer_in_paper,
+)
+from weft.bench.tiny_batches import PlanChange, plan_change
+from weft.bench.trades import make_market
 from weft.bench.workloads import BenchQuery, Predicates, predicate_queries, turnover
 
 _SAMPLE = 50_000
 """From how many rows constants are taken."""
+_SECTIONS = {Predicates.FRAGMENTS: "6.3", Predicates.REGULAR: "6.4.1", Predicates.LOW: "6.4.2"}
+_FIGURES = {Predicates.FRAGMENTS: 14, Predicates.REGULAR: 15, Predicates.LOW: 16}
+_COLORS = {Sharing.UNSHARED: report.RED, Sharing.SHARED: report.BLUE}
 
 
 def collect(given: Input) -> Market:
@@ -64,13 +85,88 @@ class Workload:
         """Return the paper's counts for several sizes."""
         begin = given.dataset.begin_ms
         run = Run(begin_ms=begin, end_ms=begin + given.dataset.span_ms, rows=len(self._market))
-        counted = []
         with progress(options.console) as bar:
-            task = bar.add_task("counting operations", total=len(set(sizes)))
-            for size in sorted(set(sizes)):
-                counted.append(count_signatures(self.queries(size), self._market, run, options.slicing))
-                bar.advance(task)
-        return tuple(counted)
+            return tuple(
+                count_signatures(self.queries(size), self._market, run, options.slicing)
+                for size in bar.track(sorted(set(sizes)), description="counting operations")
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentsResult(AgainstSpark):
+    """What `weft bench fragments` or `weft bench shards` found for one number of queries."""
+
+    workload: Predicates
+    change: PlanChange
+    change_without_checkpoint: PlanChange
+    counted: tuple[Signatures, ...]
+    """The paper's counts for each number of queries, with the last seed's queries."""
+
+    @property
+    def signatures(self) -> Signatures:
+        """The counts for the number of queries that was measured."""
+        return next(counted for counted in self.counted if counted.queries == self.figures.queries)
+
+    def as_json(self) -> dict[str, object]:
+        """Return all figures by name."""
+
+        def described(counted: Signatures) -> dict[str, object]:
+            return {name: getattr(counted, name) for name in ("queries", "k", "alpha", "beta", "times_fewer")}
+
+        printed = PAPER_COUNTS[self.workload]
+        return {
+            "workload": self.workload.described,
+            **described(self.signatures),
+            **self.figures.as_json(),
+            "signatures": [described(counted) for counted in self.counted],
+            "plan_change_ms": self.change.plan_change_ms,
+            "plan_change": self.change.as_json(),
+            "plan_change_without_checkpoint_ms": self.change_without_checkpoint.plan_change_ms,
+            "operations": plain([half for both in self.counted for half in (both.unshared, both.shared)]),
+            "paper": {
+                "queries": PAPER_SIZE,
+                "speedup": PAPER_SPEEDUPS[self.workload],
+                "times_fewer": times_fewer_in_paper(self.workload),
+                **{str(sharing): counts.as_json() for sharing, counts in printed.items()},
+            },
+        }
+
+    def show(self, console: Console) -> None:
+        """Print seconds, operations, signatures and what was checked."""
+        figures = self.figures
+        console.rule(self.workload.described)
+        console.print(seconds_table(figures, joins="two broadcast joins of tables in memory, where, "))
+        if len(figures.seeds) == 1:
+            console.print(_operations(self))
+            console.print(_signatures(self))
+            console.print(
+                f"premise: shared and unshared operations of {figures.queries:,} queries stand "
+                f"1 : {self.signatures.times_fewer:.2f} over these {figures.rows:,} rows; in the paper 1 : "
+                f"{times_fewer_in_paper(self.workload):.2f} (256 queries, 1,138,636 rows)"
+            )
+        show_checks(figures, console)
+        change, without = self.change, self.change_without_checkpoint
+        console.print(
+            f"plan_change_ms {change.plan_change_ms:.0f}: the call that adds a query took "
+            f"{1000 * change.add.median:.0f} ms, the batch after it {1000 * change.changed.median:.0f} ms, "
+            f"others {1000 * change.quiet.median:.0f} ms (medians of {change.adds} queries that join); "
+            f"without a checkpoint {without.plan_change_ms:.0f}"
+        )
+
+    @classmethod
+    def draw(cls, results: Sequence[Self]) -> report.Figure:
+        """Draw all sizes that were measured, and the paper's printed points beside them."""
+        rows = results[0].figures.rows
+        results = sorted(headlines(results), key=lambda result: result.figures.queries)
+        others = [result for result in results if result.figures.rows != rows]
+        results = [result for result in results if result.figures.rows == rows]
+        workload, figure = results[-1].workload, report.new_figure(15, 5.4)
+        seconds, operations, speedup = figure.subplots(1, 3)
+        _draw_seconds(seconds, results, others)
+        _draw_operations(operations, results[-1])
+        _draw_speedup(speedup, results)
+        figure.suptitle(f"{workload.described} (the paper's Figure {_FIGURES[workload]})")
+        return figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,3 +255,99 @@ class Shards(Fragments):
     def picture(self) -> int:
         """Which of the bench's pictures these options make."""
         return int(self.low)
+
+
+def _operations(result: FragmentsResult) -> Table:
+    figures, own = result.figures, result.signatures
+    counted = [(half.strategy, half.partial, half.final, "") for half in (own.unshared, own.shared)]
+    printed = [
+        (f"the paper, {sharing}", paper.partial, paper.final, f"{paper.seconds:.2f}")
+        for sharing, paper in PAPER_COUNTS[result.workload].items()
+        if figures.queries == PAPER_SIZE
+    ]
+    caption = (
+        "Unshared and shared are counted from the rows, F0 aside, as if all queries had one relation, over "
+        "windows that end within the hour. Weft's run has those closed at the end of input, too, and a "
+        "row once for each relation that it takes part in. "
+        "The paper read about 1.1 M rows and took the mean of 10 sets of queries."
+    )
+    return operations_table(figures, _SECTIONS[result.workload], counted, printed, caption)
+
+
+def _signatures(result: FragmentsResult) -> Table:
+    unit = "window" if result.workload is Predicates.FRAGMENTS else "slice"
+    caption = (
+        f"k: different signatures in a {unit}, the empty one (F0) aside; α: queries that a row satisfies; "
+        f"β: queries in a signature; means over {unit}s."
+    )
+    columns = {
+        "queries": "{0.queries:,}", "k": "{0.k:,.0f}", "α": "{1}", "β": "{2}",
+        "unshared": "{0.unshared.total:,}", "shared": "{0.shared.total:,}", "fewer": "{0.times_fewer:.2f} ×",
+    }  # fmt: skip
+    rows = [(counted, _mean(counted.alpha), _mean(counted.beta)) for counted in result.counted]
+    title = f"signatures of a {unit}, and operations, by number of queries (STS, section 4.3.3)"
+    return report.make_table(title, columns, rows, caption=caption, no_wrap=True)
+
+
+def _mean(number: float) -> str:
+    return f"{number:,.1f}" if number < 1000 else f"{number:,.0f}"
+
+
+def _draw_seconds(
+    axes: report.Axes, results: Sequence[FragmentsResult], others: Sequence[FragmentsResult]
+) -> None:
+    """Draw the seconds of each number of queries, and what other numbers of rows took."""
+    figures = [result.figures for result in results]
+    last, sizes = figures[-1], [of_size.queries for of_size in figures]
+    curves = {
+        f"ordinary Spark queries ({last.measured_queries} measured, scaled)": (
+            [of_size.unshared_s for of_size in figures], "-", "o", report.RED
+        ),
+        "one ordinary query": ([of_size.one_query_s for of_size in figures], ":", ".", report.RED),
+        "bare scan": ([of_size.scan.median for of_size in figures], ":", ".", report.GREY),
+    }  # fmt: skip
+    for label, (seconds, line, marker, color) in curves.items():
+        axes.plot(sizes, seconds, line, marker=marker, color=color, label=label)
+    weft = [of_size.weft for of_size in figures]
+    report.draw_medians(axes, sizes, weft, color=report.BLUE, label="Weft, least to most")
+    for sharing, color in _COLORS.items():
+        printed = PAPER_COUNTS[results[-1].workload][sharing].seconds
+        axes.plot([PAPER_SIZE], [printed], "x", color=color, label=f"the paper, {sharing}", zorder=3)
+    for other in (result.figures for result in others):
+        squares = (("ordinary", other.unshared_s, report.RED), ("Weft", other.weft_s, report.BLUE))
+        for name, taken, color in squares:
+            label = f"{name}, {other.rows:,} rows"
+            axes.plot([other.queries], [taken], "s", color=color, fillstyle="none", label=label)
+    axes.margins(y=0.1)
+    title = f"{last.rows:,} rows, {last.cores} cores"
+    report.finish(axes, [*sizes, PAPER_SIZE], ylabel="seconds", title=title)
+
+
+def _draw_operations(axes: report.Axes, result: FragmentsResult) -> None:
+    curves = {
+        "unshared": ([counted.unshared.total for counted in result.counted], report.RED, "-"),
+        "shared, partial + final": ([counted.shared.total for counted in result.counted], report.BLUE, "-"),
+        "shared, final only": ([counted.shared.final for counted in result.counted], report.BLUE, "--"),
+    }
+    sizes = [counted.queries for counted in result.counted]
+    for label, (operations, color, line) in curves.items():
+        axes.plot(sizes, operations, line, marker="o", color=color, markersize=3, label=label)
+    for sharing, color in _COLORS.items():
+        total = PAPER_COUNTS[result.workload][sharing].total
+        axes.plot([PAPER_SIZE], [total], "x", color=color, label=f"the paper, {sharing}, 1.1 M rows")
+    axes.margins(y=0.1)
+    title = "aggregate operations, counted"
+    report.finish(axes, [*sizes, PAPER_SIZE], ylabel="partial + final", title=title)
+
+
+def _draw_speedup(axes: report.Axes, results: Sequence[FragmentsResult]) -> None:
+    measured = [(result.figures.queries, result.figures.speedup_vs_unshared) for result in results]
+    counted = [(of_size.queries, of_size.times_fewer) for of_size in results[-1].counted]
+    report.draw_line(axes, measured, color=report.BLUE, label="seconds, measured")
+    report.draw_line(axes, counted, ":", marker=".", color=report.GREY, label="operations, counted")
+    printed = PAPER_SPEEDUPS[results[-1].workload]
+    axes.plot([PAPER_SIZE], [printed], "x", color="black", label=f"the paper, seconds: {printed:.1f}")
+    axes.axhline(1, color="black", linewidth=0.5)
+    axes.margins(y=0.1)
+    sizes = [size for size, _ in (*measured, *counted)]
+    report.finish(axes, sizes, ylabel="times", title="how many times less sharing takes")

@@ -15,9 +15,8 @@ from rich.console import Console
 
 from weft.bench import report
 from weft.bench.bench import Bench
-from weft.bench.measure import progress
 from weft.bench.memory_run import Observed, Task
-from weft.bench.options import Rows
+from weft.bench.options import Rows, progress
 from weft.bench.records import Record
 
 _BATCHES_AN_HOUR = 8
@@ -66,21 +65,20 @@ class MemoryResult(report.Result):
 
     def show(self, console: Console) -> None:
         """Print peaks and retained state."""
-        names = ("many rows", "short", "ten times as long")
         rows = [
-            (
-                f"{name}{kind}", f"{one.rows:,}", f"{one.hours} h", f"{one.seconds:.1f}",
-                f"{one.most_retained:,}",
-                *(f"{size:,.0f} MB" for size in (one.jvm_live_mb, one.jvm_rss_mb, one.python_rss_mb)),
-            )
+            (f"{name}{kind}", getattr(runs, of))
             for runs, kind in ((self.durable, ""), (self.without_checkpoint, ", no checkpoint"))
-            for name, one in zip(names, (runs.large, runs.short, runs.long), strict=True)
-        ]  # fmt: skip
+            for name, of in (("many rows", "large"), ("short", "short"), ("ten times as long", "long"))
+        ]
+        columns = {
+            "<run": "{0}", "rows": "{1.rows:,}", "event time": "{1.hours} h", "seconds": "{1.seconds:.1f}",
+            "retained partials": "{1.most_retained:,}", "JVM live": "{1.jvm_live_mb:,.0f} MB",
+            "JVM RSS": "{1.jvm_rss_mb:,.0f} MB", "Python RSS": "{1.python_rss_mb:,.0f} MB",
+        }  # fmt: skip
         caption = (
             "Each run is a process of its own, once. RSS: its peak. Live: the heap after a collection at the "
             "end. Runs have a checkpoint on disk unless it says otherwise."
         )
-        columns = "<run|rows|event time|seconds|retained partials|JVM live|JVM RSS|Python RSS"
         title = f"{self.queries:,} queries in a {self.heap} heap"
         console.print(report.make_table(title, columns, rows, caption=caption))
         for name, runs in (("", self.durable), (", without a checkpoint", self.without_checkpoint)):
@@ -137,17 +135,14 @@ def _observe(tasks: Mapping[str, Task], actions: tuple[str, ...], console: Conso
             for action in actions:
                 doing = "making trades" if action == "make" else "running"
                 bar.update(shown, description=f"{name}: {doing}")
-                printed = _child(task, action)
+                # A process of its own prints what it observed as its last line.
+                command = [sys.executable, "-m", "weft.bench.memory_run", action, json.dumps(asdict(task))]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                if done.returncode:
+                    raise RuntimeError(
+                        f"the run ended with {done.returncode}:\n{done.stderr.strip()[-2000:]}"
+                    )
                 bar.advance(shown)
-            observed.append(Observed(**json.loads(printed)))
+            observed.append(Observed(**json.loads(done.stdout.splitlines()[-1])))
     large, short, long = observed
     return MemoryRuns(large=large, short=short, long=long)
-
-
-def _child(task: Task, action: str) -> str:
-    """Run a task in a process of its own and return the last line that it printed."""
-    command = [sys.executable, "-m", "weft.bench.memory_run", action, json.dumps(asdict(task))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"the run ended with {done.returncode}:\n{done.stderr.strip()[-2000:]}")
-    return done.stdout.splitlines()[-1]

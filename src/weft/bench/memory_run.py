@@ -75,19 +75,13 @@ def observe(spark: SparkSession, dataset: Dataset, task: Task) -> Observed:
             retained.append(engine.state_rows())
 
     seconds = registered + run_engine(given, engine, note, durable=task.durable)
-    limit, live, rss = _jvm(spark)
+    lang = spark._jvm.java.lang  # type: ignore[union-attr]
     return Observed(
         rows=run.rows, hours=task.hours, batches=run.batches, seconds=seconds, windows=run.windows,
-        most_retained=max(retained), last_retained=retained[-1], heap_limit_mb=limit, jvm_live_mb=live,
-        jvm_rss_mb=rss, python_rss_mb=_python_peak(),
+        most_retained=max(retained), last_retained=retained[-1],
+        heap_limit_mb=lang.Runtime.getRuntime().maxMemory() / 2**20, jvm_live_mb=heap_in_use(spark),
+        jvm_rss_mb=_peak_of(lang.ProcessHandle.current().pid()), python_rss_mb=_python_peak(),
     )  # fmt: skip
-
-
-def _jvm(spark: SparkSession) -> tuple[float, float, float]:
-    """Return the JVM's heap limit, its live heap and its peak RSS, in megabytes."""
-    lang = spark._jvm.java.lang  # type: ignore[union-attr]
-    rss = _peak_of(lang.ProcessHandle.current().pid())
-    return lang.Runtime.getRuntime().maxMemory() / 2**20, heap_in_use(spark), rss
 
 
 def heap_in_use(spark: SparkSession) -> float:

@@ -7,24 +7,66 @@ warmed up by as many rounds, and a figure is the median of all counted ones.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
+from itertools import repeat
+from pathlib import Path
+from random import Random
 from statistics import median
+from string import ascii_lowercase, digits
 from typing import Annotated, ClassVar
 
 import pyspark
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from rich.console import Console
 from typer import Option
 
 from weft.bench import report
 from weft.bench.against_spark import WeftTurns
 from weft.bench.bench import Bench
-from weft.bench.equality import Check
-from weft.bench.measure import Timed
-from weft.bench.opaque_queries import SIZES, Case, make_readings, opaque_queries
-from weft.bench.options import Checked, Counts, OneSeed, Repeats
+from weft.bench.dataset import Dataset, make, moment, uniform
+from weft.bench.options import Check, Checked, Counts, OneSeed, Repeats, Timed
 from weft.bench.records import Record
 from weft.bench.runs import Input, run_query
+from weft.bench.trades import HOUR_MS
+from weft.bench.workloads import BenchQuery, first_distinct
 from weft.spark.session.local import DEFAULT_MEMORY
+from weft.window import Window
+
+SIZES = (1, 16, 64, 256)
+_PAIRS, _WHOLE, _FEW = 4, 8, 4
+"""Planned and actual times, columns of a hundred values, and columns of twenty."""
+_NAMES = 3_000
+COLUMNS = ", ".join(
+    (
+        "time TIMESTAMP, name STRING, value BIGINT",
+        *(f"planned{n} BIGINT, actual{n} BIGINT" for n in range(_PAIRS)),
+        *(f"c{n} BIGINT" for n in range(_WHOLE + _FEW)),
+    )
+)
+
+
+class Case(StrEnum):
+    """What the predicates of a set are like."""
+
+    LIKE = "like"
+    COMPARISONS = "comparisons"
+    DIMENSIONS = "dimensions"
+
+    @property
+    def described(self) -> str:
+        """The case in words."""
+        return {
+            Case.LIKE: f"LIKE on one column with {_NAMES:,} values",
+            Case.COMPARISONS: f"comparisons of {2 * _PAIRS} columns",
+            Case.DIMENSIONS: f"conditions on two or three of {_WHOLE + _FEW} columns",
+        }[self]
+
+    @property
+    def bar(self) -> tuple[int, float]:
+        """How many predicates may cost how many times one ordinary query."""
+        return {Case.LIKE: (256, 2.5), Case.COMPARISONS: (64, 4.0), Case.DIMENSIONS: (256, 4.0)}[self]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +94,7 @@ class Size(Record):
     @property
     def ratio_by_pairs(self) -> float:
         """The median of each run of Weft over the ordinary query right after it."""
-        return median(one / other for one, other in zip(self.weft_s, self.one_query_s, strict=True))
+        return median(weft / plain for weft, plain in zip(self.weft_s, self.one_query_s, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,27 +109,23 @@ class OpaqueResult(report.Result):
     sizes: tuple[Size, ...]
 
     @property
-    def equal(self) -> bool:
+    def rows_equal(self) -> bool | None:
         """Whether all rows that were compared are plain Spark's."""
         return not any(size.differences for size in self.sizes)
 
-    @property
-    def passed(self) -> bool:
-        """Whether all rows that were compared are plain Spark's."""
-        return self.equal
-
     def show(self, console: Console) -> None:
         """Print a case as a table."""
+        columns = {
+            "predicates": "{0.predicates:,}", "Weft": "{1}", "one ordinary query": "{2}",
+            "ratio": "{0.ratio:.2f}", "by pairs": "{0.ratio_by_pairs:.2f}", "relations": "{0.relations:,}",
+            "groups": "{0.groups:,}", "rows": "{3}",
+        }  # fmt: skip
+        rows = []
+        for size in self.sizes:
+            verdict = [*size.differences, "equal" if size.compared_queries else "not compared"][0]
+            rows.append((size, _spread(size.weft_s), _spread(size.one_query_s), verdict))
         case = Case(self.case)
-        rows = [
-            (
-                f"{size.predicates:,}", _spread(size.weft_s), _spread(size.one_query_s), f"{size.ratio:.2f}",
-                f"{size.ratio_by_pairs:.2f}", f"{size.relations:,}", f"{size.groups:,}", _verdict(size),
-            )
-            for size in self.sizes
-        ]  # fmt: skip
         title = f"{case.described}, no two windows alike; {self.rows:,} rows, {self.cores} cores"
-        columns = "predicates|Weft|one ordinary query|ratio|by pairs|relations|groups|rows"
         console.print(report.make_table(title, columns, rows))
         count, most = case.bar
         console.print(f"bar: {count} predicates at most {most} × one ordinary query")
@@ -124,13 +162,9 @@ class OpaquePredicates(Bench[OpaqueResult]):
         for case in self.cases:
             sizes = tuple(self._measure(given, case, count) for count in sorted(self.predicates))
             yield OpaqueResult(
-                case=case,
-                rows=rows,
-                batches=self.batches,
-                cores=cores,
-                pyspark=pyspark.__version__,
+                case=case, rows=rows, batches=self.batches, cores=cores, pyspark=pyspark.__version__,
                 sizes=sizes,
-            )
+            )  # fmt: skip
 
     def _measure(self, given: Input, case: Case, count: int) -> Size:
         queries = opaque_queries(case, count, seed=self.seed)
@@ -149,11 +183,78 @@ class OpaquePredicates(Bench[OpaqueResult]):
         )  # fmt: skip
 
 
-def _verdict(size: Size) -> str:
-    if not size.compared_queries:
-        return "not compared"
-    return size.differences[0] if size.differences else "equal"
-
-
 def _spread(runs: Sequence[float]) -> str:
     return f"{median(runs):.2f} s ({min(runs):.2f}–{max(runs):.2f})"
+
+
+def opaque_queries(case: Case, count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
+    """Return queries of which no two have the same predicate or the same window.
+
+    >>> opaque_queries(Case.LIKE, 1)[0].where
+    "name LIKE 'u%'"
+    """
+    chance = Random(seed)
+    write = {Case.LIKE: _like, Case.COMPARISONS: _comparison, Case.DIMENSIONS: _dimensions}[case]
+    wheres = first_distinct((write(chance) for _ in repeat(None)), count)
+    lengths = ((chance.randint(600, 900), chance.randint(300, 600)) for _ in repeat(None))
+    windows = first_distinct(lengths, count)
+    return tuple(
+        BenchQuery(
+            name=f"q{number:04d}", stream="readings", value="value", where=where,
+            window=Window(range_ms=range_s * 1000, slide_ms=slide_s * 1000),
+        )
+        for number, (where, (range_s, slide_s)) in enumerate(zip(wheres, windows, strict=True))
+    )  # fmt: skip
+
+
+def _like(chance: Random) -> str:
+    text = "".join(chance.choices(ascii_lowercase + digits, k=chance.choice((1, 2))))
+    return f"name LIKE '{chance.choice(('{}%', '%{}', '%{}%')).format(text)}'"
+
+
+def _comparison(chance: Random) -> str:
+    pair = chance.randrange(_PAIRS)
+    return f"actual{pair} {chance.choice('<>')} planned{pair} + {chance.randint(-5, 58)}"
+
+
+def _dimensions(chance: Random) -> str:
+    columns = sorted(chance.sample(range(_WHOLE + _FEW), chance.choice((2, 3))))
+    return " AND ".join(_condition(chance, column) for column in columns)
+
+
+def _condition(chance: Random, column: int) -> str:
+    if column >= _WHOLE:
+        return f"c{column} = {chance.randrange(20)}"
+    low = chance.randint(0, 80)
+    return f"c{column} BETWEEN {low} AND {low + chance.randint(4, 30)}"
+
+
+def make_readings(spark: SparkSession, data: Path, *, rows: int, files: int, seed: int = 1) -> Dataset:
+    """Write an hour of readings, or return those that an earlier run wrote."""
+    folder = data / f"readings-{rows}-{files}-seed{seed}"
+    dataset = Dataset(
+        name="readings", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=HOUR_MS
+    )
+    return make(spark, dataset, _readings, seed)
+
+
+def _readings(numbered: DataFrame, dataset: Dataset, seed: int) -> DataFrame:
+    """Turn numbered rows into readings: some names come often, and what is planned is mostly kept."""
+
+    def whole(values: float, salt: int) -> Column:
+        return F.floor(uniform(seed, salt) * F.lit(values)).cast("bigint")
+
+    rank = F.floor(F.pow(uniform(seed, 3), F.lit(3.0)) * F.lit(_NAMES))
+    name = F.lower(F.conv(F.hex(F.xxhash64(rank, F.lit(seed))), 16, 36))
+    columns = [
+        moment(dataset, uniform(seed, 2)).alias("time"),
+        name.alias("name"),
+        whole(1000, 4).alias("value"),
+    ]
+    for pair in range(_PAIRS):
+        planned = whole(10_000, 10 + pair)
+        late = F.floor(-F.ln(F.lit(1.0) - uniform(seed, 20 + pair)) * F.lit(15.0)).cast("bigint") - 5
+        columns += [planned.alias(f"planned{pair}"), (planned + late).alias(f"actual{pair}")]
+    columns += [whole(100, 40 + n).alias(f"c{n}") for n in range(_WHOLE)]
+    columns += [whole(20, 40 + n).alias(f"c{n}") for n in range(_WHOLE, _WHOLE + _FEW)]
+    return numbered.select(*columns)

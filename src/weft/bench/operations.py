@@ -31,13 +31,12 @@ class Strategy(StrEnum):
     @property
     def shared(self) -> bool:
         """Whether all queries have the same slices."""
-        return self in (Strategy.SHARED_PANED, Strategy.SHARED_PAIRED)
+        return self.startswith("shared")
 
     @property
     def slicing(self) -> Slicing:
         """How windows are cut."""
-        paned = self in (Strategy.UNSHARED_PANED, Strategy.SHARED_PANED)
-        return Slicing.PANED if paned else Slicing.PAIRED
+        return Slicing.PANED if self.endswith("paned") else Slicing.PAIRED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,24 +87,19 @@ def count_all(windows: Sequence[Window], run: Run) -> tuple[Counted, ...]:
 
 def count(windows: Sequence[Window], strategy: Strategy, run: Run) -> Counted:
     """Return the operations of one strategy over a run."""
-    sets = [windows] if strategy.shared else [(window,) for window in windows]
-    final = sum(_finals(some, strategy.slicing, run) for some in sets)
+    final, sets = 0, [windows] if strategy.shared else [(window,) for window in windows]
+    for sharing in sets:
+        manager = SliceManager(sharing, at_ms=run.begin_ms, slicing=strategy.slicing)
+        edges = list(manager.until(run.end_ms))
+        for window in sharing:
+            for end in ends(window, run):
+                begin = max(end - window.range_ms, run.begin_ms)
+                # A window has one slice more than there are edges inside it.
+                final += bisect_left(edges, end) - bisect_right(edges, begin) + 1
     return Counted(queries=len(windows), strategy=strategy, partial=len(sets) * run.rows, final=final)
-
-
-def _finals(windows: Sequence[Window], slicing: Slicing, run: Run) -> int:
-    manager = SliceManager(windows, at_ms=run.begin_ms, slicing=slicing)
-    edges = list(manager.until(run.end_ms))
-    return sum(_slices(edges, window, end, run) for window in windows for end in ends(window, run))
 
 
 def ends(window: Window, run: Run) -> range:
     """Return the ends in (begin, end] of the run."""
     first = window.offset_ms + (run.begin_ms - window.offset_ms) // window.slide_ms * window.slide_ms
     return range(first + window.slide_ms, run.end_ms + 1, window.slide_ms)
-
-
-def _slices(edges: Sequence[int], window: Window, end: int, run: Run) -> int:
-    """Return how many slices a window is built from: one more than there are edges inside it."""
-    begin = max(end - window.range_ms, run.begin_ms)
-    return bisect_left(edges, end) - bisect_right(edges, begin) + 1

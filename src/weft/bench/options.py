@@ -1,20 +1,22 @@
-"""The configuration of all benches: each derives from it what it differs by.
+"""The configuration of all benches, from which each derives what it differs by; and runs by turns.
 
 A field that is annotated with an `Option` can be one of the command line: a bench names those that it offers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from time import perf_counter
+from typing import Annotated, TypeVar
 
 from pyspark.sql import SparkSession
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from typer import Option
 
 from weft.bench.dataset import DEFAULT_DATA
-from weft.bench.equality import Check
-from weft.bench.measure import Timed, alternate
 from weft.bench.records import Seconds
 from weft.errors import UserError
 from weft.optimizer.slices import Slicing
@@ -22,6 +24,26 @@ from weft.spark.session.local import local_session
 
 PAPER_ROWS = 1_138_636
 """How many trades the paper's hour has (STS, section 6.2)."""
+_SAMPLED = 16
+Query = TypeVar("Query")
+Timed = Callable[[], float]
+"""Something that runs and returns its seconds."""
+
+
+class Check(StrEnum):
+    """Which queries' rows are compared."""
+
+    ALL = "all"
+    SAMPLE = "sample"
+    NONE = "none"
+
+    def choose(self, queries: Sequence[Query]) -> Sequence[Query]:
+        """Return the queries to compare."""
+        if self is Check.NONE:
+            return ()
+        return queries if self is Check.ALL else queries[:: max(1, len(queries) // _SAMPLED)]
+
+
 Counts = tuple[int, ...]
 Queries = Annotated[Counts, Option("--queries", "-n", help="How many queries; may be repeated.", min=1)]
 Rows = Annotated[Counts, Option(help="How many rows; paper: the paper's 1,138,636. May be repeated.")]
@@ -97,3 +119,48 @@ def row_count(text: str) -> int:
     if not text.isdigit() or int(text) < 1000:
         raise UserError(f"rows must be a number from 1000 on, or paper, got {text}")
     return int(text)
+
+
+def alternate(
+    turns: Sequence[tuple[str, Timed]],
+    *,
+    repeats: int,
+    warmups: int,
+    console: Console,
+    patience_s: float | None = None,
+    clock: Callable[[], float] = perf_counter,
+) -> dict[str, Seconds]:
+    """Take all turns, round after round; the first rounds warm up and are not counted.
+
+    Every second round goes backwards, so that nothing always runs after the same neighbour. A name may have
+    several turns in a round. A name that takes longer than `patience_s` has no further turn.
+    """
+    if repeats < 1 or warmups < 0:
+        raise ValueError(f"repeats must be 1 or more and warm-ups 0 or more, got {repeats} and {warmups}")
+    counted: dict[str, list[float]] = {name: [] for name, _ in turns}
+    before: dict[str, list[float]] = {name: [] for name, _ in turns}
+    too_slow: set[str] = set()
+    with progress(console) as bar:
+        task = bar.add_task("", total=len(turns) * (repeats + warmups))
+        for number in range(1 - warmups, repeats + 1):
+            label = f"round {number} of {repeats}" if number > 0 else "warm-up"
+            for name, run in turns if number % 2 else reversed(turns):
+                bar.update(task, description=f"{label}: {name}")
+                bar.advance(task)
+                if name in too_slow:
+                    continue
+                began = clock()
+                seconds = run()
+                (counted if number > 0 else before)[name].append(seconds)
+                # By the clock, not by the seconds returned: those may be scaled.
+                if patience_s is not None and clock() - began > patience_s:
+                    too_slow.add(name)
+    return {name: Seconds(tuple(runs), tuple(before[name])) for name, runs in counted.items()}
+
+
+@contextmanager
+def progress(console: Console) -> Iterator[Progress]:
+    """Show a bar that goes when it is done."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield bar

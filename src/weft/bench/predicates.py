@@ -5,7 +5,6 @@ A constant is a quantile of the data, chosen so that its test accepts between a 
 asked against equally often. So a row satisfies about 0.3 of the queries: the paper's 76 of 256.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from random import Random
@@ -110,52 +109,36 @@ class Predicate:
         """Return for each row whether it satisfies the predicate."""
         value = market.quantity(self.quantity)
         compared = value > self.constant if self.above else value < self.constant
-        found: Numbers = compared & (market.members(self.index) == self.member)
-        return found
+        return np.asarray(compared & (market.members(self.index) == self.member))
 
 
 def predicates(count: int, market: Market, *, seed: int = 1) -> tuple[Predicate, ...]:
     """Return different predicates with constants for these rows; fewer are the first of more."""
     chance = Random(seed)
-    constants = _Constants(market, chance)
-    found: dict[Predicate, None] = {}
+    values = {quantity: np.sort(market.quantity(quantity)) for quantity in Quantity}
+    constants: set[tuple[Quantity, float]] = set()
+    distinct: dict[Predicate, None] = {}
     misses = 0
-    while len(found) < count:
+    while len(distinct) < count:
         index, member = chance.choice(list(Index)), chance.random() < 0.5
         quantity, above = chance.choice(list(Quantity)), chance.random() < 0.5
-        constant = constants.draw(quantity, above=above)
-        one = Predicate(index=index, member=member, quantity=quantity, above=above, constant=constant)
-        misses = misses + 1 if one in found else 0
+        for _ in range(_TRIES + 1):
+            constant = _constant(quantity, values[quantity], above=above, chance=chance)
+            if (quantity, constant) not in constants:
+                break
+        constants.add((quantity, constant))
+        predicate = Predicate(index=index, member=member, quantity=quantity, above=above, constant=constant)
+        misses = misses + 1 if predicate in distinct else 0
         if misses > _MISSES:
             raise ValueError(f"{len(market):,} rows do not tell {count:,} predicates apart")
-        found[one] = None
-    return tuple(found)
+        distinct[predicate] = None
+    return tuple(distinct)
 
 
-class _Constants:
-    """Draw constants that were not drawn before, as far as that goes."""
-
-    def __init__(self, market: Market, chance: Random) -> None:
-        self._sorted = {quantity: np.sort(market.quantity(quantity)) for quantity in Quantity}
-        self._chance = chance
-        self._drawn: set[tuple[Quantity, float]] = set()
-
-    def draw(self, quantity: Quantity, *, above: bool) -> float:
-        """Return a constant such that the comparison accepts a random share of the rows."""
-        several = self._candidates(quantity, above)
-        fresh = (one for one in several if (quantity, one) not in self._drawn)
-        constant = next(fresh, None)
-        if constant is None:
-            constant = next(self._candidates(quantity, above))
-        self._drawn.add((quantity, constant))
-        return constant
-
-    def _candidates(self, quantity: Quantity, above: bool) -> Iterator[float]:
-        values = self._sorted[quantity]
-        for _ in range(_TRIES):
-            share = _LEAST_SHARE + (1 - _LEAST_SHARE) * self._chance.random()
-            place = int((1 - share if above else share) * (len(values) - 1))
-            # Half of the trades have one volume: shaken, constants lie about it instead of on it.
-            shaken = 1 + _SHAKEN * (2 * self._chance.random() - 1)
-            constant = float(values[place]) * (shaken if quantity is Quantity.VOLUME else 1.0)
-            yield round(constant, quantity.digits)
+def _constant(quantity: Quantity, values: Numbers, *, above: bool, chance: Random) -> float:
+    """Draw a constant such that the comparison accepts a random share of the sorted values."""
+    share = _LEAST_SHARE + (1 - _LEAST_SHARE) * chance.random()
+    quantile = float(values[int((1 - share if above else share) * (len(values) - 1))])
+    # Half of the trades have one volume: shaken, constants lie about it instead of on it.
+    shaken = 1 + _SHAKEN * (2 * chance.random() - 1)
+    return round(quantile * (shaken if quantity is Quantity.VOLUME else 1.0), quantity.digits)

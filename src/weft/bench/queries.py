@@ -1,7 +1,9 @@
 """The bench of many queries: what reading and planning thousands costs, and a change among them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import repeat
+from random import Random
 from time import perf_counter, process_time
 
 from pyspark.sql import SparkSession
@@ -11,12 +13,11 @@ from rich.table import Table
 from weft.bench import report
 from weft.bench.bench import Bench
 from weft.bench.dataset import DELAY, Dataset
-from weft.bench.measure import progress
-from weft.bench.options import OneSeed, Queries
-from weft.bench.queries_workload import many_queries
+from weft.bench.options import OneSeed, Queries, progress
 from weft.bench.records import Record
 from weft.bench.runs import is_micro_batch
 from weft.bench.trades import make_trades
+from weft.bench.workloads import first_distinct
 from weft.engine import Engine
 from weft.limits import Limits
 from weft.spark.session.local import DEFAULT_MEMORY
@@ -26,6 +27,9 @@ _ROWS_IN_BATCH = 1_000
 _BATCHES = 8
 _ADD_AFTER, _REMOVE_AFTER = 4, 6
 """After these batches a query joins, and one leaves."""
+_RANGES_S = range(20, 3_601)
+_SLIDES_S = range(10, 601)
+_THRESHOLDS = range(10, 1_600_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,18 +94,40 @@ class ManyQueries(Bench[QueriesResult]):
         """Measure each number of queries once."""
         spark = self.session()
         trades = make_trades(spark, self.data, rows=_BATCHES * _ROWS_IN_BATCH, files=_BATCHES)
-        sizes = []
         with progress(self.console) as bar:
-            task = bar.add_task("", total=len(self.queries))
-            for count in self.queries:
-                bar.update(task, description=f"{count:,} queries")
-                sizes.append(measure_size(spark, trades, count, self.seed))
-                bar.advance(task)
-        yield QueriesResult(sizes=tuple(sizes))
+            counts = bar.track(self.queries, description="queries")
+            sizes = tuple(measure_size(spark, trades, count, self.seed) for count in counts)
+        yield QueriesResult(sizes=sizes)
 
     def as_json(self, results: Sequence[QueriesResult]) -> object:
         """Return what each number of queries took, as a list."""
         return [size.as_json() for result in results for size in result.sizes]
+
+
+def many_queries(count: int, *, seed: int) -> dict[str, str]:
+    """Return queries over trades, by name: plain sums, groups, two columns tested, HAVING.
+
+    >>> list(many_queries(2, seed=1))
+    ['q0', 'q1']
+    """
+    chance = Random(seed)
+    lengths = ((chance.choice(_RANGES_S), chance.choice(_SLIDES_S)) for _ in repeat(None))
+    windows = first_distinct(lengths, count)
+    thresholds = chance.sample(_THRESHOLDS, count)
+    return {
+        f"q{number}": _text(number, f"[RANGE '{range_s} s' SLIDE '{slide_s} s']", threshold)
+        for number, ((range_s, slide_s), threshold) in enumerate(zip(windows, thresholds, strict=True))
+    }
+
+
+def _text(number: int, window: str, threshold: int) -> str:
+    shapes = (
+        f"SELECT sum(price * vol) AS v FROM trades {window} WHERE vol > {threshold}",
+        f"SELECT symbol, avg(price) AS v FROM trades {window} WHERE vol > {threshold} GROUP BY symbol",
+        f"SELECT max(price) AS v FROM trades {window} WHERE vol > {threshold} AND price < {number + 1}",
+        f"SELECT count(*) AS v FROM trades {window} WHERE vol > {threshold} HAVING count(*) > {number % 7}",
+    )
+    return shapes[number % len(shapes)]
 
 
 def measure_size(spark: SparkSession, trades: Dataset, count: int, seed: int) -> QueriesSize:
@@ -114,36 +140,27 @@ def measure_size(spark: SparkSession, trades: Dataset, count: int, seed: int) ->
     workload = "".join(f"CREATE QUERY {name} AS {sql};\n" for name, sql in texts.items())
     read = _time(lambda: engine.load(workload))
     explain = _time(lambda: engine.explain(rows_per_second=1_000.0))
-    watch = _Watch(lambda: engine.add(joining, name=name), lambda: engine.remove(next(iter(texts))))
-    engine.run(on_batch=watch.note, keep=False)
-    first, *later = watch.batches[:_ADD_AFTER]
-    add, remove = watch.changes
+    changes: dict[int, Callable[[], object]] = {
+        _ADD_AFTER: lambda: engine.add(joining, name=name),
+        _REMOVE_AFTER: lambda: engine.remove(next(iter(texts))),
+    }
+    batches, taken = list[dict[str, float]](), list[Taken]()
+
+    def note(stream: str, report: BatchReport) -> None:
+        if is_micro_batch(report):
+            batches.append(dict(report.seconds))
+            if change := changes.get(len(batches)):
+                taken.append(_time(change))
+
+    engine.run(on_batch=note, keep=False)
+    first, *later = batches[:_ADD_AFTER]
+    add, remove = taken
     return QueriesSize(
         queries=count, seed=seed, read=read, explain=explain, first_plan_s=first["plan"],
         first_batch_s=sum(first.values()), later_plan_s=max(batch["plan"] for batch in later),
         later_batch_s=max(sum(batch.values()) for batch in later), add=add,
-        add_plan_s=watch.batches[_ADD_AFTER]["plan"], remove=remove,
-        remove_plan_s=watch.batches[_REMOVE_AFTER]["plan"],
+        add_plan_s=batches[_ADD_AFTER]["plan"], remove=remove, remove_plan_s=batches[_REMOVE_AFTER]["plan"],
     )  # fmt: skip
-
-
-@dataclass(slots=True)
-class _Watch:
-    """Note the seconds of batches, and change the queries between them."""
-
-    add: Callable[[], object]
-    remove: Callable[[], object]
-    batches: list[dict[str, float]] = field(default_factory=list)
-    changes: list[Taken] = field(default_factory=list)
-
-    def note(self, stream: str, report: BatchReport) -> None:
-        """Take in a batch that has ended."""
-        if not is_micro_batch(report):
-            return
-        self.batches.append(dict(report.seconds))
-        change = {_ADD_AFTER: self.add, _REMOVE_AFTER: self.remove}.get(len(self.batches))
-        if change is not None:
-            self.changes.append(_time(change))
 
 
 def _time(run: Callable[[], object]) -> Taken:
@@ -154,18 +171,19 @@ def _time(run: Callable[[], object]) -> Taken:
 
 def queries_table(sizes: Sequence[QueriesSize]) -> Table:
     """Return the figures as a table, one column for each number of queries."""
-    steps: dict[str, Callable[[QueriesSize], str]] = {
-        "parse and bind": lambda size: str(size.read),
-        "explain": lambda size: str(size.explain),
-        "plan, first batch": lambda size: f"{size.first_plan_s:,.2f}",
-        "first batch": lambda size: f"{size.first_batch_s:,.2f}",
-        "plan, later batches, at most": lambda size: f"{size.later_plan_s:,.3f}",
-        "later batches, at most": lambda size: f"{size.later_batch_s:,.2f}",
-        "add one: the call": lambda size: str(size.add),
-        "add one: plan of the next batch": lambda size: f"{size.add_plan_s:,.2f}",
-        "remove one: the call": lambda size: str(size.remove),
-        "remove one: plan of the next batch": lambda size: f"{size.remove_plan_s:,.3f}",
+    steps = {
+        "parse and bind": "{0.read}",
+        "explain": "{0.explain}",
+        "plan, first batch": "{0.first_plan_s:,.2f}",
+        "first batch": "{0.first_batch_s:,.2f}",
+        "plan, later batches, at most": "{0.later_plan_s:,.3f}",
+        "later batches, at most": "{0.later_batch_s:,.2f}",
+        "add one: the call": "{0.add}",
+        "add one: plan of the next batch": "{0.add_plan_s:,.2f}",
+        "remove one: the call": "{0.remove}",
+        "remove one: plan of the next batch": "{0.remove_plan_s:,.3f}",
     }
-    columns = "|".join(["<step", *(f"{size.queries:,} queries" for size in sizes)])
-    rows = [(step, *map(shown, sizes)) for step, shown in steps.items()]
+    columns = {"<step": "{0}"}
+    columns |= {f"{size.queries:,} queries": f"{{{number}}}" for number, size in enumerate(sizes, 1)}
+    rows = [(step, *map(shown.format, sizes)) for step, shown in steps.items()]
     return report.make_table("seconds (in brackets: processor time of the driver)", columns, rows)

@@ -29,11 +29,13 @@ class Record:
 
     computed: ClassVar[str] = ""
     """The properties that JSON has beside the fields."""
+    internal: ClassVar[str] = ""
+    """The fields that it does not have."""
 
     def as_json(self) -> dict[str, object]:
-        """Return all fields, and the computed properties, by name."""
-        names = [*(known.name for known in fields(self)), *self.computed.split()]
-        return {name: plain(getattr(self, name)) for name in names}
+        """Return the fields and the computed properties by name."""
+        names = dict.fromkeys([*(known.name for known in fields(self)), *self.computed.split()])
+        return {name: plain(getattr(self, name)) for name in names if name not in self.internal.split()}
 
     @classmethod
     def pooled(cls, records: Sequence[Self]) -> Self:

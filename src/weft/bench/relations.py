@@ -1,31 +1,33 @@
 """The bench of many relations: what a batch costs Spark and the driver until its partials are there.
 
 Queries that group in 1 to 16 ways, with many predicates, against one ordinary grouped query over the same
-batch. Finals are not in it: how many results there are depends on windows, not on relations.
+batch. Finals are not in it: how many results there are depends on windows, not on relations. The rows are
+departures of a few months, few a slice, and the queries are what dashboards ask of them.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sized
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from random import Random
 from time import perf_counter
 from typing import Annotated, ClassVar
 
 import pyarrow as pa
 import pyspark
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 from typer import Option
 
 from weft.bench import report
 from weft.bench.bench import Bench
-from weft.bench.dataset import Dataset
-from weft.bench.departures import departure_queries, make_departures
-from weft.bench.equality import Check
-from weft.bench.options import Checked, Counts, Repeats, Warmups
+from weft.bench.dataset import Dataset, make, moment, uniform
+from weft.bench.options import Check, Checked, Counts, Repeats, Warmups
 from weft.bench.records import Record, Seconds
 from weft.bench.runs import How, Input, engine_for
 from weft.bench.same_rows import differences_from_plain
+from weft.bench.workloads import SqlQuery
 from weft.optimizer.rules import Sharing
 from weft.spark.job.job import BatchJob
 from weft.spark.job.sampling import take_sample
@@ -35,6 +37,33 @@ from weft.stream.planner import Planner
 _ORDINARY = "one ordinary query"
 _COMPARED_ROWS = 5_000
 """Rows over which results are compared: few, for finals and plain queries take long."""
+COLUMNS = (
+    "time TIMESTAMP, origin STRING, dest STRING, carrier STRING, plane INT, delay DOUBLE, air_time DOUBLE, "
+    "distance BIGINT"
+)
+_MS_PER_ROW = 100_000
+"""About 36 departures an hour."""
+GROUPINGS = (
+    "origin", "dest", "carrier", "origin, dest", "origin, carrier", "dest, carrier", "", "plane",
+    "hour(time)", "origin, hour(time)", "carrier, hour(time)", "upper(origin)", "origin, dest, carrier",
+    "plane % 10", "distance > 1000", "dayofweek(time)",
+)  # fmt: skip
+"""What queries group by: each is a relation."""
+_VALUES = (
+    "count(*)", "avg(delay)", "sum(distance)", "max(delay)", "min(air_time)", "avg(air_time)",
+    "sum(distance * 2)", "stddev(delay)",
+)  # fmt: skip
+_TESTS = (
+    "delay > {minutes}", "distance > {miles}", "origin = '{origin}'", "carrier IN ('C{one}', 'C{two}')",
+    "delay > {minutes} AND origin = '{origin}'", "distance BETWEEN {miles} AND {further}",
+    "delay > {minutes} AND carrier = 'C{one}'",
+)  # fmt: skip
+_WINDOWS = (
+    ("5 minutes", "5 minutes"), ("10 minutes", "5 minutes"), ("15 minutes", "15 minutes"),
+    ("1 hour", "15 minutes"), ("1 hour", "1 hour"), ("3 hours", "1 hour"), ("6 hours", "1 hour"),
+    ("1 day", "6 hours"), ("1 day", "1 day"),
+)  # fmt: skip
+_ORIGINS = ("EWR", "JFK", "LGA")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +73,11 @@ class Size(Record):
     groupings: int
     relations: int
     """As planned."""
-    groups: int
+    groups: int = 0
     """What the stage made of the batch."""
-    seconds: float
-    runs_s: tuple[float, ...]
-    ratio: float
+    seconds: float = 0.0
+    runs_s: tuple[float, ...] = ()
+    ratio: float = 0.0
     """In units of one ordinary query."""
     compared_rows: int
     differences: tuple[str, ...]
@@ -70,66 +99,36 @@ class RelationsResult(report.Result):
     sizes: tuple[Size, ...]
 
     @property
-    def rows_equal(self) -> bool:
+    def rows_equal(self) -> bool | None:
         """Whether all rows that were compared are plain Spark's."""
         return not any(size.differences for size in self.sizes)
 
-    @property
-    def passed(self) -> bool:
-        """Whether all rows that were compared are plain Spark's."""
-        return self.rows_equal
-
     def show(self, console: Console) -> None:
         """Print the ratio for each number of relations."""
-        rows = [(_ORDINARY, "", "", *_spread(self.ordinary_s, self.ordinary_runs_s), "1.00")]
-        for size in self.sizes:
-            seconds = _spread(size.seconds, size.runs_s)
-            counts = (f"{size.groupings}", f"{size.relations}", f"{size.groups:,}")
-            rows.append((*counts, *seconds, f"{size.ratio:.2f}"))
+        rows = [(_ORDINARY, "", "", Seconds(self.ordinary_runs_s), 1.0)]
+        rows += [
+            (f"{size.groupings}", f"{size.relations}", f"{size.groups:,}", Seconds(size.runs_s), size.ratio)
+            for size in self.sizes
+        ]
+        columns = {
+            "GROUP BYs": "{0}", "relations": "{1}", "groups": "{2}", "seconds": "{3.median:.3f}",
+            "least": "{3.least:.3f}", "most": "{3.most:.3f}", "ratio_to_one_query": "{4:.2f}",
+        }  # fmt: skip
         caption = (
             f"From rows in Parquet to partials in the driver, finals aside. Medians of {self.repeats} rounds "
             "by turns: the ordinary query (one WHERE, groupBy(window, key)) runs before each of the others. "
             f"{self.cores} cores, pyspark {self.pyspark}."
         )
-        columns = "GROUP BYs|relations|groups|seconds|least|most|ratio_to_one_query"
         title = f"{self.queries:,} queries over a batch of {self.rows:,} rows"
         console.print(report.make_table(title, columns, rows, caption=caption))
+        if not self.rows_equal:
+            differences = [text for size in self.sizes for text in size.differences[:5]]
+            console.print("\n".join(["[red]rows differ[/red]", *differences]))
+            return
         compared = sum(size.compared_rows for size in self.sizes)
-        differences = [one for size in self.sizes for one in size.differences[:5]]
-        equal = (
+        console.print(
             f"rows equal plain Spark's: {compared:,} rows compared" if compared else "rows were not compared"
         )
-        console.print(equal if self.rows_equal else "\n".join(["[red]rows differ[/red]", *differences]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stage:
-    """The stage of one number of GROUP BYs, ready to run."""
-
-    groupings: int
-    batch: DataFrame
-    job: BatchJob
-    bounds: Bounds
-    compared_rows: int
-    differences: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """What its turns are called."""
-        return f"{self.groupings} GROUP BYs"
-
-    def run(self) -> object:
-        """Make partials of the batch."""
-        return self.job.run(self.batch, self.bounds)
-
-    def size(self, seconds: Seconds, ordinary_s: float) -> Size:
-        """Return what was found of it."""
-        return Size(
-            groupings=self.groupings, relations=len(self.job.relations),
-            groups=len(self.job.run(self.batch, self.bounds)), seconds=seconds.median, runs_s=seconds.runs,
-            ratio=seconds.median / ordinary_s, compared_rows=self.compared_rows,
-            differences=self.differences,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,25 +156,36 @@ class Relations(Bench[RelationsResult]):
         dataset = make_departures(spark, self.data, rows=rows, seed=self.seed)
         few = make_departures(spark, self.data, rows=min(rows, _COMPARED_ROWS), seed=self.seed)
         given, batch = Input(spark=spark, dataset=few, files_per_trigger=few.files), dataset.read(spark)
-        stages = [self._stage(given, dataset, batch, count) for count in sorted(self.relations)]
+        stages = {
+            f"{count} GROUP BYs": self._stage(given, dataset, batch, count)
+            for count in sorted(self.relations)
+        }
         ordinary = (_ORDINARY, partial(_timed, partial(_ordinary, batch)))
-        turns = [(stage.name, partial(_timed, stage.run)) for stage in stages]
+        turns = [(name, partial(_timed, run)) for name, (_, run) in stages.items()]
         # As many turns of the ordinary query as of the others together: it is what all are divided by.
         taken = self.alternate([turn for stage in turns for turn in (ordinary, stage)])
-        one = taken[_ORDINARY]
+        one_query = taken[_ORDINARY]
         yield RelationsResult(
             rows=rows, queries=self.query_count, repeats=self.repeats, cores=given.cores,
-            pyspark=pyspark.__version__, ordinary_s=one.median, ordinary_runs_s=one.runs,
-            sizes=tuple(stage.size(taken[stage.name], one.median) for stage in stages),
+            pyspark=pyspark.__version__, ordinary_s=one_query.median, ordinary_runs_s=one_query.runs,
+            sizes=tuple(
+                replace(
+                    size, groups=len(run()), seconds=taken[name].median, runs_s=taken[name].runs,
+                    ratio=taken[name].median / one_query.median,
+                )
+                for name, (size, run) in stages.items()
+            ),
         )  # fmt: skip
 
-    def _stage(self, few: Input, dataset: Dataset, batch: DataFrame, groupings: int) -> _Stage:
-        """Run the queries once over few rows, compare what they give, and return the batch's stage."""
+    def _stage(
+        self, few: Input, dataset: Dataset, batch: DataFrame, groupings: int
+    ) -> tuple[Size, Callable[[], Sized]]:
+        """Compare what the queries give over few rows; return what is known of the batch's stage, and it."""
         queries = departure_queries(groupings, queries=self.query_count, seed=self.seed)
         engine = engine_for(few, queries, How(sharing=Sharing.JOINT))
         engine.run()
         names = [query.name for query in self.check.choose(queries)]
-        pipeline = engine.pipeline(dataset.stream)
+        pipeline = engine.pipeline(dataset.name)
         assert pipeline is not None
         planner, stream = Planner(sharing=Sharing.JOINT), pipeline.stream
         sampled = partial(take_sample, batch, stream=stream, tables={}, functions={})
@@ -184,11 +194,13 @@ class Relations(Bench[RelationsResult]):
             watermark=None, future=None, begin=planner.begin, span=dataset.span_ms * 1000,
             groups=planner.groups_per_slice, groups_per_row=planner.groups_per_row(plan),
         )  # fmt: skip
-        return _Stage(
-            groupings=groupings, batch=batch, job=BatchJob(plan, stream, {}, {}), bounds=bounds,
+        job = BatchJob(plan, stream, {}, {})
+        size = Size(
+            groupings=groupings, relations=len(job.relations),
             compared_rows=sum(engine.results(name).num_rows for name in names),
             differences=differences_from_plain(engine, names),
         )  # fmt: skip
+        return size, partial(job.run, batch, bounds)
 
 
 def _ordinary(batch: DataFrame) -> pa.Table:
@@ -203,5 +215,55 @@ def _timed(run: Callable[[], object]) -> float:
     return perf_counter() - began
 
 
-def _spread(median: float, runs: tuple[float, ...]) -> tuple[str, str, str]:
-    return f"{median:.3f}", f"{min(runs):.3f}", f"{max(runs):.3f}"
+def make_departures(spark: SparkSession, data: Path, *, rows: int, files: int = 1, seed: int = 1) -> Dataset:
+    """Write departures in the order of time, or return those that an earlier run wrote."""
+    folder, span_ms = data / f"departures-{rows}-{files}-seed{seed}", rows * _MS_PER_ROW
+    dataset = Dataset(
+        name="departures", folder=folder, columns=COLUMNS, rows=rows, files=files, span_ms=span_ms
+    )
+    return make(spark, dataset, departures, seed)
+
+
+def departures(numbered: DataFrame, dataset: Dataset, seed: int) -> DataFrame:
+    """Turn numbered rows into departures."""
+
+    def chosen(salt: int, count: int) -> Column:
+        # Some are met more often than others.
+        return F.floor(F.pow(uniform(seed, salt), F.lit(2.0)) * F.lit(count)).cast("int")
+
+    delay = F.round(F.lit(-20.0) - F.lit(30.0) * F.ln(F.lit(1.0) - uniform(seed, 6)))
+    return numbered.select(
+        moment(dataset, uniform(seed, 2)).alias("time"),
+        F.element_at(F.array(*map(F.lit, _ORIGINS)), chosen(3, len(_ORIGINS)) + 1).alias("origin"),
+        F.concat(F.lit("D"), chosen(4, 105)).alias("dest"),
+        F.concat(F.lit("C"), chosen(5, 16)).alias("carrier"),
+        chosen(7, 4_000).alias("plane"),
+        F.when(uniform(seed, 8) > 0.02, delay).alias("delay"),
+        F.when(uniform(seed, 8) > 0.03, F.round(uniform(seed, 9) * 400)).alias("air_time"),
+        F.floor(uniform(seed, 9) * 2_500).cast("bigint").alias("distance"),
+    )
+
+
+def departure_queries(relations: int, *, queries: int, seed: int = 1) -> list[SqlQuery]:
+    """Return queries that group in a number of ways, each with a predicate."""
+    chance = Random(seed)
+    return [
+        SqlQuery(name=f"q{number}", sql=_text(GROUPINGS[number % relations], chance))
+        for number in range(queries)
+    ]
+
+
+def _text(grouping: str, chance: Random) -> str:
+    keys = [key.strip() for key in grouping.split(",") if key]
+    values = chance.sample(_VALUES, chance.randint(1, 3))
+    outputs = [f"{key} AS k{index}" for index, key in enumerate(keys)]
+    outputs += [f"{value} AS v{index}" for index, value in enumerate(values)]
+    miles = chance.choice((200, 400, 600, 800))
+    test = chance.choice(_TESTS).format(
+        minutes=chance.choice((0, 5, 10, 15, 20, 30, 45, 60, 90, 120)), miles=miles,
+        further=miles + chance.choice((500, 1000)), origin=chance.choice(_ORIGINS),
+        one=chance.randrange(4), two=chance.randrange(4, 8),
+    )  # fmt: skip
+    window = ", ".join(f"'{length}'" for length in chance.choice(_WINDOWS))
+    groups = ", ".join([f"window(time, {window})", *keys])
+    return f"SELECT {', '.join(outputs)} FROM departures WHERE {test} GROUP BY {groups}"

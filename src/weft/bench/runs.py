@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from time import perf_counter
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.bench.dataset import DELAY, Dataset, TableFiles
-from weft.bench.workloads import BenchQuery
+from weft.bench.workloads import BenchQuery, SqlQuery
 from weft.engine import Engine
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
@@ -76,11 +75,11 @@ class Input:
         Where folders for temporary files are memory, a checkpoint would cost nothing there.
         """
         self.dataset.folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(mkdtemp(prefix=".run-", dir=self.dataset.folder.parent))
+        folder = Path(mkdtemp(prefix=".run-", dir=self.dataset.folder.parent))
         try:
-            yield made
+            yield folder
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def joined(self, rows: DataFrame) -> DataFrame:
         """Return the stream's rows with the tables' columns, as ordinary Spark does it best."""
@@ -100,18 +99,6 @@ class Input:
         finally:
             for table in kept.values():
                 table.unpersist()
-
-
-class Asked(Protocol):
-    """A query as Weft is given it."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-
-    @property
-    def sql(self) -> str:
-        """Its text."""
 
 
 def is_micro_batch(report: BatchReport) -> bool:
@@ -177,7 +164,7 @@ class WeftRun:
             self.relations, self.groups = len(blocks), sum(map(len, blocks))
 
 
-def engine_for(given: Input, queries: Sequence[Asked], how: How = DURABLE) -> Engine:
+def engine_for(given: Input, queries: Sequence[BenchQuery | SqlQuery], how: How = DURABLE) -> Engine:
     """Return an engine with the stream and the queries declared, as a user would."""
     engine = Engine(given.spark, slicing=how.slicing, sharing=how.sharing)
     engine.load(given.dataset.statement(given.files_per_trigger))
@@ -206,7 +193,7 @@ def run_engine(
 
 def run_weft(
     given: Input,
-    queries: Sequence[Asked],
+    queries: Sequence[BenchQuery | SqlQuery],
     *,
     how: How = DURABLE,
     out: Path | None = None,
@@ -225,10 +212,7 @@ def run_weft(
 
 def run_query(given: Input, query: BenchQuery) -> float:
     """Run one query as Structured Streaming's guide teaches it; its results are thrown away at no cost."""
-    with given.folder() as checkpoint:
-        began = perf_counter()
-        drain(ordinary(given, query).writeStream.format("noop").outputMode("append"), checkpoint)
-        return perf_counter() - began
+    return _discard(given, lambda: ordinary(given, query))
 
 
 def ordinary(given: Input, query: BenchQuery) -> DataFrame:
@@ -244,9 +228,13 @@ def filtered(rows: DataFrame, query: BenchQuery) -> DataFrame:
 
 def run_scan(given: Input, columns: Sequence[str]) -> float:
     """Read the columns that queries need, and do nothing with them."""
+    return _discard(given, lambda: given.frame().select(*columns))
+
+
+def _discard(given: Input, rows: Callable[[], DataFrame]) -> float:
     with given.folder() as checkpoint:
         began = perf_counter()
-        drain(given.frame().select(*columns).writeStream.format("noop"), checkpoint)
+        drain(rows().writeStream.format("noop").outputMode("append"), checkpoint)
         return perf_counter() - began
 
 

@@ -43,10 +43,9 @@ def difference(name: str, weft: pa.Table | None, other: pa.Table | None) -> str 
         for field in table.schema
         if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
     }
-    left, right = (_ordered(_comparable(table, inexact), inexact) for table in (weft, other))
+    left, right = (_normalized(table, inexact) for table in (weft, other))
     for column in weft.column_names:
-        compare = _doubles_differ if column in inexact else _differ
-        differs = compare(left[column], right[column])
+        differs = _differ(left[column], right[column], exact=column not in inexact)
         if differs.any():
             index = int(np.flatnonzero(differs)[0])
             got, expected = (table[column][index].as_py() for table in (left, right))
@@ -54,37 +53,31 @@ def difference(name: str, weft: pa.Table | None, other: pa.Table | None) -> str 
     return None
 
 
-def _comparable(table: pa.Table, inexact: set[str]) -> pa.Table:
-    """Return the columns in one type for each kind of value."""
-    return pa.table({name: _one_type(table[name], name in inexact) for name in table.column_names})
-
-
-def _one_type(column: pa.ChunkedArray, inexact: bool) -> pa.ChunkedArray:
-    if inexact:
-        return column.cast(pa.float64())
-    if pa.types.is_timestamp(column.type):
-        return column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-    return column.cast(pa.int64()) if pa.types.is_integer(column.type) else column
-
-
-def _ordered(table: pa.Table, inexact: set[str]) -> pa.Table:
+def _normalized(table: pa.Table, inexact: set[str]) -> pa.Table:
+    """Return the rows in order, with one type for each kind of value."""
+    for index, field in enumerate(table.schema):
+        column = table[field.name]
+        if field.name in inexact:
+            column = column.cast(pa.float64())
+        elif pa.types.is_timestamp(field.type):
+            column = column.cast(pa.timestamp("us", field.type.tz)).cast(pa.int64())
+        elif pa.types.is_integer(field.type):
+            column = column.cast(pa.int64())
+        table = table.set_column(index, field.name, column)
     # What is exact identifies a row; doubles decide only between rows that are alike in all else.
-    exact = [name for name in table.column_names if name not in inexact]
-    order = [(name, "ascending") for name in (*exact, *sorted(inexact))]
-    return table.take(pc.sort_indices(table, sort_keys=order)).combine_chunks()
+    names = sorted(table.column_names, key=lambda name: (name in inexact, name))
+    return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names]))
 
 
-def _differ(left: pa.ChunkedArray, right: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    same = pc.fill_null(pc.equal(left, right), False)
-    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
-    return ~np.asarray(pc.or_(same, both_null))
-
-
-def _doubles_differ(left: pa.ChunkedArray, right: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    nulls = [np.asarray(pc.is_null(column)) for column in (left, right)]
-    values, others = (np.asarray(pc.fill_null(column, 0.0)) for column in (left, right))
-    with np.errstate(invalid="ignore"):
-        size = np.maximum(np.abs(values), np.abs(others))
-        near = (np.abs(values - others) <= TOLERANCE * size) | (values == others)
-    near |= np.isnan(values) & np.isnan(others)
-    return np.asarray((nulls[0] != nulls[1]) | ~near)
+def _differ(left: pa.ChunkedArray, right: pa.ChunkedArray, *, exact: bool) -> npt.NDArray[np.bool_]:
+    nulls, other_nulls = (np.asarray(pc.is_null(column)) for column in (left, right))
+    if exact:
+        same = np.asarray(pc.fill_null(pc.equal(left, right), False))
+    else:
+        values, others = (np.asarray(pc.fill_null(column, 0.0)) for column in (left, right))
+        with np.errstate(invalid="ignore"):
+            size = np.maximum(np.abs(values), np.abs(others))
+            same = (np.abs(values - others) <= TOLERANCE * size) | (values == others)
+        same |= np.isnan(values) & np.isnan(others)
+        same &= ~nulls & ~other_nulls
+    return np.asarray(~same & ~(nulls & other_nulls))

@@ -11,8 +11,9 @@ and two rows have the same part if they have the same membership and lie on the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -121,24 +122,32 @@ def count_signatures(
     slices = np.searchsorted(edges * 1000, market.time_us, side="right")
     parts = [_part(quantity, queries, market) for quantity in Quantity]
     cardinality = sum((part.bits.sum(axis=1)[part.of_row] for part in parts), np.zeros(len(market), np.int64))
-    first = _shards(slices, parts)
+    # One row of each shard.
+    shard = slices.astype(np.int64)
+    if (int(slices.max()) + 1) * prod(len(part.bits) for part in parts) >= 2**63:
+        raise ValueError("too many slices and signatures to number them")
+    for part in parts:
+        shard = shard * len(part.bits) + part.of_row
+    first = np.unique(shard, return_index=True)[1]
     first = first[cardinality[first] > 0]
     rows = np.bincount(slices)
     unshared = np.bincount(slices, weights=cardinality)
     shards = np.bincount(slices[first], minlength=len(rows))
     shared = np.bincount(slices[first], weights=cardinality[first], minlength=len(rows))
-    several = len({query.window for query in queries}) > 1
     finals = _finals(queries, parts, slices, first, edges, run)
+    satisfied, size, windows = int(unshared.sum()), len(queries), [query.window for query in queries]
+    # What queries cost alone: each row for each query that it satisfies, and their slices.
+    alone = Counted(queries=size, strategy=Sharing.UNSHARED, partial=0, final=satisfied)
+    if len(set(windows)) > 1:
+        strategy = Strategy.UNSHARED_PANED if slicing is Slicing.PANED else Strategy.UNSHARED_PAIRED
+        alone = replace(alone, partial=satisfied, final=count(windows, strategy, run).final)
     return Signatures(
-        queries=len(queries),
-        k=float(shards[rows > 0].mean()),
-        alpha=_mean(unshared, rows),
-        beta=_mean(shared, shards),
-        unshared=_unshared(queries, run, int(unshared.sum()), slicing if several else None),
+        queries=size, k=float(shards[rows > 0].mean()), alpha=_mean(unshared, rows),
+        beta=_mean(shared, shards), unshared=alone,
         shared=Counted(
-            queries=len(queries), strategy=Sharing.SHARED, partial=int((cardinality > 0).sum()), final=finals
+            queries=size, strategy=Sharing.SHARED, partial=int((cardinality > 0).sum()), final=finals
         ),
-    )
+    )  # fmt: skip
 
 
 def _mean(sums: Numbers, counts: Numbers) -> float:
@@ -149,8 +158,8 @@ def _mean(sums: Numbers, counts: Numbers) -> float:
 
 def _part(quantity: Quantity, queries: Sequence[BenchQuery], market: Market) -> _Part:
     tests = [
-        (place, query.predicate)
-        for place, query in enumerate(queries)
+        (number, query.predicate)
+        for number, query in enumerate(queries)
         if query.predicate is not None and query.predicate.quantity is quantity
     ]
     constants = np.unique([predicate.constant for _, predicate in tests])
@@ -164,19 +173,7 @@ def _part(quantity: Quantity, queries: Sequence[BenchQuery], market: Market) -> 
     for column, (_, predicate) in enumerate(tests):
         holds[:, column] = predicate.holds(examples)
     bits, same = np.unique(holds, axis=0, return_inverse=True)
-    return _Part(queries=np.array([place for place, _ in tests], np.int64), of_row=same[of_row], bits=bits)
-
-
-def _shards(slices: Numbers, parts: Sequence[_Part]) -> Numbers:
-    """Return one row of each shard."""
-    key = slices.astype(np.int64)
-    room = int(slices.max()) + 1
-    for part in parts:
-        room *= len(part.bits)
-        key = key * len(part.bits) + part.of_row
-    if room >= 2**63:
-        raise ValueError("too many slices and signatures to number them")
-    return np.unique(key, return_index=True)[1]
+    return _Part(queries=np.array([number for number, _ in tests], np.int64), of_row=same[of_row], bits=bits)
 
 
 def _finals(
@@ -191,8 +188,8 @@ def _finals(
     total = 0
     for part in parts:
         before = _shards_before(part, slices[first], part.of_row[first], len(edges) + 1)
-        for column, place in enumerate(part.queries):
-            window = queries[place].window
+        for column, number in enumerate(part.queries):
+            window = queries[number].window
             stops = np.array(ends(window, run), dtype=np.int64)
             starts = np.maximum(stops - window.range_ms, run.begin_ms)
             begin = np.searchsorted(edges, starts, side="right")
@@ -216,12 +213,3 @@ def _shards_before(part: _Part, slices: Numbers, parts: Numbers, count: int) -> 
         ).reshape(end - begin, width)
         before[begin + 1 : end + 1] = (cells @ bits).astype(np.int64)
     return np.cumsum(before, axis=0)
-
-
-def _unshared(queries: Sequence[BenchQuery], run: Run, satisfied: int, slicing: Slicing | None) -> Counted:
-    """Return what queries cost alone: each row for each query that it satisfies, and their slices."""
-    if slicing is None:
-        return Counted(queries=len(queries), strategy=Sharing.UNSHARED, partial=0, final=satisfied)
-    alone = Strategy.UNSHARED_PANED if slicing is Slicing.PANED else Strategy.UNSHARED_PAIRED
-    slices = count([query.window for query in queries], alone, run).final
-    return Counted(queries=len(queries), strategy=Sharing.UNSHARED, partial=satisfied, final=slices)

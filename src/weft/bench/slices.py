@@ -9,14 +9,22 @@ from rich.console import Console
 from rich.table import Table
 
 from weft.bench import report
-from weft.bench.against_spark import against_spark, trades_input
+from weft.bench.against_spark import (
+    AgainstSpark,
+    Figures,
+    against_spark,
+    headlines,
+    operations_table,
+    seconds_table,
+    show_checks,
+    trades_input,
+)
 from weft.bench.bench import Bench
 from weft.bench.dataset import Dataset
-from weft.bench.figures import AgainstSpark, Figures, headlines, operations_table, seconds_table, show_checks
-from weft.bench.fixed_cost import FixedCost
 from weft.bench.operations import PAPER, Counted, Run, Strategy, count_all
-from weft.bench.records import plain
+from weft.bench.records import Seconds, plain
 from weft.bench.runs import Input
+from weft.bench.tiny_batches import FixedCost
 from weft.bench.workloads import PAPER_SIZES, paper_queries
 
 _STYLES = {
@@ -52,7 +60,8 @@ class SlicesResult(AgainstSpark):
     def draw(cls, results: Sequence[Self]) -> report.Figure:
         """Draw the paper's Figure 13 in operations, and seconds beside it for each number of rows."""
         results = headlines(results)
-        largest = {one.figures.rows: one for one in sorted(results, key=lambda one: one.figures.queries)}
+        by_size = sorted(results, key=lambda result: result.figures.queries)
+        largest = {result.figures.rows: result for result in by_size}
         figure = report.new_figure(6 + 5 * len(largest), 5)
         operations, *seconds = figure.subplots(1, 1 + len(largest))
         _draw_operations(operations, results[0])
@@ -106,9 +115,9 @@ def _operations(result: SlicesResult) -> Table:
     )
     counted, printed = (
         [
-            (f"{prefix}{one.strategy}", f"{one.partial:,}", f"{one.final:,}")
-            for one in counts
-            if one.queries == figures.queries
+            (f"{prefix}{counted.strategy}", counted.partial, counted.final, "")
+            for counted in counts
+            if counted.queries == figures.queries
         ]
         for prefix, counts in (("", result.operations), ("the paper, ", PAPER.values()))
     )
@@ -116,26 +125,26 @@ def _operations(result: SlicesResult) -> Table:
 
 
 def _finals(result: SlicesResult) -> Table:
-    finals = {(one.queries, one.strategy): one.final for one in result.operations}
-    rows = [
-        (f"{queries:,}", *(f"{finals[queries, strategy]:,}" for strategy in Strategy))
-        for queries in sorted({queries for queries, _ in finals})
-    ]
-    return report.make_table("final operations by number of queries", "|".join(("queries", *Strategy)), rows)
+    finals: dict[int, list[int]] = {}
+    for counted in sorted(result.operations, key=lambda counted: counted.queries):
+        finals.setdefault(counted.queries, []).append(counted.final)
+    columns = {name: f"{{{number}:,}}" for number, name in enumerate(("queries", *Strategy))}
+    rows = [(queries, *numbers) for queries, numbers in finals.items()]
+    return report.make_table("final operations by number of queries", columns, rows)
 
 
 def _draw_operations(axes: report.Axes, result: SlicesResult) -> None:
     for strategy, (color, line) in _STYLES.items():
-        points = [(one.queries, one.total) for one in result.operations if one.strategy is strategy]
+        points = [
+            (counted.queries, counted.total) for counted in result.operations if counted.strategy is strategy
+        ]
         report.draw_line(axes, points, line, color=color, markersize=3, label=strategy.value)
-    printed = [(one.queries, one.total) for one in PAPER.values()]
-    label = "the paper, 1.1 M rows"
-    axes.scatter(*zip(*printed, strict=True), marker="x", color="black", label=label, zorder=3)
-    report.put_sizes(axes, (one.queries for one in result.operations))
-    axes.set_yscale("log")
+    for number, printed in enumerate(PAPER.values()):
+        label = "_" if number else "the paper, 1.1 M rows"
+        axes.scatter(printed.queries, printed.total, marker="x", color="black", label=label, zorder=3)
     title = f"aggregate operations, {result.figures.rows:,} rows"
-    axes.set(title=title, xlabel="queries", ylabel="partial + final")
-    report.put_legend(axes)
+    sizes = [counted.queries for counted in result.operations]
+    report.finish(axes, sizes, title=title, ylabel="partial + final")
 
 
 def _draw_seconds(axes: report.Axes, result: Figures) -> None:
@@ -144,13 +153,12 @@ def _draw_seconds(axes: report.Axes, result: Figures) -> None:
         f"Weft,\n{result.queries} queries": (result.weft, report.BLUE),
         "without a\ncheckpoint": (result.without_checkpoint, report.PALE_BLUE),
         "one ordinary\nSpark query": (result.ordinary, report.RED),
-    }
+        f"{result.queries} ordinary\n({result.measured_queries} measured)": (
+            Seconds((result.unshared_s,)), report.RED
+        ),
+    }  # fmt: skip
     for name, (seconds, color) in bars.items():
         axes.bar_label(report.draw_bar(axes, name, seconds, color), labels=[f"{seconds.median:,.1f} s"])
-    scaled = f"{result.queries} ordinary\n({result.measured_queries} measured)"
-    axes.bar_label(
-        axes.bar(scaled, result.unshared_s, color=report.RED), labels=[f"{result.unshared_s:,.1f} s"]
-    )
     axes.tick_params(axis="x", labelsize="small")
     axes.set_yscale("log")
     axes.margins(y=0.15)

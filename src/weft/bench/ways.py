@@ -11,23 +11,34 @@ once.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar, Self
 
+from rich.console import Console
 from typer import Option
 
+from weft.bench import report
 from weft.bench.against_spark import trades_input
 from weft.bench.bench import Bench
-from weft.bench.equality import Check, Comparison, compare
+from weft.bench.equality import Comparison, compare
 from weft.bench.fragments import Workload, collect
-from weft.bench.market import make_market
-from weft.bench.operations import Strategy
-from weft.bench.options import Checked, Counts, Options, Queries, Repeats, Rows
-from weft.bench.records import Seconds
-from weft.bench.report_ways import FIGURES, Taken, WaysResult
+from weft.bench.operations import PAPER_SECONDS, Strategy
+from weft.bench.options import Check, Checked, Counts, Options, Queries, Repeats, Rows
+from weft.bench.records import Record, Seconds
 from weft.bench.runs import How, Input, WeftRun, run_weft
+from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE
+from weft.bench.signatures import Sharing as Printed
+from weft.bench.trades import make_market
 from weft.bench.workloads import BenchQuery, Predicates, paper_queries, spread_over
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
+
+FIGURES: dict[int, Predicates | None] = {
+    13: None,
+    14: Predicates.FRAGMENTS,
+    15: Predicates.REGULAR,
+    16: Predicates.LOW,
+}
+"""The paper's figures and their workloads; the first has no predicates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +72,117 @@ def ways_of(workload: Predicates | None) -> tuple[Way, ...]:
     return tuple(way for way in _OF_PREDICATES if not (tumbling and way.slicing is Slicing.PANED))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken(Record):
+    """What one way took for one number of queries."""
+
+    queries: int
+    way: str
+    seconds: Seconds
+    """All counted rounds; none if the way took longer than there was patience for, or would have."""
+    relations: int
+    """Of its plan; none if it was not run."""
+    partial_ops: int
+    final_ops: int
+
+    def as_json(self) -> dict[str, object]:
+        """Return all figures by name."""
+        runs = self.seconds.runs
+        return {**Record.as_json(self), "seconds": self.seconds.median if runs else None, "runs_s": runs}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaysResult(report.PicturedResult):
+    """One of the paper's figures over one number of rows."""
+
+    computed: ClassVar[str] = "rows_equal differences"
+    internal: ClassVar[str] = "compared"
+    figure: int
+    rows: int
+    seeds: tuple[int, ...]
+    repeats: int
+    warmups: int
+    measured: int
+    patience_s: float
+    cores: int
+    taken: tuple[Taken, ...]
+    compared: Comparison
+
+    @property
+    def rows_equal(self) -> bool | None:
+        """Whether all rows compared are right, in every way; None when nothing was compared."""
+        return self.compared.equal
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """How rows differ from plain Spark's."""
+        return self.compared.differences
+
+    @property
+    def title(self) -> str:
+        """The figure and its workload in words."""
+        workload = FIGURES[self.figure]
+        return f"Figure {self.figure}, {'A: n windows' if workload is None else workload.described}"
+
+    @property
+    def printed_s(self) -> dict[str, float]:
+        """What the paper printed for 256 queries, by the name of the way that does the same."""
+        workload = FIGURES[self.figure]
+        if workload is None:
+            return {str(strategy): seconds for strategy, seconds in PAPER_SECONDS.items()}
+        both = PAPER_COUNTS[workload]
+        return {"unshared": both[Printed.UNSHARED].seconds, "joint": both[Printed.SHARED].seconds}
+
+    def show(self, console: Console) -> None:
+        """Print the seconds of every way, and what was compared."""
+        caption = (
+            f"Medians of all counted rounds ({self.repeats} for each of {report.seeds_of(self.seeds)}), "
+            f"with their least and most, after {self.warmups} that warm up; every way has a checkpoint "
+            f"on disk. One that takes more than {self.patience_s:g} s is not run again, and one that would "
+            "is not run. The paper's program had 1,138,636 rows in memory and nothing durable."
+        )
+        if self.figure == 13:
+            caption += (
+                f" Unshared: the mean of {self.measured} engines with one query each, times all; each engine "
+                "reads the stream."
+            )
+        columns = {
+            "queries": "{0.queries:,}", "<way": "{0.way}", "seconds": "{1}", "spread": "{2}",
+            "relations": "{0.relations:,}", "partial": "{0.partial_ops:,}", "final": "{0.final_ops:,}",
+            "the paper, s": "{3}",
+        }  # fmt: skip
+        rows = []
+        for taken in self.taken:
+            timed = (f"> {self.patience_s:g}" if taken.relations else "not run", "")
+            if taken.seconds.runs:
+                timed = (f"{taken.seconds.median:,.2f}", taken.seconds.spread)
+            comparable = taken.queries == PAPER_SIZE and taken.way in self.printed_s
+            rows.append((taken, *timed, f"{self.printed_s[taken.way]:.2f}" if comparable else ""))
+        title = f"{self.title}, {self.rows:,} rows"
+        console.print(report.make_table(title, columns, rows, caption=caption, no_wrap=True))
+        console.print(report.equality(self.compared))
+
+    @classmethod
+    def draw(cls, results: Sequence[Self]) -> report.Figure:
+        """Draw each figure: seconds of every way against the number of queries."""
+        figure = report.new_figure(5.5 * len(results), 5.4)
+        for axes, result in zip(figure.subplots(1, len(results), squeeze=False)[0], results, strict=True):
+            ways = dict.fromkeys(taken.way for taken in result.taken)
+            colors = (report.RED, report.ORANGE, report.GREY, report.BLUE, report.GREEN)
+            for way, color in zip(ways, colors, strict=False):
+                timed = [taken for taken in result.taken if taken.way == way and taken.seconds.runs]
+                sizes, seconds = [taken.queries for taken in timed], [taken.seconds for taken in timed]
+                report.draw_medians(axes, sizes, seconds, color=color, label=way)
+                if way in result.printed_s:
+                    printed = result.printed_s[way]
+                    axes.plot([PAPER_SIZE], [printed], "x", color=color, label=f"the paper, {way}")
+            sizes = [*(taken.queries for taken in result.taken), PAPER_SIZE]
+            report.finish(axes, sizes, ylabel="seconds, least to most")
+            title = f"{result.title}\n{result.rows:,} rows, {result.cores} cores"
+            axes.set_title(title, fontsize="medium")
+        return figure
+
+
 @dataclass(slots=True)
 class _QuerySet:
     """One set of queries, answered in every way."""
@@ -78,8 +200,14 @@ class _QuerySet:
             return self.last[way.name].seconds
         chosen = spread_over(self.queries, self.options.measured)
         runs = [run_weft(self.given, [query], how=how) for query in chosen]
-        self.last[way.name] = _scaled(runs, len(self.queries) / len(chosen))
-        return sum(run.seconds for run in runs) / len(runs) * len(self.queries)
+        times = len(self.queries) / len(chosen)
+        self.last[way.name] = WeftRun(
+            relations=round(times * sum(run.relations for run in runs)),
+            partial_ops=round(times * sum(run.partial_ops for run in runs)),
+            final_ops=round(times * sum(run.final_ops for run in runs)),
+            results={name: rows for run in runs for name, rows in run.results.items()},
+        )
+        return times * sum(run.seconds for run in runs)
 
     def compare(self) -> Comparison:
         """Compare the last rows of every way with plain Spark's."""
@@ -93,19 +221,9 @@ class _QuerySet:
         return Comparison.pooled(comparisons) if comparisons else Comparison()
 
 
-def _scaled(runs: Sequence[WeftRun], times: float) -> WeftRun:
-    """Return some engines' runs as if all had been run."""
-    return WeftRun(
-        relations=round(times * sum(run.relations for run in runs)),
-        partial_ops=round(times * sum(run.partial_ops for run in runs)),
-        final_ops=round(times * sum(run.final_ops for run in runs)),
-        results={name: rows for run in runs for name, rows in run.results.items()},
-    )
-
-
 def worth_running(way: Way, size: int, taken: Sequence[Taken], patience_s: float) -> bool:
     """Say whether a way is expected to end in time, if it takes as long for a query as it did with fewer."""
-    before = [one for one in taken if one.way == way.name]
+    before = [earlier for earlier in taken if earlier.way == way.name]
     if not before or way.alone:
         return True
     last = before[-1]

@@ -8,18 +8,24 @@ memory in both.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import ClassVar, Self
 
 import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from rich.console import Console
 
 from weft.bench import report
 from weft.bench.bench import Bench
-from weft.bench.events import make_events
+from weft.bench.dataset import Dataset, make, moment, uniform
 from weft.bench.options import Queries, Repeats, Rows
 from weft.bench.records import Record, Seconds
 from weft.bench.runs import How, Input, WeftRun, run_weft
 from weft.bench.workloads import SCOTTY_SIZES, scotty_queries
+
+_COLUMNS = "time TIMESTAMP, key INT, value BIGINT"
+_KEYS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +63,7 @@ class Size(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowsResult(report.Result):
+class WindowsResult(report.PicturedResult):
     """What `weft bench windows` found."""
 
     computed: ClassVar[str] = "ratio"
@@ -82,14 +88,9 @@ class WindowsResult(report.Result):
         """Print the throughput for each number of windows."""
         first = self.sizes[0]
         rows = [
-            (
-                f"{one.queries:,}", f"{one.rows_per_s:,.0f}", f"{one.rows_per_s / first.rows_per_s:.2f}",
-                f"{one.seconds:.2f}", one.durable.spread, f"{one.scotty_rows_per_s:,.0f}",
-                f"{one.scotty_rows_per_s / first.scotty_rows_per_s:.2f}", f"{one.windows:,}",
-                f"{one.slices:,}",
-            )
-            for one in self.sizes
-        ]  # fmt: skip
+            (size, size.rows_per_s / first.rows_per_s, size.scotty_rows_per_s / first.scotty_rows_per_s)
+            for size in self.sizes
+        ]
         caption = (
             f"Medians of all counted rounds ({self.repeats} for each of seeds "
             f"{', '.join(map(str, self.seeds))}), with their least and most, after {self.warmups} that warm "
@@ -97,9 +98,12 @@ class WindowsResult(report.Result):
             "cores. With a checkpoint on disk, from the text of the queries on. Without one it is as in "
             "Scotty's benchmark: windows are registered before the clock starts. Results stay in memory."
         )
-        columns = (
-            "windows|rows/s|of one window|seconds|spread|no checkpoint, rows/s|of one|results|slices a batch"
-        )
+        columns = {
+            "windows": "{0.queries:,}", "rows/s": "{0.rows_per_s:,.0f}", "of one window": "{1:.2f}",
+            "seconds": "{0.seconds:.2f}", "spread": "{0.durable.spread}",
+            "no checkpoint, rows/s": "{0.scotty_rows_per_s:,.0f}", "of one": "{2:.2f}",
+            "results": "{0.windows:,}", "slices a batch": "{0.slices:,}",
+        }  # fmt: skip
         title = f"tumbling windows of 1–20 s over {self.rows:,} rows"
         console.print(report.make_table(title, columns, rows, caption=caption))
 
@@ -109,17 +113,16 @@ class WindowsResult(report.Result):
         figure = report.new_figure(6, 4.4)
         axes = figure.subplots()
         sizes = results[0].sizes
-        durable = [(one.queries, one.rows_per_s / 1e6) for one in sizes]
-        without = [(one.queries, one.scotty_rows_per_s / 1e6) for one in sizes]
+        durable = [(size.queries, size.rows_per_s / 1e6) for size in sizes]
+        without = [(size.queries, size.scotty_rows_per_s / 1e6) for size in sizes]
         report.draw_line(axes, durable, color=report.BLUE, label="with a checkpoint")
         report.draw_line(axes, without, "--", marker=".", color=report.BLUE, label="as Scotty measures")
         axes.axhline(0.9 * durable[0][1], color=report.GREY, linestyle=":", label="90 % of one window")
-        counts = [one.queries for one in sizes]
-        axes.set_xscale("log")
-        axes.set_xticks(counts, [f"{count:,}" for count in counts])
         axes.set_ylim(bottom=0, top=1.1 * max(speed for _, speed in (*durable, *without)))
-        axes.set(title="tumbling windows of 1–20 s", xlabel="concurrent windows", ylabel="million rows/s")
-        report.put_legend(axes)
+        report.finish(
+            axes, [size.queries for size in sizes], base=10, scale="linear",
+            title="tumbling windows of 1–20 s", xlabel="concurrent windows", ylabel="million rows/s",
+        )  # fmt: skip
         return figure
 
 
@@ -177,3 +180,24 @@ class Windows(Bench[WindowsResult]):
             )
             for count, run in sorted(last.items())
         ]  # fmt: skip
+
+
+def make_events(
+    spark: SparkSession, data: Path, *, rows: int, rate: int, files: int = 16, seed: int = 1
+) -> Dataset:
+    """Write `rate` rows per second of event time, or return those that an earlier run wrote."""
+    if rows * 1000 < rate:
+        raise ValueError(f"{rows} rows at {rate} rows/s last less than a millisecond")
+    folder = data / f"events-{rows}-{files}-{rate}hz-seed{seed}"
+    span_ms = rows * 1000 // rate
+    dataset = Dataset(name="events", folder=folder, columns=_COLUMNS, rows=rows, files=files, span_ms=span_ms)
+    return make(spark, dataset, _events, seed)
+
+
+def _events(numbered: DataFrame, dataset: Dataset, seed: int) -> DataFrame:
+    """Turn numbered rows into keyed values."""
+    return numbered.select(
+        moment(dataset, uniform(seed, 2)).alias("time"),
+        F.floor(uniform(seed, 3) * F.lit(_KEYS)).cast("int").alias("key"),
+        F.floor(uniform(seed, 4) * F.lit(10_000)).cast("bigint").alias("value"),
+    )

@@ -1,6 +1,6 @@
 """The queries of the benches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice, product, repeat
@@ -17,6 +17,8 @@ PAPER_SIZES = (16, 32, 64, 128, 256)
 """How many queries the paper measured."""
 SCOTTY_SIZES = (1, 10, 80, 1000)
 _MOST_TUMBLING = 19_000
+_RANGES_S, _SLIDES_S = range(600, 901), range(300, 601)
+"""From which windows are drawn (STS, Table 8)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +117,7 @@ def paper_queries(count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
     >>> paper_queries(1)[0].sql
     "SELECT sum(price * vol) AS value FROM trades [RANGE '668 s' SLIDE '591 s']"
     """
-    return _named(_different(_windows(seed), count), stream="trades", value="price * vol")
+    return tuple(_over_trades(number, window) for number, window in enumerate(_windows(count, seed)))
 
 
 def predicate_queries(
@@ -123,14 +125,15 @@ def predicate_queries(
 ) -> tuple[BenchQuery, ...]:
     """Return a workload of predicates whose constants suit these rows."""
     workload.check(count)
-    if workload is Predicates.FRAGMENTS:
-        same = Window(range_ms=600_000, slide_ms=600_000)
-        return _filtered([(one, same) for one in predicates(count, market, seed=seed)])
+    pairs: Iterable[tuple[Predicate, Window]]
     if workload is Predicates.REGULAR:
-        few = isqrt(count)
-        return _filtered(list(product(predicates(few, market, seed=seed), _different(_windows(seed), few))))
-    pairs = zip(predicates(count, market, seed=seed), _different(_windows(seed), count), strict=True)
-    return _filtered(list(pairs))
+        root = isqrt(count)
+        pairs = product(predicates(root, market, seed=seed), _windows(root, seed))
+    else:
+        same = repeat(Window(range_ms=600_000, slide_ms=600_000), count)
+        windows = same if workload is Predicates.FRAGMENTS else _windows(count, seed)
+        pairs = zip(predicates(count, market, seed=seed), windows, strict=True)
+    return tuple(_over_trades(number, window, predicate) for number, (predicate, window) in enumerate(pairs))
 
 
 def turnover(
@@ -142,44 +145,23 @@ def turnover(
     run has predicates and windows that no other run of the seed has, those there at the beginning aside.
     """
     Predicates.REGULAR.check(size)
-    few = isqrt(size)
-    joining = -(-count // (2 * few))
-    several = few + joining
-    drawn = several + run * joining
-    kept = [*range(few), *range(drawn - joining, drawn)]
-    all_tests, all_windows = predicates(drawn, market, seed=seed), _different(_windows(seed), drawn)
-    tests, windows = ([some[place] for place in kept] for some in (all_tests, all_windows))
-    names = {place: f"q{number:04d}" for number, place in enumerate(product(range(few), repeat=2))}
-    for number, (turn, place) in enumerate(islice(product(range(2 * several), range(few)), count)):
-        # The predicates in use are `few` from the first on, and so are the windows.
+    root = isqrt(size)
+    joining = -(-count // (2 * root))
+    drawn = root + joining + run * joining
+    kept = [*range(root), *range(drawn - joining, drawn)]
+    all_tests, all_windows = predicates(drawn, market, seed=seed), _windows(drawn, seed)
+    tests, windows = [all_tests[index] for index in kept], [all_windows[index] for index in kept]
+    names = {pair: f"q{number:04d}" for number, pair in enumerate(product(range(root), repeat=2))}
+    turns = islice(product(range(2 * len(kept)), range(root)), count)
+    for number, (turn, other) in enumerate(turns):
+        # The predicates in use are `root` from the first on, and so are the windows.
         first, of_windows = divmod(turn, 2)
-        old, new = (place + first + of_windows, first), (place + first + of_windows, first + few)
+        old, new = (other + first + of_windows, first), (other + first + of_windows, first + root)
         if not of_windows:
             old, new = old[::-1], new[::-1]
         names[new] = f"new{number:04d}"
-        test, window = tests[new[0]], windows[new[1]]
-        yield names.pop(old), replace(_filtered([(test, window)])[0], name=names[new])
-
-
-_RANGES_S, _SLIDES_S = range(600, 901), range(300, 601)
-"""From which windows are drawn (STS, Table 8)."""
-
-
-def _windows(seed: int) -> Iterator[Window]:
-    chance = Random(seed)
-    while True:
-        yield Window(
-            range_ms=chance.randint(_RANGES_S[0], _RANGES_S[-1]) * 1000,
-            slide_ms=chance.randint(_SLIDES_S[0], _SLIDES_S[-1]) * 1000,
-        )
-
-
-def _different(windows: Iterator[Window], count: int) -> Sequence[Window]:
-    """Return the first windows that are not alike."""
-    most = len(_RANGES_S) * len(_SLIDES_S)
-    if count > most:
-        raise UserError(f"there are {most:,} different windows in whole seconds, got {count:,} queries")
-    return first_distinct(windows, count)
+        joins = _over_trades(number, windows[new[1]], tests[new[0]])
+        yield names.pop(old), replace(joins, name=names[new])
 
 
 def scotty_queries(count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
@@ -191,22 +173,33 @@ def scotty_queries(count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:
     if count > _MOST_TUMBLING:
         raise UserError(f"there are {_MOST_TUMBLING:,} different tumbling windows, got {count:,} queries")
     chance = Random(seed)
-    lengths = (int((1 + 19 * chance.random()) * 1000) for _ in repeat(None))
-    windows = (Window(range_ms=length, slide_ms=length) for length in lengths)
-    return _named(first_distinct(windows, count), stream="events", value="value")
-
-
-def _named(windows: Sequence[Window], *, stream: str, value: str) -> tuple[BenchQuery, ...]:
-    return tuple(
-        BenchQuery(name=f"q{number:04d}", window=window, stream=stream, value=value)
-        for number, window in enumerate(windows)
-    )
-
-
-def _filtered(pairs: Sequence[tuple[Predicate, Window]]) -> tuple[BenchQuery, ...]:
+    lengths = first_distinct((int((1 + 19 * chance.random()) * 1000) for _ in repeat(None)), count)
     return tuple(
         BenchQuery(
-            name=f"q{number:04d}", window=window, stream="trades", value="price * vol", predicate=predicate
+            name=f"q{number:04d}", window=Window(range_ms=length, slide_ms=length), stream="events",
+            value="value",
         )
-        for number, (predicate, window) in enumerate(pairs)
+        for number, length in enumerate(lengths)
+    )  # fmt: skip
+
+
+def _windows(count: int, seed: int) -> tuple[Window, ...]:
+    """Return different windows in whole seconds."""
+    most = len(_RANGES_S) * len(_SLIDES_S)
+    if count > most:
+        raise UserError(f"there are {most:,} different windows in whole seconds, got {count:,} queries")
+    chance = Random(seed)
+    drawn = (
+        Window(
+            range_ms=chance.randint(_RANGES_S[0], _RANGES_S[-1]) * 1000,
+            slide_ms=chance.randint(_SLIDES_S[0], _SLIDES_S[-1]) * 1000,
+        )
+        for _ in repeat(None)
+    )
+    return first_distinct(drawn, count)
+
+
+def _over_trades(number: int, window: Window, predicate: Predicate | None = None) -> BenchQuery:
+    return BenchQuery(
+        name=f"q{number:04d}", window=window, stream="trades", value="price * vol", predicate=predicate
     )

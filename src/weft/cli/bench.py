@@ -1,6 +1,7 @@
 """`weft bench`: what sharing costs and saves, as ratios taken within one run.
 
-Every bench of `weft.bench.benches` is a command, with the options that it offers.
+To add one, write a module with a `Bench` (its options, what it measures, and how results are shown) and list
+it here. Its docstring is the help of its command; docs/benchmarks.md lists it and its options.
 """
 
 from collections.abc import Callable
@@ -13,10 +14,37 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from rich.console import Console
 
+from weft.bench.alerts import Alerts
 from weft.bench.bench import Bench
-from weft.bench.benches import BENCHES
+from weft.bench.churn import Churn
+from weft.bench.dashboards import Dashboards
+from weft.bench.fragments import Fragments, Shards
+from weft.bench.memory import Memory
+from weft.bench.opaque import OpaquePredicates
 from weft.bench.options import PAPER_ROWS, row_count
+from weft.bench.queries import ManyQueries
+from weft.bench.relations import Relations
+from weft.bench.slices import Slices
+from weft.bench.ways import PaperFigures
+from weft.bench.windows import Windows
 
+BENCHES: dict[str, type[Bench[Any]]] = {
+    # Against ordinary Spark.
+    "slices": Slices,
+    "fragments": Fragments,
+    "shards": Shards,
+    # Ways of sharing, many windows, memory, queries that come and go, everyday queries.
+    "figures": PaperFigures,
+    "windows": Windows,
+    "memory": Memory,
+    "churn": Churn,
+    "dashboards": Dashboards,
+    # One part of Weft: the Spark stage, predicates, finals, reading and planning.
+    "relations": Relations,
+    "predicates": OpaquePredicates,
+    "alerts": Alerts,
+    "queries": ManyQueries,
+}
 app = typer.Typer(
     help="Measure Weft against ordinary Spark. Example: weft bench slices --rows 4000000",
     no_args_is_help=True,

@@ -63,7 +63,7 @@ def drop(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = F
 
     Example: weft drop state/ largest by_symbol
     """
-    _change(checkpoint, "drop", _named(names), wait=wait, as_json=json)
+    _change_by_name(checkpoint, "drop", names, wait=wait, as_json=json)
 
 
 def pause(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = False) -> None:
@@ -71,7 +71,7 @@ def pause(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = 
 
     Example: weft pause state/ largest
     """
-    _change(checkpoint, "pause", _named(names), wait=wait, as_json=json)
+    _change_by_name(checkpoint, "pause", names, wait=wait, as_json=json)
 
 
 def resume(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = False) -> None:
@@ -79,7 +79,7 @@ def resume(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json =
 
     Example: weft resume state/ largest
     """
-    _change(checkpoint, "resume", _named(names), wait=wait, as_json=json)
+    _change_by_name(checkpoint, "resume", names, wait=wait, as_json=json)
 
 
 def list_queries(
@@ -94,11 +94,7 @@ def list_queries(
 
     Example: weft list state/
     """
-    caller = _caller(checkpoint, wait)
-    if caller.engine is None:
-        answer: Mapping[str, Any] = {"queries": _stored(checkpoint)}
-    else:
-        answer = _answer(caller, "list", {})
+    answer = _answer(checkpoint, wait, "list")
     if json:
         _print_json(answer)
     else:
@@ -110,14 +106,7 @@ def show(checkpoint: Checkpoint, name: Name, wait: Wait = 30.0, json: Json = Fal
 
     Example: weft show state/ largest
     """
-    caller = _caller(checkpoint, wait)
-    if caller.engine is None:
-        queries = {str(query["name"]): query for query in _stored(checkpoint)}
-        if name not in queries:
-            raise UnknownName(f'unknown query "{name}"{suggestion(name, queries)}')
-        answer: Mapping[str, Any] = {"query": queries[name]}
-    else:
-        answer = _answer(caller, "show", {"name": name})
+    answer = _answer(checkpoint, wait, "show", name)
     if json:
         _print_json(answer)
     else:
@@ -129,7 +118,7 @@ def stop(checkpoint: Checkpoint, wait: Wait = 30.0, json: Json = False) -> None:
 
     Example: weft stop state/ --wait 120
     """
-    caller = _caller(checkpoint, wait)
+    caller = Caller(open_checkpoint(checkpoint), seconds=wait)
     with Console(stderr=True).status(f"waiting for {caller.engine} to stop"):
         reply = caller.stop()
     _report([reply], as_json=json)
@@ -138,11 +127,12 @@ def stop(checkpoint: Checkpoint, wait: Wait = 30.0, json: Json = False) -> None:
 def _change(
     checkpoint: str, do: str, given: Sequence[Mapping[str, object]], *, wait: float, as_json: bool
 ) -> None:
-    _report(_ask(_caller(checkpoint, wait), do, given), as_json=as_json)
+    _report(_ask(Caller(open_checkpoint(checkpoint), seconds=wait), do, given), as_json=as_json)
 
 
-def _caller(checkpoint: str, wait: float) -> Caller:
-    return Caller(open_checkpoint(checkpoint), seconds=wait)
+def _change_by_name(checkpoint: str, do: str, names: Sequence[str], *, wait: float, as_json: bool) -> None:
+    given = [{"name": name} for name in dict.fromkeys(names)]
+    _change(checkpoint, do, given, wait=wait, as_json=as_json)
 
 
 def _ask(caller: Caller, do: str, given: Sequence[Mapping[str, object]]) -> list[Reply]:
@@ -154,11 +144,20 @@ def _ask(caller: Caller, do: str, given: Sequence[Mapping[str, object]]) -> list
         )
 
 
-def _answer(caller: Caller, do: str, given: Mapping[str, object]) -> Mapping[str, Any]:
-    [reply] = _ask(caller, do, [given])
-    if not reply.ok:
-        raise EngineError(reply.said)
-    return reply.found
+def _answer(checkpoint: str, wait: float, do: str, name: str | None = None) -> Mapping[str, Any]:
+    """Return what the running engine says of its queries, or of one; without an engine, what is stored."""
+    caller = Caller(open_checkpoint(checkpoint), seconds=wait)
+    if caller.engine is not None:
+        [reply] = _ask(caller, do, [{} if name is None else {"name": name}])
+        if not reply.ok:
+            raise EngineError(reply.said)
+        return reply.found
+    queries = {query.name: asdict(query) for query in read_registry(checkpoint)}
+    if name is None:
+        return {"queries": list(queries.values())}
+    if name not in queries:
+        raise UnknownName(f'unknown query "{name}"{suggestion(name, queries)}')
+    return {"query": queries[name]}
 
 
 def _report(replies: Sequence[Reply], *, as_json: bool) -> None:
@@ -179,10 +178,6 @@ def _print_json(answer: Mapping[str, Any]) -> None:
     # When the engine answered is for the mailbox alone.
     fields = {name: value for name, value in answer.items() if name != "answered_at"}
     print(json.dumps(fields, ensure_ascii=False))
-
-
-def _named(names: Sequence[str]) -> list[dict[str, object]]:
-    return [{"name": name} for name in dict.fromkeys(names)]
 
 
 def _parse_query(text: str, name: str) -> CreateQuery:
@@ -206,7 +201,3 @@ def _parse_file(path: Path) -> list[CreateQuery]:
     if not queries:
         raise EngineError(f"{path} has no queries; write CREATE QUERY name AS SELECT …")
     return queries
-
-
-def _stored(checkpoint: str) -> list[dict[str, Any]]:
-    return [asdict(query) for query in read_registry(checkpoint)]

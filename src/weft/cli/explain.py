@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.run import Limit
+from weft.cli.run import Limit, Sliced, Workload
 from weft.cli.workload import load
 from weft.errors import EngineError
 from weft.limits import Limits
@@ -15,12 +15,12 @@ from weft.optimizer.slices import Slicing
 
 
 def explain(
-    workload: Annotated[Path, typer.Argument(help="A file of CREATE STREAM, CREATE TABLE and CREATE QUERY.")],
+    workload: Workload,
     rate: Annotated[
         float | None, typer.Option(help="Rows per second to compute costs for.", min=0.0, show_default=False)
     ] = None,
     sharing: Annotated[Sharing, typer.Option(help="How predicates share.")] = Sharing.AUTO,
-    slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.PAIRED,
+    slicing: Sliced = Slicing.PAIRED,
     limit: Limit = None,
     svg: Annotated[
         Path | None, typer.Option(help="File for a picture of the plan, as SVG.", show_default=False)
@@ -35,13 +35,9 @@ def explain(
     engine = load(workload, slicing=slicing, sharing=sharing, limits=Limits.parse(limit or ()))
     print(engine.explain(rows_per_second=rate))
     if svg is not None:
-        _write(svg, plan_svg(engine.plans()))
-
-
-def _write(file: Path, picture: str) -> None:
-    try:
-        file.write_text(picture, encoding="utf-8")
-    except OSError as error:
-        raise EngineError(
-            f"cannot write the picture to {file}: {error.strerror}; choose another --svg"
-        ) from None
+        try:
+            svg.write_text(plan_svg(engine.plans()), encoding="utf-8")
+        except OSError as error:
+            raise EngineError(
+                f"cannot write the picture to {svg}: {error.strerror}; choose another --svg"
+            ) from None

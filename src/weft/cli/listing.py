@@ -1,6 +1,7 @@
 """Prints queries of a checkpoint: as a table, as lines, or a single one in full."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from rich.console import Console
@@ -30,20 +31,12 @@ class Listed(QueryInfo):
         return "; ".join(notes)
 
 
-def read_listed(fields: Mapping[str, Any]) -> Listed:
+def read_listed(reported: Mapping[str, Any]) -> Listed:
     """Return a query from plain values, as an engine sends them."""
-    first = fields.get("first_window")
-    return Listed(
-        name=str(fields["name"]),
-        text=str(fields["text"]),
-        stream=str(fields["stream"]),
-        state=str(fields["state"]),
-        first_window=None if first is None else (int(first[0]), int(first[1])),
-        error=fields.get("error"),
-        failures=int(fields.get("failures", 0)),
-        added_commit=int(fields.get("added_commit", 0)),
-        expires=fields.get("expires"),
-    )
+    known: dict[str, Any] = {"error": None, "failures": 0, "added_commit": 0, "expires": None}
+    known |= {field.name: reported[field.name] for field in fields(QueryInfo) if field.name in reported}
+    first = reported.get("first_window")
+    return Listed(**{**known, "first_window": None if first is None else (int(first[0]), int(first[1]))})
 
 
 def print_list(console: Console, queries: Sequence[Listed], *, everything: bool) -> None:
@@ -51,9 +44,9 @@ def print_list(console: Console, queries: Sequence[Listed], *, everything: bool)
     shown = [query for query in queries if everything or query.state not in _OVER]
     if not console.is_terminal:
         for query in shown:
-            fields = (printable(query.name), query.state, printable(query.stream), query.first, query.note)
+            cells = (printable(query.name), query.state, printable(query.stream), query.first, query.note)
             # Rich would replace tabs by spaces.
-            print("\t".join(fields).rstrip(), file=console.file)
+            print("\t".join(cells).rstrip(), file=console.file)
         return
     console.print(_table(shown) if shown else "no queries")
     if len(shown) < len(queries):
@@ -62,7 +55,7 @@ def print_list(console: Console, queries: Sequence[Listed], *, everything: bool)
 
 def print_query(console: Console, query: Listed) -> None:
     """Print all that is known of a query."""
-    fields = {
+    rows = {
         "query": printable(query.name),
         "state": query.state,
         "stream": printable(query.stream),
@@ -71,7 +64,7 @@ def print_query(console: Console, query: Listed) -> None:
         "joined with": f"commit {query.added_commit:,}",
         "failed expressions": f"{query.failures:,}",
     }
-    for label, value in fields.items():
+    for label, value in rows.items():
         console.out(f"{label:<20}{value}", highlight=False)
     if query.error is not None:
         console.out(f"\n{query.error}", style="red", highlight=False)

@@ -40,21 +40,25 @@ Watch = Callable[[], EngineStatus]
 
 
 class LiveView:
-    """Show a run while the context is entered; entering it returns what observes batches."""
+    """Show a run while the context is entered; entering it returns what observes batches.
+
+    On a terminal a screen is drawn. Elsewhere lines are printed for a log: one per stream every few seconds,
+    and every notice and error once.
+    """
 
     def __init__(self, console: Console, watch: Watch) -> None:
         self._console, self._watch = console, watch
         self._figures = Figures()
         self._began = monotonic()
-        self._status, self._status_at = watch(), monotonic()
-        self._lines = _Lines(console)
+        self._status = watch()
+        self._status_at = self._lines_at = -_LINE_SECONDS
+        self._live: Live | None = None
+        if console.is_terminal:
+            self._live = Live(get_renderable=self._draw, console=console, refresh_per_second=4)
+        self._lock = Lock()
+        self._messages: list[str] = []
         self._ending = Event()
         self._ticker = Thread(target=self._tick, name="weft-lines", daemon=True)
-        self._live = (
-            Live(get_renderable=self._draw, console=console, refresh_per_second=4)
-            if console.is_terminal
-            else None
-        )
 
     def __enter__(self) -> Observe:
         self._began = monotonic()
@@ -67,8 +71,8 @@ class LiveView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._status_at = 0.0
         if self._live is not None:
+            self._status_at = -_LINE_SECONDS
             self._live.stop()
             return
         self._ending.set()
@@ -96,9 +100,6 @@ class LiveView:
         if self._live is None:
             self._print_lines()
 
-    def _print_lines(self, *, last: bool = False) -> None:
-        self._lines.print_due(self._figures, self._watch, began=self._began, last=last)
-
     def _draw(self) -> RenderableType:
         now = monotonic()
         if now - self._status_at >= _STATUS_SECONDS:
@@ -106,26 +107,16 @@ class LiveView:
         height = self._console.size.height
         return draw(self._figures, self._status, now=now, began=self._began, wall=time(), lines=height)
 
-
-class _Lines:
-    """Lines for a log: one per stream every few seconds, and every notice and error once."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._lock = Lock()
-        self._status_at = self._printed_at = -_LINE_SECONDS
-        self._messages: list[str] = []
-
-    def print_due(self, figures: Figures, watch: Watch, *, began: float, last: bool) -> None:
+    def _print_lines(self, *, last: bool = False) -> None:
         """Print the lines that are due; the last time, all."""
         now = monotonic()
         with self._lock:
             if not last and now - self._status_at < _STATUS_SECONDS:
                 return
-            self._status_at, status = now, watch()
-            if last or now - self._printed_at >= _LINE_SECONDS:
-                self._printed_at = now
-                for line in _stream_lines(figures, status, now=now, began=began):
+            self._status_at, status = now, self._watch()
+            if last or now - self._lines_at >= _LINE_SECONDS:
+                self._lines_at = now
+                for line in _stream_lines(self._figures, status, now=now, began=self._began):
                     self._console.out(line, highlight=False)
             messages = list(dict.fromkeys(_messages(status)))
             for message in messages:

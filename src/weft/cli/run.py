@@ -44,10 +44,54 @@ class RunSharing(StrEnum):
     NONE = "none"
 
 
+Workload = Annotated[Path, typer.Argument(help="A file of CREATE STREAM, CREATE TABLE and CREATE QUERY.")]
 Limit = Annotated[
     list[str] | None,
     typer.Option(help="Another limit than usual, as in queries=500; may be repeated.", show_default=False),
 ]
+Sliced = Annotated[Slicing, typer.Option(help="How windows are cut into slices.")]
+_Out = Annotated[
+    str | None, typer.Option(help="Folder for results, one Parquet dataset a query.", show_default=False)
+]
+_Checkpoint = Annotated[
+    str | None, typer.Option(help="Folder to resume from and commit to.", show_default=False)
+]
+_Follow = Annotated[bool, typer.Option("--follow", help="Keep going as data comes; Ctrl-C stops.")]
+_Flush = Annotated[
+    bool, typer.Option("--flush", help="Close all windows at the end, even with a checkpoint.")
+]
+_Sharing = Annotated[
+    RunSharing, typer.Option(help="How predicates share; none: each query as ordinary Spark.")
+]
+_Interval = Annotated[str, typer.Option(help="With --follow: time between batches.")]
+_Idle = Annotated[
+    str | None,
+    typer.Option(help="With --follow: close windows when no row came for so long.", show_default=False),
+]
+_Postgres = Annotated[
+    str | None,
+    typer.Option(
+        help="PostgreSQL to write results to, a table a query; where others see the command line, "
+        "give it by the environment.",
+        envvar="WEFT_POSTGRES",
+        show_default=False,
+    ),
+]
+_Quarantine = Annotated[
+    str | None, typer.Option(help="Folder for rows that cannot be used, with the reason.", show_default=False)
+]
+_Late = Annotated[str | None, typer.Option(help="Folder for rows that came too late.", show_default=False)]
+_Rewind = Annotated[
+    bool, typer.Option("--rewind", help="Take sinks back to the checkpoint, after showing what is removed.")
+]
+_Yes = Annotated[bool, typer.Option("--yes", help="With --rewind: do not ask.")]
+_LogFile = Annotated[Path | None, typer.Option(help="File to append logs to.", show_default=False)]
+_LogLevel = Annotated[
+    Level | None, typer.Option(help="From which level on to log.", show_default="warning; in a file info")
+]
+_JsonLogs = Annotated[bool, typer.Option("--json-logs", help="Log one JSON object a line.")]
+_Cores = Annotated[int | None, typer.Option(help="Cores of a local Spark.", min=1, show_default="all")]
+_Memory = Annotated[str | None, typer.Option(help="Heap of a local Spark.", show_default="2g")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,84 +110,32 @@ class _Options:
 
 
 def run(
-    workload: Annotated[Path, typer.Argument(help="A file of CREATE STREAM, CREATE TABLE and CREATE QUERY.")],
-    out: Annotated[
-        str | None,
-        typer.Option(help="Folder for results, one Parquet dataset a query.", show_default=False),
-    ] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Folder to resume from and commit to.", show_default=False)
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Keep going as data comes; Ctrl-C stops.")] = False,
-    flush: Annotated[
-        bool, typer.Option("--flush", help="Close all windows at the end, even with a checkpoint.")
-    ] = False,
-    sharing: Annotated[
-        RunSharing, typer.Option(help="How predicates share; none: each query as ordinary Spark.")
-    ] = RunSharing.AUTO,
-    slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.PAIRED,
-    interval: Annotated[str, typer.Option(help="With --follow: time between batches.")] = "1 second",
-    idle: Annotated[
-        str | None,
-        typer.Option(help="With --follow: close windows when no row came for so long.", show_default=False),
-    ] = None,
-    postgres: Annotated[
-        str | None,
-        typer.Option(
-            help="PostgreSQL to write results to, a table a query; where others see the command line, "
-            "give it by the environment.",
-            envvar="WEFT_POSTGRES",
-            show_default=False,
-        ),
-    ] = None,
-    quarantine: Annotated[
-        str | None,
-        typer.Option(help="Folder for rows that cannot be used, with the reason.", show_default=False),
-    ] = None,
-    late: Annotated[
-        str | None, typer.Option(help="Folder for rows that came too late.", show_default=False)
-    ] = None,
-    rewind: Annotated[
-        bool,
-        typer.Option("--rewind", help="Take sinks back to the checkpoint, after showing what is removed."),
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --rewind: do not ask.")] = False,
-    limit: Limit = None,
-    log_file: Annotated[Path | None, typer.Option(help="File to append logs to.", show_default=False)] = None,
-    log_level: Annotated[
-        Level | None,
-        typer.Option(help="From which level on to log.", show_default="warning; in a file info"),
-    ] = None,
-    json_logs: Annotated[bool, typer.Option("--json-logs", help="Log one JSON object a line.")] = False,
-    cores: Annotated[
-        int | None, typer.Option(help="Cores of a local Spark.", min=1, show_default="all")
-    ] = None,
-    memory: Annotated[str | None, typer.Option(help="Heap of a local Spark.", show_default="2g")] = None,
-) -> None:
+    workload: Workload, out: _Out = None, checkpoint: _Checkpoint = None, follow: _Follow = False,
+    flush: _Flush = False, sharing: _Sharing = RunSharing.AUTO, slicing: Sliced = Slicing.PAIRED,
+    interval: _Interval = "1 second", idle: _Idle = None, postgres: _Postgres = None,
+    quarantine: _Quarantine = None, late: _Late = None, rewind: _Rewind = False, yes: _Yes = False,
+    limit: Limit = None, log_file: _LogFile = None, log_level: _LogLevel = None,
+    json_logs: _JsonLogs = False, cores: _Cores = None, memory: _Memory = None,
+) -> None:  # fmt: skip
     """Answer the queries of a workload over all data there is, then stop; --follow keeps going.
 
     Example: weft run workload.sql --out results/
     """
-    console = Console(stderr=True)
-    plain = sharing is RunSharing.NONE
-    options = _Options(
-        out=out, checkpoint=checkpoint, postgres=postgres, quarantine=quarantine, late=late, follow=follow,
-        flush=flush, interval=interval, idle=idle,
-    )  # fmt: skip
     if rewind and checkpoint is None:
         raise typer.BadParameter(
             "sinks are taken back to a checkpoint; give --checkpoint", param_hint="--rewind"
         )
+    console, plain = Console(stderr=True), sharing is RunSharing.NONE
+    options = _Options(
+        out=out, checkpoint=checkpoint, postgres=postgres, quarantine=quarantine, late=late, follow=follow,
+        flush=flush, interval=interval, idle=idle,
+    )  # fmt: skip
     with logs(log_level, file=log_file, as_json=json_logs):
         with console.status("starting Spark"):
             engine = load(
-                workload,
-                slicing=slicing,
-                sharing=Sharing.AUTO if plain else Sharing(sharing),
-                cores=cores,
-                memory=memory,
-                limits=Limits.parse(limit or ()),
-            )
+                workload, slicing=slicing, sharing=Sharing.AUTO if plain else Sharing(sharing), cores=cores,
+                memory=memory, limits=Limits.parse(limit or ()),
+            )  # fmt: skip
             if not engine.queries and (plain or checkpoint is None):
                 raise EngineError(f"{workload} has no queries; add CREATE QUERY name AS SELECT …")
             _ = engine.spark
@@ -155,24 +147,9 @@ def run(
 
 def _run(console: Console, engine: Engine, options: _Options, *, rewind: bool | None) -> None:
     """Run streams; `rewind` takes sinks back to the checkpoint: True without asking, False after asking."""
-    stop, ended, clean = Stop(say_leaving), False, False
     keep = not options.follow and options.out is None and options.postgres is None
-    view = LiveView(console, engine.status)
-    with stop.listening(), view as observe:
-        engine.start(
-            out=options.out, checkpoint=options.checkpoint, quarantine=options.quarantine, late=options.late,
-            sinks=_sinks(console, options), on_batch=observe, keep=keep, follow=options.follow,
-            interval=options.interval, idle=options.idle if options.follow else None,
-            rewind=False if rewind is None else asking(console, yes=rewind, hidden=view.hidden),
-        )  # fmt: skip
-        try:
-            ended = await_end(engine.wait, stop)
-            clean = True
-        finally:
-            # A run over all data there is closes windows only if it came to their end.
-            at_end = ended and (options.flush or options.checkpoint is None)
-            hush(engine.spark)
-            engine.stop(flush=clean and (options.flush if options.follow else at_end))
+    stop = Stop(say_leaving)
+    _run_streams(console, engine, options, stop, keep=keep, rewind=rewind)
     if stop.asked:
         console.print("stopped between batches" + ("" if options.follow else ", before the end of the input"))
     status, durable = engine.status(), options.checkpoint is not None
@@ -189,6 +166,28 @@ def _run(console: Console, engine: Engine, options: _Options, *, rewind: bool | 
     if failed:
         _report_failed(failed, durable=durable)
         raise typer.Exit(_QUERY_FAILED)
+
+
+def _run_streams(
+    console: Console, engine: Engine, options: _Options, stop: Stop, *, keep: bool, rewind: bool | None
+) -> None:
+    """Run streams to their end, or until a stop is requested, with the live view."""
+    view, ended, clean = LiveView(console, engine.status), False, False
+    with stop.listening(), view as observe:
+        engine.start(
+            out=options.out, checkpoint=options.checkpoint, quarantine=options.quarantine, late=options.late,
+            sinks=_sinks(console, options), on_batch=observe, keep=keep, follow=options.follow,
+            interval=options.interval, idle=options.idle if options.follow else None,
+            rewind=False if rewind is None else asking(console, yes=rewind, hidden=view.hidden),
+        )  # fmt: skip
+        try:
+            ended = await_end(engine.wait, stop)
+            clean = True
+        finally:
+            # A run over all data there is closes windows only if it came to their end.
+            at_end = ended and (options.flush or options.checkpoint is None)
+            hush(engine.spark)
+            engine.stop(flush=clean and (options.flush if options.follow else at_end))
 
 
 def check_delivered(sinks: Sequence[DeliveryStatus], *, durable: bool) -> None:

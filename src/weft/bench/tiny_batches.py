@@ -1,12 +1,13 @@
-"""What a micro-batch costs however small it is, over Spark's own cost of taking one."""
+"""What tiny micro-batches cost over Spark's own cost of taking one, and what a query costs that joins."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from statistics import mean
 from time import perf_counter
 
-from weft.bench.options import Options
+from weft.bench.options import Options, Timed
 from weft.bench.records import Record, Seconds, pooled_by
 from weft.bench.runs import How, Input, drain, engine_for, is_micro_batch, run_engine
 from weft.bench.trades import make_trades
@@ -16,6 +17,8 @@ from weft.stream.pipeline import BatchReport
 _ROWS_IN_BATCH = 50
 _STARTING = 2
 """Batches that start a run, and are not counted."""
+_EVERY = 4
+"""Batches from one query that joins to the next: most batches have no change before them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +61,20 @@ def fixed_cost(given: Input, queries: Sequence[BenchQuery], options: Options) ->
         planning.append(ends.planning)
         return ends.between
 
-    turns = [
+    def empty() -> float:
+        ends = Ends()
+        with given.folder() as checkpoint:
+            drain(given.frame().writeStream.foreachBatch(lambda batch, number: ends.note()), checkpoint)
+        return ends.between
+
+    turns: list[tuple[str, Timed]] = [
         ("tiny batches", partial(weft, durable=True)),
         ("tiny batches without a checkpoint", partial(weft, durable=False)),
-        ("empty batches", partial(_empty, given)),
+        ("empty batches", empty),
     ]
-    durable, without, empty = options.alternate(turns).values()
+    durable, without, spark = options.alternate(turns).values()
     return FixedCost(
-        batches=options.tiny_batches, weft=durable, without_checkpoint=without, empty=empty,
+        batches=options.tiny_batches, weft=durable, without_checkpoint=without, empty=spark,
         planning_ms=1000 * mean(planning),
     )  # fmt: skip
 
@@ -97,12 +106,67 @@ class Ends:
         return mean(self._planning[_STARTING:])
 
 
-def _empty(given: Input) -> float:
-    """Return the seconds of a batch with which nothing is done."""
-    ends = Ends()
-    with given.folder() as checkpoint:
-        drain(given.frame().writeStream.foreachBatch(lambda batch, number: ends.note()), checkpoint)
-    return ends.between
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChange(Record):
+    """Every batch and call of a run in which queries joined."""
+
+    quiet: Seconds
+    """Tiny batches in which nothing changed."""
+    changed: Seconds
+    """The batches after a query joined."""
+    add: Seconds
+    """The calls of `Engine.add`: each returns when the query is in the checkpoint, if there is one."""
+
+    @property
+    def adds(self) -> int:
+        """How many queries joined."""
+        return len(self.add.runs)
+
+    @property
+    def plan_change_ms(self) -> float:
+        """What a query that joins costs: its call, and what the batch after it takes longer."""
+        return 1000 * (self.add.median + self.changed.median - self.quiet.median)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the medians in milliseconds."""
+        return {
+            "adds": self.adds,
+            "batch_ms": 1000 * self.quiet.median,
+            "changed_ms": 1000 * self.changed.median,
+            "add_ms": 1000 * self.add.median,
+        }
+
+
+def plan_change(
+    given: Input, queries: Sequence[BenchQuery], joining: Sequence[BenchQuery], options: Options, *,
+    durable: bool,
+) -> PlanChange:  # fmt: skip
+    """Run tiny batches through the queries, and let others join one by one on the way."""
+    given = tiny_trades(given, batches=(len(joining) + 1) * _EVERY)
+    engine = engine_for(given, queries, How(slicing=options.slicing))
+    waiting, numbers = list(joining), count(1)
+    changed, left_at = False, 0.0
+    quiet_s, changed_s, add_s = list[float](), list[float](), list[float]()
+
+    def note(stream: str, report: BatchReport) -> None:
+        """Take the time since the last call returned: all of a batch, and none of what is done here."""
+        nonlocal changed, left_at
+        entered = perf_counter()
+        if not is_micro_batch(report):
+            return
+        number = next(numbers)
+        if number > _STARTING:
+            (changed_s if changed else quiet_s).append(entered - left_at)
+        changed = number % _EVERY == 0 and bool(waiting)
+        if changed:
+            query = waiting.pop(0)
+            engine.add(query.sql, name=query.name)
+            add_s.append(perf_counter() - entered)
+        left_at = perf_counter()
+
+    run_engine(given, engine, note, durable=durable)
+    quiet, after, add = (Seconds(tuple(runs)) for runs in (quiet_s, changed_s, add_s))
+    return PlanChange(quiet=quiet, changed=after, add=add)
 
 
 def tiny_trades(given: Input, *, batches: int, rows_in_batch: int = _ROWS_IN_BATCH) -> Input:
