@@ -77,6 +77,14 @@ def test_predicates_that_are_unknown_are_dropped() -> None:
     assert (after.predicates, after.bits.shape) == ((), (len(before.bits), 0))
 
 
+def test_a_codebook_without_fragments_comes_back() -> None:
+    # A relation of which no row was seen yet.
+    seen = one_row(predicates=ASKED).signatures
+    before = replace(seen, bits=seen.bits[:0])
+    after = read_codebook(codebook_bytes(before), {described(one): one for one in before.predicates})
+    assert (after.predicates, after.bits.shape) == (before.predicates, before.bits.shape)
+
+
 def test_a_predicate_is_known_wherever_its_text_stood() -> None:
     def big(least: int, span: tuple[int, int]) -> Formula:
         compared: Expression = Call(

@@ -43,7 +43,9 @@ def read_codebook(
     """
     table = arrow_table(stored)
     names = json.loads(table.schema.metadata[_PREDICATES])
-    packed = np.frombuffer(b"".join(table["bits"].to_pylist()), dtype=np.uint8).reshape(table.num_rows, -1)
+    # A relation may have had no row yet, and so no fragment: the width is not to be inferred.
+    shape = table.num_rows, -(-len(names) // 8)
+    packed = np.frombuffer(b"".join(table["bits"].to_pylist()), dtype=np.uint8).reshape(shape)
     bits = np.unpackbits(packed, axis=1, count=len(names)).astype(bool)
     columns = {name: bits[:, index] for index, name in enumerate(names) if name in predicates}
     for derivation in derivations:
