@@ -21,7 +21,8 @@ from weft.query import bind, parse, parse_duration, parse_select
 from weft.query.logical import LogicalQuery, StreamDef, TableDef, TimeUnit
 from weft.query.statements import CreateQuery, CreateStream, CreateTable
 from weft.service.control import Control
-from weft.service.execution import Execution, OnBatch
+from weft.service.execution import Execution
+from weft.service.observers import Observers, OnBatch, Subscriber
 from weft.service.options import MakeSink, RunOptions
 from weft.service.running_stream import RunningStream
 from weft.service.status import EngineStatus, QueryInfo
@@ -64,11 +65,14 @@ class Engine:
         self._declared = Declarations(lambda: self.spark)
         self._execution: Execution | None = None
         """From the last start on, even after the stop."""
+        self.observers = Observers()
+        """Who is told of results and batches."""
         self._queries = Queries(
             self,
             active=lambda: self._active,
             bind=lambda written: bind(written, self._declared.catalog(), limits=self._limits),
             limits=limits,
+            on_leave=lambda name: self.observers.forget(name),
         )
 
     @property
@@ -257,8 +261,8 @@ class Engine:
             rewind=(lambda rewinds: True) if rewind is True else rewind or None,
         )  # fmt: skip
         execution = self._execution = Execution(
-            self._declared, options, bind=self._queries.bind, tell=self._queries.subscribers.tell,
-            on_batch=on_batch, control=Control(self._queries, stop=self.stop_later),
+            self._declared, options, bind=self._queries.bind, observers=self.observers, on_batch=on_batch,
+            control=Control(self._queries, stop=self.stop_later),
         )  # fmt: skip
         try:
             named = [query.logical.stream for query in self.queries.values()]
@@ -307,10 +311,14 @@ class Engine:
         stream = self._stream(query.stream)
         return result_schema(query).empty_table() if stream is None else stream.release(query)
 
-    def subscribe(self, name: str, call: Callable[[pa.Table], None]) -> None:
-        """Have a function called with each batch's new results of a query; what it raises is logged."""
+    def subscribe(self, name: str, call: Subscriber) -> None:
+        """Have a function called with each batch's new results of a query, in a thread of its own.
+
+        It cannot hold or stop the stream. What it raises is logged, and it is called again. If over 1,000
+        calls or 64 MB of results wait for it, the oldest are left out; sinks get all results.
+        """
         self._queries.known(name)
-        self._queries.subscribers.add(name, call)
+        self.observers.subscribe(name, call)
 
     def clock(self, stream: str) -> Clock:
         """Return the watermark and row counts of a stream."""

@@ -1,11 +1,8 @@
-"""The queries of an engine by name, how they join and leave while streams run, and their subscribers."""
+"""The queries of an engine by name, and how they join and leave while streams run."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-
-import pyarrow as pa
 
 from weft.durability.registry import QueryState
 from weft.errors import EngineError, UnknownName, WeftError, suggestion
@@ -19,34 +16,6 @@ from weft.service.status import QueryInfo, cannot_run
 from weft.service.trying import Halted, try_out_all
 from weft.stream.changes import Changes
 
-Subscriber = Callable[[pa.Table], None]
-"""Is called with new results."""
-_log = logging.getLogger("weft.service")
-
-
-class Subscribers:
-    """Functions that are called with a query's new results."""
-
-    def __init__(self) -> None:
-        self._calls: dict[str, list[Subscriber]] = {}
-
-    def add(self, name: str, call: Subscriber) -> None:
-        """Have a function called with each batch's new results of a query."""
-        self._calls.setdefault(name, []).append(call)
-
-    def forget(self, name: str) -> None:
-        """Remove the subscribers of a query that has left."""
-        self._calls.pop(name, None)
-
-    def tell(self, name: str, rows: pa.Table) -> None:
-        """Call the subscribers of a query; an error of one affects neither the others nor the stream."""
-        for call in self._calls.get(name, ()):
-            try:
-                call(rows)
-            except Exception as error:
-                fields = {"query": name, "kind": type(error).__name__}
-                _log.error("a subscriber of query %s failed, and is called again", name, extra=fields)
-
 
 class Queries:
     """The queries of an engine."""
@@ -58,11 +27,15 @@ class Queries:
         active: Callable[[], Execution | None],
         bind: Callable[[CreateQuery], LogicalQuery],
         limits: Limits,
+        on_leave: Callable[[str], None],
     ) -> None:
-        """Change the queries of the execution that is `active`, if any."""
+        """Change the queries of the execution that is `active`, if any.
+
+        `on_leave` is called with the name of each query that has left.
+        """
         self._engine, self._active = engine, active
         self._bind, self._limits = bind, limits
-        self.subscribers = Subscribers()
+        self._on_leave = on_leave
         self.queries: dict[str, Query] = {}
         """All queries by name."""
 
@@ -164,7 +137,7 @@ class Queries:
 
     def _release(self, query: Query) -> None:
         query.take_leave()
-        self.subscribers.forget(query.name)
+        self._on_leave(query.name)
 
     def _try_out(self, query: LogicalQuery) -> None:
         for error in self.try_out([query], halted=lambda: False).values():

@@ -24,6 +24,7 @@ from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.service import execution as execution_module
 from weft.service.execution import Execution
+from weft.service.observers import Observers
 from weft.service.options import RunOptions
 from weft.service.requests import reply_of
 from weft.service.running_stream import RunningStream
@@ -45,7 +46,10 @@ def made(checkpoint: Path | None, *sinks: Any, follow: bool = False, control: An
         sinks=sinks, keep=False, trigger=Trigger(follow=follow), idle_seconds=None,
     )  # fmt: skip
     none: Any = None
-    return Execution(Declarations(none), options, bind=none, tell=none, on_batch=None, control=control)
+    return Execution(
+        Declarations(none), options, bind=none, observers=Observers(), on_batch=None,
+        control=control,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("fails", ["identity", "Mailbox", "Requests"])

@@ -15,7 +15,7 @@ from weft.bench.bench import Bench
 from weft.bench.dataset import DELAY, Dataset
 from weft.bench.options import OneSeed, Queries, progress
 from weft.bench.records import Record
-from weft.bench.runs import is_micro_batch
+from weft.bench.runs import AtBoundaries, is_micro_batch
 from weft.bench.trades import make_trades
 from weft.bench.workloads import first_distinct
 from weft.engine import Engine
@@ -152,6 +152,7 @@ def measure_size(spark: SparkSession, trades: Dataset, count: int, seed: int) ->
             if change := changes.get(len(batches)):
                 taken.append(_time(change))
 
+    engine.observers = AtBoundaries()
     engine.run(on_batch=note, keep=False)
     first, *later = batches[:_ADD_AFTER]
     add, remove = taken

@@ -23,7 +23,7 @@ from weft.bench.workloads import BenchQuery, SqlQuery
 from weft.engine import Engine
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.service.execution import OnBatch
+from weft.service.observers import Observers, OnBatch
 from weft.stream.pipeline import BatchReport
 from weft.window import Window
 
@@ -175,6 +175,15 @@ def engine_for(given: Input, queries: Sequence[BenchQuery | SqlQuery], how: How 
     return engine
 
 
+class AtBoundaries(Observers):
+    """Tells `on_batch` at once, between batches: a bench knows after which one it changes queries."""
+
+    def tell(self, stream: str, report: BatchReport) -> None:
+        """Call `on_batch` before the next batch may begin."""
+        if self.on_batch is not None:
+            self.on_batch(stream, report)
+
+
 def run_engine(
     given: Input,
     engine: Engine,
@@ -186,6 +195,7 @@ def run_engine(
 ) -> float:
     """Run an engine over all there is, every window closed; return the seconds that took."""
     with given.folder() if durable else nullcontext() as checkpoint:
+        engine.observers = AtBoundaries()
         began = perf_counter()
         engine.run(out=out, checkpoint=checkpoint, flush=True, on_batch=on_batch, keep=keep)
         return perf_counter() - began

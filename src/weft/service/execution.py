@@ -10,8 +10,6 @@ from math import inf
 from time import monotonic
 from uuid import uuid4
 
-import pyarrow as pa
-
 from weft.durability.ledger import Ledger, registered
 from weft.durability.past import Past, read_past
 from weft.durability.places import has_folder, identity, remove_folder
@@ -21,6 +19,7 @@ from weft.durability.rewinding import rewind
 from weft.errors import EngineError
 from weft.finals.results import result_schema
 from weft.query.logical import LogicalQuery
+from weft.service.observers import Observers, OnBatch
 from weft.service.options import RunOptions
 from weft.service.outlets import Leaving, deliveries, make_sinks, refusals
 from weft.service.requests import Carrier, Requests
@@ -38,14 +37,12 @@ from weft.stream.loop import Loop
 from weft.stream.pipeline import Pipeline
 from weft.stream.restoring import restore
 
-OnBatch = Callable[[str, BatchReport], None]
-"""Is called with a stream's name and the report of a batch."""
-OnResults = Callable[[str, pa.Table], None]
-"""Is called with a query's name and its new results."""
 _POLL_SECONDS = 0.5
 """Poll interval for stop requests."""
 _SINK_SECONDS = 10.0
 """How long a start waits for sinks to accept or refuse it."""
+_TELL_SECONDS = 10.0
+"""How long a stop waits for subscribers and `on_batch` to take what is queued for them."""
 _log = logging.getLogger("weft.service")
 
 
@@ -58,12 +55,12 @@ class Execution:
         options: RunOptions,
         *,
         bind: Bind,
-        tell: OnResults,
+        observers: Observers,
         on_batch: OnBatch | None,
         control: Carrier,
     ) -> None:
         self._declared, self._options = declared, options
-        self._bind, self._on_results, self._on_batch = bind, tell, on_batch
+        self._bind, self._observers = bind, observers
         self.streams: dict[str, RunningStream] = {}
         self._known: dict[str, LogicalQuery] = {}
         self._leaving = Leaving()
@@ -76,6 +73,9 @@ class Execution:
         self._failure: EngineError | None = None
         self._raised: EngineError | None = None
         """The failure, once `wait` has raised it."""
+        self._ended = threading.Event()
+        self._stop_begun = threading.Lock()
+        """Held from the first stop on."""
         self.stop_asked = threading.Event()
         """Set when a stop was requested from another terminal, or a failure ends the execution."""
         self._stopping = threading.Event()
@@ -98,6 +98,7 @@ class Execution:
                 if isinstance(error, OSError):
                     raise _out_of_reach(f"checkpoint {self._root.uri} cannot be opened", error) from error
                 raise
+        observers.begin(on_batch, note=self._note)
 
     def stored_streams(self) -> list[str]:
         """Return the declared streams that the checkpoint knows of."""
@@ -307,15 +308,27 @@ class Execution:
         return True
 
     def process_available(self) -> None:
-        """Wait until all available rows have been processed."""
-        for running in self.streams.values():
+        """Wait until all available rows have been processed, and observers have been told of them."""
+        for running in list(self.streams.values()):
             running.loop.process_available()
+        self._observers.await_told(_TELL_SECONDS)
 
     def stop(self, *, flush: bool) -> None:
-        """Stop all streams between batches; their state can still be read.
+        """Stop all streams between batches, and tell observers of the rest; state can still be read.
 
-        An error of any stream is raised, unless `wait` has raised it.
+        An error of any stream is raised, unless `wait` has raised it. If another thread stops the streams
+        already, wait for it; an observer does not, as that thread waits for it.
         """
+        if not self._stop_begun.acquire(blocking=False):
+            if not self._observers.is_calling():
+                self._ended.wait()
+            return
+        try:
+            self._stop(flush=flush)
+        finally:
+            self._ended.set()
+
+    def _stop(self, *, flush: bool) -> None:
         # First: a request under way may wait for a batch that waits for a sink.
         self._stopping.set()
         if self._requests is not None:
@@ -324,7 +337,7 @@ class Execution:
         flush = flush and not self.stop_asked.is_set()
         errors: list[Exception] = []
         try:
-            for name, running in self.streams.items():
+            for name, running in list(self.streams.items()):
                 # An error of one stream must not leave others running without the lock.
                 try:
                     if not running.loop.stop(flush=flush):
@@ -333,6 +346,7 @@ class Execution:
                     if error is not self._raised:
                         errors.append(error)
         finally:
+            self._observers.end(_TELL_SECONDS)
             self.active = False
             try:
                 if self._lock is not None:
@@ -396,15 +410,16 @@ class Execution:
 
     def _observer(self, stream: str) -> Callable[[BatchReport], None]:
         def observe(report: BatchReport) -> None:
-            for name, rows in report.results.items():
-                self._on_results(name, rows)
             running = self.streams.get(stream)
             if running is not None:
                 running.note_batch(report)
-            if self._on_batch is not None:
-                self._on_batch(stream, report)
+            self._observers.tell(stream, report)
 
         return observe
+
+    def _note(self, stream: str, notice: str) -> None:
+        if (running := self.streams.get(stream)) is not None:
+            running.note([notice])
 
 
 def _out_of_reach(problem: str, error: OSError) -> EngineError:
