@@ -16,7 +16,7 @@ from weft.window import Window
 
 if TYPE_CHECKING:
     from weft.engine import Engine
-    from weft.handle import Query
+    from weft.service.queries import Query
 
 __version__ = "0.1.0"
 
@@ -41,9 +41,9 @@ def __getattr__(name: str) -> Any:
     if name not in ("Engine", "Query"):
         raise AttributeError(f"module 'weft' has no attribute '{name}'")
     try:
-        from weft import engine, handle
+        from weft import engine
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("pyspark"):
             raise
         raise EngineError("running queries needs Spark: pip install 'weft[spark]'") from error
-    return getattr(engine if name == "Engine" else handle, name)
+    return getattr(engine, name)

@@ -6,17 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.durability.registry import Registered
 from weft.durability.rewinding import Approve
 from weft.errors import EngineError
 from weft.finals.results import result_schema
-from weft.handle import Query
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.explain import explain
 from weft.optimizer.plan import SharedPlan
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import Slicing
-from weft.queries import Queries
 from weft.query import bind, parse, parse_duration, parse_select
 from weft.query.logical import LogicalQuery, StreamDef, TableDef, TimeUnit
 from weft.query.statements import CreateQuery, CreateStream, CreateTable
@@ -24,6 +21,7 @@ from weft.service.control import Control
 from weft.service.execution import Execution
 from weft.service.observers import Observers, OnBatch, Subscriber
 from weft.service.options import MakeSink, RunOptions
+from weft.service.queries import Queries, Query
 from weft.service.running_stream import RunningStream
 from weft.service.status import EngineStatus, QueryInfo
 from weft.sinks import Sink
@@ -68,11 +66,11 @@ class Engine:
         self.observers = Observers()
         """Who is told of results and batches."""
         self._queries = Queries(
-            self,
             active=lambda: self._active,
+            stream=self._stream,
             bind=lambda written: bind(written, self._declared.catalog(), limits=self._limits),
             limits=limits,
-            on_leave=lambda name: self.observers.forget(name),
+            observers=self.observers,
         )
 
     @property
@@ -301,16 +299,6 @@ class Engine:
         """Return all results of a query so far."""
         return self._queries.known(name).results()
 
-    def kept(self, query: LogicalQuery) -> pa.Table:
-        """Return all results of a query so far."""
-        stream = self._stream(query.stream)
-        return result_schema(query).empty_table() if stream is None else stream.kept(query)
-
-    def release(self, query: LogicalQuery) -> pa.Table | None:
-        """Remove and return all results of a query; None if they were not kept."""
-        stream = self._stream(query.stream)
-        return result_schema(query).empty_table() if stream is None else stream.release(query)
-
     def subscribe(self, name: str, call: Subscriber) -> None:
         """Have a function called with each batch's new results of a query, in a thread of its own.
 
@@ -348,11 +336,6 @@ class Engine:
 
     def _stream(self, name: str) -> RunningStream | None:
         return None if self._execution is None else self._execution.streams.get(name)
-
-    def entry(self, query: LogicalQuery) -> Registered | None:
-        """Return the entry of a query in the registry since the last start."""
-        stream = self._stream(query.stream)
-        return None if stream is None else stream.ledger.registry.get(query.name)
 
     def pipeline(self, stream: str) -> Pipeline | None:
         """Return the pipeline of a stream since the last start."""

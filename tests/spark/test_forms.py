@@ -18,7 +18,7 @@ from tests.spark.trades import Feed, stream
 from weft.aggregates import Combine, Primitive, arrow_type, to_arrow
 from weft.optimizer.rules import Sharing, copy_rows, optimize
 from weft.optimizer.statistics import assumed
-from weft.spark.input.keyed_tables import LocalTable
+from weft.spark.input.tables import LocalTable
 from weft.spark.job.batch_groups import BatchGroups
 from weft.spark.job.job import BatchJob
 from weft.spark.job.verdicts import Bounds

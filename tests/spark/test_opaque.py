@@ -26,7 +26,7 @@ from weft.optimizer import by_value as rule
 from weft.optimizer import roots
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.spark.job import known_values
+from weft.spark.job import value_predicates
 from weft.spark.job.forms import Forms
 from weft.spark.session.local import local_session
 from weft.state.report import BatchReport
@@ -168,7 +168,7 @@ def test_values_beyond_the_limit_are_forgotten_and_known_again(spark: SparkSessi
         every += names([f"v{n}" for n in range(begin, begin + 8)], 100 * begin)
         some = spark.createDataFrame(every[-24:], SCHEMA)
         some.coalesce(1).write.mode("append").parquet(str(source))
-    with in_words(by_value=True), patch.object(known_values, "MOST_VALUES", 5):
+    with in_words(by_value=True), patch.object(value_predicates, "MOST_VALUES", 5):
         engine = weft.Engine(spark)
         stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(source))
         engine.stream("s", stream, time="time", delay="1 hour", skew=None)

@@ -13,7 +13,7 @@ from tests.oracle.results import Expected
 from tests.oracle.spec import Spec, WindowSyntax
 from tests.spark.replay import Player, Replayed
 from weft.optimizer.slices import Slicing
-from weft.stream.pipeline import LiveQuery
+from weft.stream.pipeline import RunningQuery
 
 ALWAYS = -(1 << 62)
 """Before all rows."""
@@ -36,7 +36,7 @@ def with_late_twins(case: Case, chance: Random) -> Case:
     return replace(case, specs=(*case.specs, *twins))
 
 
-def run(spark: SparkSession, case: Case, chance: Random) -> tuple[Replayed, dict[str, LiveQuery]]:
+def run(spark: SparkSession, case: Case, chance: Random) -> tuple[Replayed, dict[str, RunningQuery]]:
     """Push a case through a pipeline; past windows are answered at once, or with the next batch."""
     player = Player(spark, case, slicing=Slicing.PAIRED, syntax=WindowSyntax.BRACKET)
     pipeline, lives, reports = player.pipeline, {}, []

@@ -6,13 +6,13 @@ from typing import Any
 from tests.unit.state_samples import EXACT, Row, block
 
 from weft.durability.checkpoint import Checkpoint, Recovered
-from weft.durability.commits import Commit
+from weft.durability.encoding import Commit
 from weft.durability.registry import QueryState, Registered
 from weft.expression import Column
 from weft.optimizer.plan import Grouping
 from weft.state.block import Block
 from weft.state.clock import Clock, RowCounts
-from weft.state.derivation import Derivation
+from weft.state.running_query import Derivation
 from weft.storage import Folder
 from weft.storage.container import unpack
 from weft.types import BIGINT

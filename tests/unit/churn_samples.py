@@ -21,7 +21,7 @@ from tests.unit.window_samples import edges_between
 
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.state.lives import LiveQuery
+from weft.state.running_query import RunningQuery
 from weft.stream.pipeline import BatchReport, Pipeline
 from weft.window import Window
 
@@ -95,14 +95,14 @@ class Script:
     rows: list[Row] = field(default_factory=list)
     reports: list[BatchReport] = field(default_factory=list)
     asked: dict[str, Asked] = field(default_factory=dict)
-    lives: dict[str, LiveQuery] = field(default_factory=dict)
+    lives: dict[str, RunningQuery] = field(default_factory=dict)
     latest: dict[str, int] = field(default_factory=dict)
     """When the windows of each query must begin at the latest."""
     answered_to: dict[str, int | None] = field(default_factory=dict)
     """Of queries that left, the last watermark that they saw; no time at all if they saw none."""
     now: int = 0
 
-    def add(self, one: Asked) -> LiveQuery:
+    def add(self, one: Asked) -> RunningQuery:
         """Let a query join; when its windows begin is for it to say, within what is promised."""
         latest, newest = self._latest_start(one), max((row.time for row in self.rows), default=None)
         live = self.pipeline.add(one.logical())

@@ -14,8 +14,7 @@ from weft.durability.rejoining import rejoin
 from weft.state.clock import ALWAYS, RowCounts
 from weft.storage import LocalFolder
 from weft.stream.loop import Loop
-from weft.stream.pipeline import BatchReport, Pipeline
-from weft.stream.restoring import restore
+from weft.stream.pipeline import BatchReport, Pipeline, restore
 
 ALL = ("vol > 0", lambda row: row.vol is not None and row.vol > 0)
 LONG = asked("long", ALL, (60, 5))

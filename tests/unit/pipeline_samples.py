@@ -15,21 +15,22 @@ from tests.unit.language_samples import CATALOG, TRADES
 
 from weft.expression import Call, Expression
 from weft.optimizer.plan import SharedPlan
-from weft.optimizer.slice_starts import slice_starts
+from weft.optimizer.slices import slice_starts
 from weft.optimizer.statistics import Sample
 from weft.predicates import All, Formula, Test, Values
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
+from weft.spark.job.failures import Failures
 from weft.spark.job.fragment_coder import FragmentCoder
 from weft.spark.job.job import in_job_order
-from weft.spark.job.positions import attributes_of
+from weft.spark.job.points import attributes_of
 from weft.spark.job.verdicts import Bounds
 from weft.state.block import Block
 from weft.state.clock import RowCounts, Seen
 from weft.state.signatures import Signatures
 from weft.stream import pipeline as pipeline_module
 from weft.stream import plan_in_effect as plan_module
-from weft.stream.pipeline import BatchReport, LiveQuery, Pipeline
+from weft.stream.pipeline import BatchReport, Pipeline, RunningQuery
 
 MS = 1000
 
@@ -81,7 +82,7 @@ def asked(
     )  # fmt: skip
 
 
-def expected(one: Asked, live: LiveQuery, rows: Sequence[Row], watermark: int | None) -> dict[Any, Any]:
+def expected(one: Asked, live: RunningQuery, rows: Sequence[Row], watermark: int | None) -> dict[Any, Any]:
     """Return what a query answers by a watermark (None: at the end of input), from its definition."""
     found: dict[Any, list[Row]] = defaultdict(list)
     slide, length = one.slide_ms * MS, one.range_ms * MS
@@ -163,7 +164,7 @@ class PlainJob:
         self.edges = [relation.edges(plan.slicing) for relation in self.relations]
         no_tables = SimpleNamespace(translator=None, table_of=lambda relation, expression: None)
         self.fragments = FragmentCoder(self.relations, no_tables)  # type: ignore[arg-type]
-        self.failures = SimpleNamespace(queries={}, answers={})
+        self.failures = Failures([], None)  # type: ignore[arg-type]
 
     def run(self, batch: Batch, bounds: Bounds) -> list[Row]:
         """Return the rows that are not late."""

@@ -48,7 +48,7 @@ from weft.query.logical import LogicalQuery
 from weft.state.block import Block
 from weft.state.clock import Clock
 from weft.state.driver_store import DriverStore
-from weft.state.lives import LiveQuery
+from weft.state.running_query import RunningQuery
 from weft.state.signatures import Signatures
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
@@ -308,7 +308,7 @@ def test_adding_an_aggregate_takes_one_value(monkeypatch: pytest.MonkeyPatch) ->
             partials={one: lifted(one, slices) for one in relation.primitives},
         )
     )
-    live = {one.query.name: LiveQuery(query=one.query) for one in plan.answers}
+    live = {one.query.name: RunningQuery(query=one.query) for one in plan.answers}
     (reading,) = readings(plan.answers, live)
     due = reading.due(Clock(watermark=20_000), state.starts())
     ((_, piece),) = state.answer(due, np.array([0]), reading.predicates, reading.primitives)

@@ -13,13 +13,13 @@ from tests.unit.pipeline_samples import MS, asked
 from tests.unit.window_samples import windows
 
 from weft.durability.checkpoint import Checkpoint
-from weft.durability.commits import read_commit
+from weft.durability.encoding import read_commit
 from weft.durability.registry import QueryState
 from weft.errors import EngineError
 from weft.finals.readings import readings
 from weft.optimizer.plan import answer, leaf
 from weft.state.clock import ALWAYS, Clock
-from weft.state.lives import LiveQuery
+from weft.state.running_query import RunningQuery
 from weft.storage import LocalFolder
 from weft.storage.container import unpack
 from weft.window import Window
@@ -38,10 +38,10 @@ def test_every_window_after_what_was_answered_is_due_once(
 ) -> None:
     #     answered through   |        |              until |
     #     watermark             |  |        |    |
-    lives: dict[str, LiveQuery] = {}
+    lives: dict[str, RunningQuery] = {}
     for window, through, until in several:
         query = replace(asked(f"q{len(lives)}", ALL, (1, 1)).logical(), window=window)
-        lives[query.name] = LiveQuery(query=query, answered_through=through, until=until)
+        lives[query.name] = RunningQuery(query=query, answered_through=through, until=until)
     answers = [answer(live.query, leaf(live.query)) for live in lives.values()]
     starts = np.arange(-300_000, 300_000, 1_000)
     given_ends: dict[str, list[int]] = {name: [] for name in lives}
@@ -157,7 +157,7 @@ def test_a_checkpoint_of_an_older_format_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
     runs = Runs(monkeypatch, LocalFolder(tmp_path))
     runs.start(LONG)
-    monkeypatch.setattr("weft.durability.commits._FORMAT", 3)
+    monkeypatch.setattr("weft.durability.encoding._FORMAT", 3)
     runs.batch(1)
     monkeypatch.undo()
     with pytest.raises(EngineError, match="written by another version of Weft; start a new one"):

@@ -21,15 +21,14 @@ from weft.finals import answering
 from weft.finals.selecting import ReadRows, Selected, select
 from weft.optimizer.plan import SharedPlan
 from weft.query.logical import LogicalQuery
-from weft.service.trying import try_out
+from weft.service.running_stream import try_out
 from weft.spark.session.troubles import culprits, reason
 from weft.storage import LocalFolder
-from weft.stream import blame
+from weft.stream import loop
 from weft.stream import pipeline as pipeline_module
 from weft.stream import plan_in_effect as plan_module
-from weft.stream.blame import find_culprits
-from weft.stream.pipeline import BatchReport, Pipeline
-from weft.stream.restoring import restore
+from weft.stream.loop import find_culprits
+from weft.stream.pipeline import BatchReport, Pipeline, restore
 from weft.types import BIGINT
 
 GOOD = asked("good", ("vol > 0", lambda row: True), (20, 5))
@@ -61,7 +60,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pipeline]:
     def made(*queries: Any, **options: Any) -> Pipeline:
         pipeline = plain_pipeline(monkeypatch, **options)
         monkeypatch.setattr(plan_module, "BatchJob", Picky)
-        monkeypatch.setattr(blame, "utc", lambda session: nullcontext())
+        monkeypatch.setattr(loop, "utc", lambda session: nullcontext())
         for one in queries:
             pipeline.add(one.logical())
         return pipeline
@@ -277,7 +276,7 @@ def test_who_fails_beside_a_damaged_file_fails_alone(
 
     pipeline = make(*EVERYONE)
     monkeypatch.setattr(plan_module, "BatchJob", Reading)
-    for module in (pipeline_module, blame):
+    for module in (pipeline_module, loop):
         monkeypatch.setattr(module, "readable", readable)
     rows: Any = Damaged(batch(1), only_vol)
     with pytest.raises(raises, match="not this one") as caught:
@@ -301,7 +300,7 @@ def test_files_are_not_looked_at_where_only_a_function_fails(
     def readable(*_: object) -> Any:
         raise AssertionError("a scan for nothing")
 
-    monkeypatch.setattr(blame, "readable", readable)
+    monkeypatch.setattr(loop, "readable", readable)
     rows: Any = Batch(batch(1))
     assert list(find_culprits(make(*EVERYONE), rows, OwnError())) == ["bad", "worse"]
 

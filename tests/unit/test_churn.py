@@ -19,7 +19,7 @@ from weft.optimizer.plan import Grouping
 from weft.optimizer.slices import Slicing
 from weft.predicates import tests as every_test
 from weft.state import driver_store as state_module
-from weft.state.derivation import derivation_from
+from weft.state.running_query import derivation_from
 from weft.state.signatures import Signatures
 from weft.stream.pipeline import Pipeline
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from weft.cli import control
 from weft.cli.app import app
-from weft.cli.asking import Caller
+from weft.cli.control import Caller
 from weft.cli.listing import print_list, print_query, read_listed
 from weft.errors import EngineError, TooLarge, UserError
 from weft.limits import Limits

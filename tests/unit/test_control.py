@@ -14,7 +14,7 @@ from weft.query.logical import LogicalQuery
 from weft.service.control import Control
 from weft.service.status import QueryInfo
 from weft.storage.mailbox import CHANGES, Reply, Request
-from weft.stream.changes import Changes
+from weft.stream.membership import Changes
 
 
 @dataclass
@@ -52,7 +52,7 @@ class FakeEngine:
         bound: Any = SimpleNamespace(name=name, text=text, stream="other" if "other" in text else "s")
         return bound  # type: ignore[no-any-return]
 
-    def is_live(self, stream: str) -> bool:
+    def is_running(self, stream: str) -> bool:
         return stream in self.streams
 
     def try_out(self, queries: Iterable[LogicalQuery], *, halted: Callable[[], bool]) -> dict[str, WeftError]:

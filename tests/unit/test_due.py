@@ -14,7 +14,7 @@ from tests.unit.window_samples import END, Advance, due_between, due_ends, windo
 from weft.finals.readings import readings
 from weft.optimizer.plan import answer, leaf
 from weft.state.clock import ALWAYS, Clock, RowCounts, Seen, oldest_needed
-from weft.state.lives import LiveQuery, through_start
+from weft.state.running_query import RunningQuery, through_start
 from weft.window import Window
 
 Times = npt.NDArray[np.int64]
@@ -99,7 +99,7 @@ def test_empty_windows_are_due_in_the_span_of_stream_and_query_and_no_other_is_b
             ALWAYS if first is None else through_start(first, window),
             ALWAYS if before is None or late else before,
         )
-        live[query.name] = LiveQuery(query=query, answered_through=through, until=until)
+        live[query.name] = RunningQuery(query=query, answered_through=through, until=until)
     (reading,) = readings(answers, live)
     every = reading.due(clock, np.empty(0, dtype=np.int64))
     for place, (window, first, until, late) in enumerate(several):

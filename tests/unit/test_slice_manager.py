@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.unit.window_samples import edges_between, is_edge, windows
+from tests.unit.window_samples import compose, edges_between, is_edge, windows
 
-from weft.optimizer.slice_manager import SliceManager
-from weft.optimizer.slices import SLICINGS, Slicing, compose, paired
+from weft.optimizer.slices import SLICINGS, SliceManager, Slicing, paired
 from weft.window import Window
 
 slicings = st.sampled_from(Slicing)

@@ -7,21 +7,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.window_samples import edges_between, is_edge, windows
+from tests.unit.window_samples import compose, edges_between, is_edge, stretch, windows
 
-from weft.optimizer.slice_manager import SliceManager
-from weft.optimizer.slice_starts import slice_starts
 from weft.optimizer.slices import (
     SLICINGS,
     EdgeClass,
     SlicedWindow,
+    SliceManager,
     Slicing,
     common_grid,
-    compose,
     edge_classes,
     paired,
     paned,
-    stretch,
+    slice_starts,
 )
 from weft.window import Window
 

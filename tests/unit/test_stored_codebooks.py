@@ -32,8 +32,8 @@ from weft.expression import Call, Column, Expression, Literal
 from weft.finals.readings import Reading
 from weft.predicates import TRUE, Formula, canonical
 from weft.state.block import Block
-from weft.state.derivation import Derivation, derivation_from
 from weft.state.driver_store import DriverStore
+from weft.state.running_query import Derivation, derivation_from
 from weft.state.signatures import Signatures
 from weft.state.store import DueWindows
 from weft.storage import LocalFolder

@@ -13,7 +13,7 @@ from weft.durability.registry import QueryState
 from weft.errors import EngineError
 from weft.limits import Limits
 from weft.storage import LocalFolder
-from weft.stream.changes import Changes
+from weft.stream.membership import Changes
 from weft.stream.pipeline import BatchReport
 
 MANY = [asked(f"many{number}", ALL, (10 + 5 * (number % 8), 5)) for number in range(300)]

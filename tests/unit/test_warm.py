@@ -31,7 +31,7 @@ from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
 from weft.predicates import canonical, codebook
 from weft.state.clock import ALWAYS, Clock
-from weft.state.lives import LiveQuery, first_window, through_start
+from weft.state.running_query import RunningQuery, first_window, through_start
 from weft.state.signatures import Fragments, Signatures
 from weft.storage import LocalFolder
 from weft.stream.warm_start import Held, History, cut_at
@@ -196,7 +196,7 @@ def test_the_first_window_is_the_first(
 ) -> None:
     query = replace(asked("q", EVERYTHING, (10, 10)).logical(), window=window)
     through = ALWAYS if first is None else through_start(first, window)
-    live = LiveQuery(query=query, answered_through=through, until=until)
+    live = RunningQuery(query=query, answered_through=through, until=until)
     found = first_window(live, Clock(oldest=oldest, newest=oldest, watermark=oldest))
     if first is None and oldest is None:
         assert found is None
@@ -331,6 +331,6 @@ def test_slices_of_an_earlier_run_are_as_that_run_has_cut_them(
         found = results(runs.sink.reports, one.name)
         query = one.logical()
         through = through_start(firsts[one.name], query.window)
-        since = LiveQuery(query=query, answered_through=through)
+        since = RunningQuery(query=query, answered_through=through)
         assert dict(found) == expected(one, since, rows(*range(40)), 39 * MS)
         assert len(found) == len(dict(found))

@@ -9,8 +9,7 @@ from tests.unit.language_samples import query
 from tests.unit.test_oracle_cases import CASES
 from tests.unit.window_samples import Advance, due_ends
 
-from weft.optimizer.slice_starts import slice_starts
-from weft.optimizer.slices import Slicing, edge_classes
+from weft.optimizer.slices import Slicing, edge_classes, slice_starts
 from weft.window import Window
 
 Case = dict[str, Any]

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import lcm
 
 from hypothesis import strategies as st
 from tests.unit.language_samples import query
 
 from weft.finals.readings import readings
 from weft.optimizer.plan import answer, leaf
-from weft.optimizer.slices import Slicing
+from weft.optimizer.slices import SlicedWindow, Slicing
 from weft.state.clock import ALWAYS, Clock, Times
-from weft.state.lives import NEVER, LiveQuery
+from weft.state.running_query import NEVER, RunningQuery
 from weft.window import Window
 
 SLIDES = (1, 2, 3, 4, 5, 6, 9, 10, 12, 15, 20, 30, 36, 45, 60)
@@ -71,7 +73,7 @@ class Advance:
 
 def due_between(window: Window, advance: Advance, starts: Times) -> tuple[int, int]:
     """Return the ends of the first and the last window that is due and may hold a slice."""
-    live = LiveQuery(query=replace(QUERY, window=window))
+    live = RunningQuery(query=replace(QUERY, window=window))
     live.answered_through = ALWAYS if advance.before is None else advance.before
     asked = answer(live.query, leaf(live.query))
     (reading,) = readings([asked], {live.query.name: live})
@@ -85,3 +87,27 @@ def due_ends(window: Window, advance: Advance, starts: Times) -> list[int]:
     first, last = due_between(window, advance, starts)
     ends = range(first, last + 1, window.slide_ms * 1000)
     return [end for end in ends if ((starts >= end - window.range_ms * 1000) & (starts < end)).any()]
+
+
+def stretch(window: SlicedWindow, period: int) -> SlicedWindow:
+    """Repeat a sliced window until it fills a longer period.
+
+    >>> stretch(SlicedWindow((6, 3)), 27).slices
+    (6, 3, 6, 3, 6, 3)
+    """
+    factor, rest = divmod(period, window.period)
+    if rest or not factor:
+        raise ValueError(f"a window of period {window.period} cannot be stretched to {period}")
+    return SlicedWindow(window.slices * factor)
+
+
+def compose(windows: Iterable[SlicedWindow]) -> SlicedWindow:
+    """Merge sliced windows into one whose edges are those of all, over their common period.
+
+    >>> compose([SlicedWindow((2, 1)), SlicedWindow((2,))]).slices
+    (2, 1, 1, 1, 1)
+    """
+    sliced = tuple(windows)
+    period = lcm(*(window.period for window in sliced))
+    edges = sorted({edge for window in sliced for edge in stretch(window, period).edges})
+    return SlicedWindow(tuple(after - before for before, after in pairwise([0, *edges])))

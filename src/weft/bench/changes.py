@@ -22,8 +22,8 @@ from weft.bench.equality import Span
 from weft.bench.runs import Input, is_micro_batch
 from weft.bench.workloads import BenchQuery
 from weft.engine import Engine
-from weft.handle import Query
 from weft.query import parse_duration
+from weft.service.queries import Query
 from weft.stream.pipeline import BatchReport
 
 Result = TypeVar("Result")

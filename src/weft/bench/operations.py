@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from weft.bench.records import Record
-from weft.optimizer.slice_manager import SliceManager
-from weft.optimizer.slices import Slicing
+from weft.optimizer.slices import SliceManager, Slicing
 from weft.window import Window
 
 

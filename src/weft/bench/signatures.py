@@ -22,8 +22,7 @@ from weft.bench.operations import Counted, Run, Strategy, count, ends
 from weft.bench.predicates import Market, Numbers, Quantity
 from weft.bench.records import Record
 from weft.bench.workloads import BenchQuery, Predicates
-from weft.optimizer.slice_manager import SliceManager
-from weft.optimizer.slices import Slicing
+from weft.optimizer.slices import SliceManager, Slicing
 
 _Table = np.ndarray[tuple[int, int], np.dtype[Any]]
 _CELLS = 20_000_000

@@ -164,7 +164,12 @@ def _run(console: Console, engine: Engine, options: _Options, *, rewind: bool | 
         console.print(f"results of {len(engine.queries):,} queries in {options.out or 'PostgreSQL'}")
     failed = [name for stream in status.streams.values() for name in stream.failed]
     if failed:
-        _report_failed(failed, durable=durable)
+        # Without the errors, which may hold values of rows.
+        shown = ", ".join(failed[:_NAMED_QUERIES])
+        more = f" and {len(failed) - _NAMED_QUERIES:,} more" if len(failed) > _NAMED_QUERIES else ""
+        what = "query failed" if len(failed) == 1 else "queries failed"
+        why = "weft show has the errors" + ("" if durable else " of a run with --checkpoint")
+        print(f"{len(failed):,} {what} in this run: {shown}{more}; {why}", file=sys.stderr)
         raise typer.Exit(_QUERY_FAILED)
 
 
@@ -203,15 +208,6 @@ def check_delivered(sinks: Sequence[DeliveryStatus], *, durable: bool) -> None:
                 f"sink {status.sink} has not taken the results of {status.behind:,} commits "
                 f"({status.error or 'it is too slow'}); {fate}"
             )
-
-
-def _report_failed(names: Sequence[str], *, durable: bool) -> None:
-    """Print the names of queries that failed, without the errors, which may hold values of rows."""
-    shown = ", ".join(names[:_NAMED_QUERIES])
-    more = f" and {len(names) - _NAMED_QUERIES:,} more" if len(names) > _NAMED_QUERIES else ""
-    what = "query failed" if len(names) == 1 else "queries failed"
-    why = "weft show has the errors" if durable else "weft show has the errors of a run with --checkpoint"
-    print(f"{len(names):,} {what} in this run: {shown}{more}; {why}", file=sys.stderr)
 
 
 def _sinks(console: Console, options: _Options) -> list[MakeSink]:

@@ -1,8 +1,7 @@
 """The live view as a screen, cut to the height of the terminal."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -30,7 +29,10 @@ def draw(
         _work(figures, status.streams),
         *([_sinks(status.sinks)] if status.sinks else []),
     ]
-    notices = list(_notices(status.streams))[-_SHOWN_NOTICES:]
+    newest = [notice for stream in status.streams.values() for notice in stream.notices][-_SHOWN_NOTICES:]
+    notices = [
+        Text(f"! {one_line(notice)}", style="yellow", no_wrap=True, overflow="ellipsis") for notice in newest
+    ]
     # The title, a line between parts, and one below for the cursor; results get the rest.
     used = 2 + sum(table.row_count + table.show_header + 1 for table in tables)
     room = lines - used - 1 - (len(notices) + 1 if notices else 0)
@@ -147,11 +149,6 @@ def _results(figures: Figures, room: int) -> Table:
             values = Text.assemble((f"1 of {result.more + 1:,}  ", "dim"), values)
         table.add_row(Text(one_line(result.query)), Text(result.window), values)
     return table
-
-
-def _notices(streams: Mapping[str, StreamStatus]) -> Iterator[Text]:
-    for notice in chain.from_iterable(stream.notices for stream in streams.values()):
-        yield Text(f"! {one_line(notice)}", style="yellow", no_wrap=True, overflow="ellipsis")
 
 
 def _table(*headings: str, header: bool = True) -> Table:

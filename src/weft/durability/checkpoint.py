@@ -21,14 +21,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
-from weft.durability.commits import Commit, commit_bytes, read_commit, read_results, results_bytes
 from weft.durability.delivered import Note, Notes
 from weft.durability.encoding import (
+    Commit,
     StoredBlock,
     block_bytes,
     codebook_bytes,
+    commit_bytes,
     described,
     read_codebook,
+    read_commit,
+    read_results,
+    results_bytes,
 )
 from weft.durability.position import mend, position
 from weft.durability.registry import Registry
@@ -38,7 +42,7 @@ from weft.optimizer.plan import Grouping
 from weft.predicates import Formula
 from weft.state.block import Block
 from weft.state.clock import Clock
-from weft.state.derivation import Derivation
+from weft.state.running_query import Derivation
 from weft.state.signatures import Signatures
 from weft.storage import Folder
 from weft.storage.container import pack, unpack

@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from weft.durability.checkpoint import Checkpoint, Placed, Recovered
-from weft.durability.commits import Commit
+from weft.durability.encoding import Commit
 from weft.durability.registry import QueryState, Registered, Registry
 from weft.faultpoints import reach
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.sinks import Delivery, Sink
 from weft.state.block import Block
 from weft.state.clock import Clock
-from weft.state.derivation import derivation_from
-from weft.state.lives import LiveQuery
 from weft.state.report import BatchReport
+from weft.state.running_query import RunningQuery, derivation_from
 
 _KIND = re.compile(r"(?:[\w.$]+: )?\[([A-Z][A-Z0-9_.]*)\]|(?:[\w$]+[.$])*(\w+(?:Error|Exception))\b")
 """The beginning of an error that names its kind: Spark's name for it, or its class."""
@@ -29,7 +28,7 @@ class Outcome:
 
     stream: StreamDef
     clock: Clock
-    queries: Mapping[str, LiveQuery]
+    queries: Mapping[str, RunningQuery]
     """The queries that continue."""
     report: BatchReport
     retained: Callable[[], Mapping[Placed, Block]]
@@ -67,11 +66,6 @@ class Ledger:
                 raise checkpoint.missing(self.number + 1)
             for number in range(delivery.status.done + 1, self.number + 1):
                 delivery.offer(number, None)
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether commits outlive the process."""
-        return self._checkpoint is not None
 
     def has(self, batch: int) -> bool:
         """Say whether a batch is committed already; refuse one that is neither that nor the next.
@@ -122,9 +116,12 @@ class Ledger:
         for delivery in self.deliveries:
             delivery.await_begun(max(0.0, deadline - monotonic()))
 
-    def pass_over(self, outcome: Outcome) -> None:
-        """Accept a change of queries that needs no commit, as nothing outlives the process."""
-        self.registry.committed()
+    def commit_change(self, outcome: Outcome) -> None:
+        """Commit a change of queries, if anything outlives the process, or there are results."""
+        if self._checkpoint is not None or outcome.report.results:
+            self.commit(outcome)
+        else:
+            self.registry.committed()
 
     def commit(self, outcome: Outcome, *, batch: int | None = None) -> None:
         """Make an outcome durable, then offer its results to sinks."""
@@ -142,7 +139,11 @@ class Ledger:
             position=position,
         )
         if self._checkpoint is not None:
-            self._checkpoint.write(commit, self.registry.changes(), _kept(report), report.results)
+            blocks, oldest = report.blocks, report.oldest_kept
+            if oldest is not None:
+                # Windows that are answered already are in the results.
+                blocks = {relation: block.since(oldest) for relation, block in blocks.items()}
+            self._checkpoint.write(commit, self.registry.changes(), blocks, report.results)
         self.registry.committed()
         self.number, self.batch, self._position = commit.number, commit.batch, commit.position
         for sink in self._inline:
@@ -167,10 +168,10 @@ class Ledger:
         for name, count in report.failures.items():
             if (entry := self.registry.get(name)) is not None:
                 self.registry.put(replace(entry, failures=entry.failures + count))
-        for name, live in outcome.queries.items():
+        for name, running in outcome.queries.items():
             entry = self.registry.get(name)
-            if entry is not None and entry.until != live.until:
-                self.registry.change(name, until=live.until)
+            if entry is not None and entry.until != running.until:
+                self.registry.change(name, until=running.until)
         for name in report.ended:
             if name in self.registry:
                 self.registry.change(name, state=QueryState.ENDED)
@@ -219,32 +220,24 @@ def described(stream: StreamDef) -> str:
     )
 
 
-def registered(live: LiveQuery, *, commit: int, added_live: bool) -> Registered:
+def registered(running: RunningQuery, *, commit: int, added_live: bool) -> Registered:
     """Return a query that joins as the registry keeps it."""
     return Registered(
-        name=live.query.name,
-        text=live.query.text,
+        name=running.query.name,
+        text=running.query.text,
         live=added_live,
-        answered_through=live.answered_through,
-        until=live.until,
-        derivation=None if live.derivation is None else live.derivation.as_record(),
+        answered_through=running.answered_through,
+        until=running.until,
+        derivation=None if running.derivation is None else running.derivation.as_record(),
         commit=commit,
     )
 
 
-def as_it_joined(entry: Registered, query: LogicalQuery) -> LiveQuery:
+def as_it_joined(entry: Registered, query: LogicalQuery) -> RunningQuery:
     """Return a query of the registry as it joined."""
-    return LiveQuery(
+    return RunningQuery(
         query=query,
         answered_through=entry.answered_through,
         until=entry.until,
         derivation=None if entry.derivation is None else derivation_from(entry.derivation),
     )
-
-
-def _kept(report: BatchReport) -> Mapping[Placed, Block]:
-    """Return the blocks that a restart needs of a batch: its windows already answered are in the results."""
-    oldest = report.oldest_kept
-    if oldest is None:
-        return report.blocks
-    return {relation: block.since(oldest) for relation, block in report.blocks.items()}

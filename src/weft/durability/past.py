@@ -39,11 +39,29 @@ class Past:
         return ALWAYS if self.recovered is None else self.recovered.last.clock.reached
 
     def begun(self, stream: str, origin: str) -> "Past":
-        """Record in the checkpoint, whose name is the origin, that an engine starts now."""
+        """Record in the checkpoint, whose name is the origin, that an engine starts now.
+
+        It is on the disk when this returns: no sink sees an incarnation that the checkpoint does not know.
+        """
         if self.checkpoint is None:
             return self
-        claim_folder(self.checkpoint.folder, stream, checkpoint=origin)
-        return replace(self, lineage=_with_this_start(self.checkpoint.folder, after=self.last))
+        folder, name = self.checkpoint.folder, _INCARNATIONS
+        claim_folder(folder, stream, checkpoint=origin)
+        path = f"{folder.uri}/{name}"
+        try:
+            stored = unpack(folder.read(name), name=path)
+            known = lineage_from(json.loads(bytes(stored[name])), path=path)
+        except FileNotFoundError:
+            known = None
+        except DamagedFile as error:
+            raise DamagedFile(
+                f"{error}: sinks know by it whose results they have; restore it from a copy, or begin with a "
+                "new checkpoint"
+            ) from None
+        by = f"process {os.getpid()} on {socket.gethostname()}"
+        lineage = (known or Lineage(incarnations=(), path=path)).followed(after=self.last, by=by)
+        folder.write(name, pack({name: json.dumps(records_of(lineage)).encode()}), replace=True)
+        return replace(self, lineage=lineage)
 
 
 def read_past(root: Folder | None, stream: str, held: Callable[[], None] | None) -> Past:
@@ -55,25 +73,3 @@ def read_past(root: Folder | None, stream: str, held: Callable[[], None] | None)
     recovered = checkpoint.recover()
     checkpoint.mend_notes(-1 if recovered is None else recovered.last.batch)
     return Past(checkpoint=checkpoint, recovered=recovered)
-
-
-def _with_this_start(stream: Folder, *, after: int) -> Lineage:
-    """Record that an engine starts after a commit, and return the lineage with this incarnation.
-
-    It is on the disk when this returns: no sink sees an incarnation that the checkpoint does not know.
-    """
-    name, place = _INCARNATIONS, f"{stream.uri}/{_INCARNATIONS}"
-    try:
-        stored = unpack(stream.read(name), name=place)
-        known = lineage_from(json.loads(bytes(stored[name])), path=place)
-    except FileNotFoundError:
-        known = None
-    except DamagedFile as error:
-        raise DamagedFile(
-            f"{error}: sinks know by it whose results they have; restore it from a copy, or begin with a new "
-            "checkpoint"
-        ) from None
-    by = f"process {os.getpid()} on {socket.gethostname()}"
-    lineage = (known or Lineage(incarnations=(), path=place)).followed(after=after, by=by)
-    stream.write(name, pack({name: json.dumps(records_of(lineage)).encode()}), replace=True)
-    return lineage

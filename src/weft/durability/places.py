@@ -84,7 +84,7 @@ def identity(root: Folder) -> str:
         written = root.read(_ID)
     except FileNotFoundError:
         # With a new name, sinks would take their results for those of another checkpoint.
-        if _has_history(root):
+        if any(_has_commits(root.folder(name)) for name in root.names() if name not in _FOLDERS):
             raise _lost(root, "is missing") from None
         written = _checked(uuid4().hex.encode())
         root.write(_ID, written)
@@ -98,10 +98,6 @@ def identity(root: Folder) -> str:
 
 def _checked(name: bytes) -> bytes:
     return b"%b %08x\n" % (name, crc32(name))
-
-
-def _has_history(root: Folder) -> bool:
-    return any(_has_commits(root.folder(name)) for name in root.names() if name not in _FOLDERS)
 
 
 def _has_commits(stream: Folder) -> bool:

@@ -9,7 +9,7 @@ rows of a file or table apart. Results that the checkpoint has beyond the common
 so they must be retained.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from weft.durability.checkpoint import Checkpoint
@@ -37,57 +37,47 @@ Approve = Callable[[Sequence[Rewind]], bool]
 
 def rewind(sinks: Sequence[Sink], stream: str, past: Past, *, origin: str, approve: Approve) -> None:
     """Rewind the sinks that have results unknown to the checkpoint; raise EngineError if not approved."""
-    if past.checkpoint is None or past.lineage is None:
+    checkpoint, lineage = past.checkpoint, past.lineage
+    if checkpoint is None or lineage is None:
         return
-    planned = list(_planned(sinks, past.checkpoint, past, past.lineage, origin))
-    if not planned:
-        return
-    shown = [
-        Rewind(stream=stream, sink=sink.name, commit=target.commit, surplus=tuple(fencing.surplus(target)))
-        for sink, fencing, target in planned
+    planned = [
+        (sink, target)
+        for sink in sinks
+        if isinstance(sink, Fencing)
+        and (target := _target(sink, checkpoint, past, lineage, origin)) is not None
     ]
-    if not approve(shown):
+    shown = [
+        Rewind(stream=stream, sink=sink.name, commit=target.commit, surplus=tuple(sink.surplus(target)))
+        for sink, target in planned
+    ]
+    if shown and not approve(shown):
         raise EngineError(f"stream {stream}: its sinks were not taken back, and nothing was changed")
-    for sink, fencing, target in planned:
+    for sink, target in planned:
         # First: after a crash between the two, the sink still refuses, and is rewound next time.
-        past.checkpoint.deliver_again(sink.name, after=target.commit)
-        fencing.rewind(target)
+        checkpoint.deliver_again(sink.name, after=target.commit)
+        sink.rewind(target)
 
 
-def _planned(
-    sinks: Sequence[Sink], checkpoint: Checkpoint, past: Past, lineage: Lineage, origin: str
-) -> Iterator[tuple[Sink, Fencing, Target]]:
-    """Yield the sinks to rewind, each with its target."""
-    for sink in sinks:
-        if not isinstance(sink, Fencing):
-            continue
-        common = _common(sink, sink, checkpoint, past, lineage, origin)
-        commit = past.last if common is None else common
-        watermark = past.watermark if commit == past.last else _watermark(checkpoint, commit)
-        target = Target(origin=origin, lineage=lineage, commit=commit, watermark=watermark)
-        if common is not None:
-            checkpoint.check_outbox(sink.name, after=commit)
-        if common is not None or sink.surplus(target):
-            yield sink, sink, target
-
-
-def _common(
-    sink: Sink, fencing: Fencing, checkpoint: Checkpoint, past: Past, lineage: Lineage, origin: str
-) -> int | None:
-    """Return the last commit that sink and checkpoint have in common; None if the sink is not ahead."""
+def _target(
+    sink: Fencing, checkpoint: Checkpoint, past: Past, lineage: Lineage, origin: str
+) -> Target | None:
+    """Return the state to which a sink is taken back; None if the checkpoint knows all that it has."""
+    commit, ahead = past.last, True
+    watermark: int | None = past.watermark
     try:
-        claim = fencing.seen(origin)
+        claim = sink.seen(origin)
+        ahead = claim is not None and is_ahead(lineage, claim)
+        if claim is not None and ahead:
+            commit = common_commit(lineage, claim)
     except DamagedFile:
         # Beyond what the checkpoint has delivered, the origin of the results is unknown.
-        return min(checkpoint.delivered(sink.name), past.last)
-    return common_commit(lineage, claim) if claim is not None and is_ahead(lineage, claim) else None
-
-
-def _watermark(checkpoint: Checkpoint, commit: int) -> int | None:
-    """Return the watermark of a commit that is not the last; None before the first."""
-    if commit < 0:
-        return None
-    try:
-        return checkpoint.clock_of(commit).watermark
-    except FileNotFoundError:
-        raise checkpoint.missing(commit, also=", and only it tells what sinks had then") from None
+        commit = min(checkpoint.delivered(sink.name), past.last)
+    if commit != past.last:
+        try:
+            watermark = None if commit < 0 else checkpoint.clock_of(commit).watermark
+        except FileNotFoundError:
+            raise checkpoint.missing(commit, also=", and only it tells what sinks had then") from None
+    target = Target(origin=origin, lineage=lineage, commit=commit, watermark=watermark)
+    if ahead:
+        checkpoint.check_outbox(sink.name, after=commit)
+    return target if ahead or sink.surplus(target) else None

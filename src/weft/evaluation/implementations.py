@@ -10,10 +10,10 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow.compute as pc
 
-from weft.evaluation import conditions, numbers, patterns, strings, times
+from weft.evaluation import conditions, numbers, strings, times
 from weft.evaluation.casts import cast
 from weft.evaluation.numbers import places_of
-from weft.evaluation.patterns import java_regex
+from weft.evaluation.strings import java_regex
 from weft.evaluation.vector import Vector
 from weft.expression import Call, Expression, Literal, walk
 from weft.types import Kind
@@ -48,7 +48,7 @@ IMPLEMENTATIONS: MappingProxyType[str, Implementation] = MappingProxyType({
     "startswith": strings.test(pc.starts_with, bytes.startswith),
     "endswith": strings.test(pc.ends_with, bytes.endswith),
     "contains": strings.test(pc.match_substring, bytes.__contains__),
-    "like": patterns.like, "ilike": patterns.like, "rlike": patterns.rlike,
+    "like": strings.like, "ilike": strings.like, "rlike": strings.rlike,
     "year": times.year, "month": times.month, "day": times.day, "dayofweek": times.day_of_week,
     "hour": times.hour, "minute": times.minute, "second": times.second,
     "date_trunc": times.date_trunc, "to_date": times.to_date,

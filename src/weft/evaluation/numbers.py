@@ -91,15 +91,13 @@ def rounded(call: Call, value: Vector, *_: Vector) -> Vector:
     if source.is_fractional:
         doubles = _rounded_double(value.values.astype(np.float64), places)
         return Vector(doubles.astype(value.values.dtype), value.valid)
-    return value if places >= 0 else _rounded_integer(value, -places)
-
-
-def _rounded_integer(value: Vector, zeros: int) -> Vector:
-    """Round to tens, hundreds, …; NULL where that does not fit."""
-    values, limits = value.values, np.iinfo(value.values.dtype)
-    rounded = decimals.divided(values.astype(object), 10**zeros) * 10**zeros
-    good = ((rounded >= int(limits.min)) & (rounded <= int(limits.max))).astype(bool)
-    return Vector(np.where(good, rounded, 0).astype(values.dtype), narrowed(value.valid, good))
+    if places >= 0:
+        return value
+    # To tens, hundreds, …; NULL where that does not fit.
+    values, limits, unit = value.values, np.iinfo(value.values.dtype), 10**-places
+    whole = decimals.divided(values.astype(object), unit) * unit
+    good = ((whole >= int(limits.min)) & (whole <= int(limits.max))).astype(bool)
+    return Vector(np.where(good, whole, 0).astype(values.dtype), narrowed(value.valid, good))
 
 
 def _rounded_double(values: Array, places: int) -> Array:

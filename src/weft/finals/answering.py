@@ -20,8 +20,8 @@ from weft.query.logical import LogicalQuery
 from weft.spark.columns import Udf
 from weft.spark.session.troubles import culprits
 from weft.state.clock import Clock
-from weft.state.lives import LiveQuery
 from weft.state.repeating import spelled_out
+from weft.state.running_query import RunningQuery
 from weft.state.store import Combined, DueWindows, GroupQuestion, PartialStore
 from weft.threads import side_by_side
 
@@ -38,7 +38,7 @@ class Asked:
     """The stores, queries and rules that windows are answered by."""
 
     stores: Mapping[Grouping, PartialStore]
-    queries: Mapping[str, LiveQuery]
+    queries: Mapping[str, RunningQuery]
     clock: Clock
     functions: Mapping[str, Udf]
     limits: Limits

@@ -16,7 +16,7 @@ from weft.finals.programs import Program, program_of
 from weft.optimizer.plan import Answer, Grouping
 from weft.predicates import Formula
 from weft.state.clock import Clock, Times, shapes
-from weft.state.lives import LiveQuery
+from weft.state.running_query import RunningQuery
 from weft.state.store import DueWindows
 
 Bools = npt.NDArray[np.bool_]
@@ -40,7 +40,7 @@ class Ask:
     """Windows of rows that satisfy a predicate, and who reads them."""
 
     predicate: Formula
-    live: LiveQuery
+    live: RunningQuery
     """One of its queries: what is answered of one is answered of all."""
     readers: list[Reader] = field(default_factory=list)
 
@@ -112,7 +112,7 @@ def _interned(
     return known.setdefault(ordered, ordered)
 
 
-def readings(answers: Iterable[Answer], lives: Mapping[str, LiveQuery]) -> Sequence[Reading]:
+def readings(answers: Iterable[Answer], lives: Mapping[str, RunningQuery]) -> Sequence[Reading]:
     """Return what some queries read, by grouping."""
     by_grouping: dict[Grouping, dict[object, Ask]] = {}
     programs: dict[Program, tuple[int, Program]] = {}

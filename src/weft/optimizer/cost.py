@@ -135,8 +135,6 @@ class Weights:
 
 WEIGHTS = Weights()
 """Measured on two cores; see ARCHITECTURE.md."""
-PAPER_WEIGHTS = Weights(row=1.0, cell=0.0, group=0.0, final=1.0, masked=0.0, root=0.0, word=0.0, verdict=0.0)
-"""The paper's: every aggregate operation costs the same, and nothing else costs anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,22 +1,47 @@
-"""Say in words what a plan shares, with whom, and what that costs and saves."""
+"""Say in words what a plan shares, with whom and why not with others, and what that costs and saves."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from weft.evaluation import can_evaluate
 from weft.optimizer.cost import Fragmentation, Operations, break_even_rate, edge_rate, shared, unshared
-from weft.optimizer.explain_fragments import Known, apart, batch, known, name, splits
-from weft.optimizer.plan import Answer, Relation, SharedPlan
+from weft.optimizer.plan import Answer, Relation, RelationId, SharedPlan
+from weft.optimizer.roots import Root, merged, roots_of
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing, common_grid
-from weft.optimizer.statistics import Statistics
+from weft.optimizer.statistics import Statistics, assumed
 from weft.predicates import TRUE, attributes
-from weft.query.logical import LogicalQuery, StreamDef
+from weft.query.logical import StreamDef
 from weft.window import duration
 
 _HOUR_MS = 3_600_000
 _DUST = 1e-9
 _LISTED = 8
 """How many queries of a relation are listed by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What a plan is explained by."""
+
+    roots: Mapping[RelationId, Root]
+    """The relations that are computed from the stream, with what is expected of them."""
+    seen: bool
+    """Whether the statistics are those of the stream, or merely assumed."""
+    sharing: Sharing
+    """How predicates were asked to share."""
+    measured: Mapping[Relation, Fragmentation]
+    """How relations split the last batch, where that could be counted."""
+    rows_per_second: float | None
+
+    def others(self, id: RelationId) -> list[RelationId]:
+        """Return the other relations that one could share rows with."""
+        if id not in self.roots:
+            return []
+        grouping = self.roots[id].relation.grouping
+        return [
+            other for other, root in self.roots.items() if other != id and root.relation.grouping == grouping
+        ]
 
 
 def explain(
@@ -34,25 +59,39 @@ def explain(
     as it was measured in the last batch; else as the statistics have it, or as it would be if values fell
     evenly between all constants. `sharing` is how predicates were asked to share.
     """
-    facts = known(plan, statistics, measured, sharing, rows_per_second)
-    lines = [_headline(stream, plan), *([batch(facts)] if facts.has_times else [])]
+    # Without statistics, rows are spread evenly.
+    used = statistics or assumed((joins, predicate) for (joins, _), predicate in plan.selections)
+    known = Known(
+        roots={root.relation.id: root for root in roots_of(plan, used)},
+        seen=statistics is not None,
+        sharing=sharing,
+        measured=dict(measured),
+        rows_per_second=rows_per_second,
+    )
+    lines = [
+        f"stream {stream.name}: event time {stream.time}, delay {duration(stream.delay_ms)}",
+        f"{counted(len(plan.answers), 'query', 'queries')} over "
+        f"{counted(len(plan.relations), 'relation', 'relations')}, read once, {_jobs(plan)}",
+    ]
+    splits_rows = any(len(root.relation.predicates) > 1 for root in known.roots.values())
+    if splits_rows or (sharing is not Sharing.SEPARATE and any(map(known.others, known.roots))):
+        rows, seconds = used.rows, used.span_ms / 1000
+        origin = "as measured" if known.seen else "assumed"
+        lines.append(f"times are for a batch of {rows:,.0f} rows over {seconds:,.4g} s ({origin})")
     answers = plan.answers_by_relation()
     for relation in plan.relations:
-        lines += ["", *_relation(relation, plan.slicing, answers[relation.id], facts)]
+        lines += ["", *_relation(relation, plan.slicing, answers[relation.id], known)]
     return "\n".join(lines)
-
-
-def _headline(stream: StreamDef, plan: SharedPlan) -> str:
-    return (
-        f"stream {stream.name}: event time {stream.time}, delay {duration(stream.delay_ms)}\n"
-        f"{_count(len(plan.answers), 'query', 'queries')} over "
-        f"{_count(len(plan.relations), 'relation', 'relations')}, read once, {_jobs(plan)}"
-    )
 
 
 def _jobs(plan: SharedPlan) -> str:
     """Return how many jobs Spark runs for a batch, and why there is more than one."""
-    by_spark = [answer.query.name for answer in plan.answers if not _is_evaluated_here(answer.query)]
+    by_spark = []
+    for query in (answer.query for answer in plan.answers):
+        # Those that call registered functions, above all.
+        having = () if query.having is None else (query.having,)
+        if not all(map(can_evaluate, (*(output.expression for output in query.outputs), *having))):
+            by_spark.append(query.name)
     jobs = "2 Spark jobs a batch" if by_spark else "one Spark job a batch"
     predicates = {(answer.grouping, answer.predicate) for answer in plan.answers}
     if len(predicates) > len({answer.grouping for answer in plan.answers}):
@@ -73,12 +112,6 @@ def _jobs(plan: SharedPlan) -> str:
             "another Spark job where a batch shows new values, or queries ask for more"
         )
     return jobs
-
-
-def _is_evaluated_here(query: LogicalQuery) -> bool:
-    """Say whether SELECT and HAVING need no Spark: whether they call no registered function, above all."""
-    having = () if query.having is None else (query.having,)
-    return all(map(can_evaluate, (*(output.expression for output in query.outputs), *having)))
 
 
 def _relation(relation: Relation, slicing: Slicing, answers: Sequence[Answer], known: Known) -> Iterable[str]:
@@ -120,7 +153,7 @@ def _queries(answers: Sequence[Answer]) -> list[str]:
         notes = "".join(f"   ({note})" for note in answer.query.notes)
         lines.append(f"{answer.query.name:<{width}}  {answer.query.window}{notes}")
     if len(answers) > _LISTED:
-        windows = _count(len({answer.query.window for answer in answers}), "window", "windows")
+        windows = counted(len({answer.query.window for answer in answers}), "window", "windows")
         lines.append(f"and {len(answers) - _LISTED:,} more, {windows} in all")
     return lines
 
@@ -159,5 +192,89 @@ def _labelled(label: str, lines: Sequence[str]) -> list[str]:
     return [f"  {'' if number else label:<8} {line}" for number, line in enumerate(lines)]
 
 
-def _count(number: int, singular: str, plural: str) -> str:
+def counted(number: int, singular: str, plural: str) -> str:
+    """Return a number of things in words."""
     return f"{number:,} {singular if number == 1 else plural}"
+
+
+_ONCE = "a row is aggregated once, into its fragment"
+_COPIED = "a row is aggregated once for each predicate that it satisfies"
+_COMPARED = 3
+"""How many other relations a relation is compared with."""
+
+
+def splits(root: Root, known: Known) -> list[str]:
+    """Return k, α and β, the two costs of Table 5 beside the expected times, and what follows from them."""
+    counted, rows = _fragmentation(root, known)
+    count = len(root.relation.predicates)
+    return [
+        f"k = {counted.fragments:,.0f} fragments in {counted.rows:,.0f} {rows}",
+        f"a row satisfies α = {counted.alpha:,.1f} of {count:,} predicates, "
+        f"a fragment β = {counted.beta:,.1f}",
+        f"shared   |T| + kβ = {counted.shared.total:,.0f} operations, "
+        f"about {_milliseconds(root.shared.microseconds)} a batch",
+        f"unshared α|T| = {counted.unshared.total:,.0f}, about {_milliseconds(root.unshared.microseconds)}",
+        _verdict(root, counted, known.sharing),
+    ]
+
+
+def _fragmentation(root: Root, known: Known) -> tuple[Fragmentation, str]:
+    """Return k, α and β, and of which rows: the last batch's, those of a window, or the sample's."""
+    counted = known.measured.get(root.relation)
+    if counted is not None:
+        return counted, "rows of the last batch"
+    like = "rows like those sampled" if known.seen else "rows spread evenly"
+    if not known.rows_per_second:
+        return root.fragmentation(), like
+    seconds = root.range_ms / 1000
+    window = f"a mean window of {seconds:,.4g} s at {known.rows_per_second:,.4g} rows/s"
+    return root.fragmentation(known.rows_per_second * seconds), f"{like}, {window}"
+
+
+def _verdict(root: Root, counted: Fragmentation, sharing: Sharing) -> str:
+    """Return how rows are aggregated, and by which of the two costs."""
+    shared = root.relation.shared
+    way = _ONCE if shared else f"not shared: {_COPIED}"
+    if sharing is not Sharing.AUTO:
+        return f"{way}, as asked"
+    by_time = root.shared.microseconds <= root.unshared.microseconds
+    by_operations = counted.shared.total <= counted.unshared.total
+    cheaper = {True: "sharing", False: "not sharing"}
+    if by_time is not shared:
+        return f"{way}, as first chosen; by what is known now {cheaper[by_time]} costs less time"
+    if by_operations is not by_time:
+        return f"{way}: by operations {cheaper[by_operations]} is cheaper, by time {cheaper[by_time]} is"
+    return f"{way}, which costs less"
+
+
+def apart(id: RelationId, known: Known) -> list[str]:
+    """Return why a relation is apart from others of its grouping."""
+    others = known.others(id)
+    if not others:
+        return []
+    if known.sharing is Sharing.SEPARATE:
+        return [f"from {_relations(others)}: as asked"]
+    lines = [
+        f"from {name(other)}: {_reason(known.roots[id], known.roots[other])}" for other in others[:_COMPARED]
+    ]
+    return lines + [f"and from {_relations(rest)}" for rest in (others[_COMPARED:],) if rest]
+
+
+def name(id: RelationId) -> str:
+    """Return what a relation is called."""
+    return f"relation {id + 1}"
+
+
+def _relations(ids: Sequence[RelationId]) -> str:
+    return name(ids[0]) if len(ids) == 1 else f"{len(ids):,} relations"
+
+
+def _reason(root: Root, other: Root) -> str:
+    together = merged((root, other)).expected.microseconds
+    now = root.expected.microseconds + other.expected.microseconds
+    times = f"together about {_milliseconds(together)} a batch, apart {_milliseconds(now)}"
+    return times if together > now else f"{times}; apart as first chosen"
+
+
+def _milliseconds(microseconds: float) -> str:
+    return f"{microseconds / 1000:,.{0 if microseconds >= 10_000 else 1}f} ms"

@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from weft.expression import Expression, columns
+from weft.expression import columns
 from weft.optimizer.cost import WEIGHTS, Weights
 from weft.optimizer.plan import Grouping, SharedPlan, plan_of
 from weft.optimizer.roots import Root, fits_grid, merged, merged_cuts, split
@@ -72,8 +72,9 @@ def _roots(singles: Sequence[Root], *, in_grids: bool) -> list[Root]:
     """Merge first the predicates that test the same expressions, then whatever gets cheaper by it."""
     families: dict[object, list[Root]] = {}
     for single in singles:
-        family = single if single.has_words else frozenset(map(_tested, single.cuts))
-        families.setdefault(family, []).append(single)
+        # Booleans of equal columns are alike.
+        tested = frozenset(columns(own) if own.type.kind is Kind.BOOLEAN else own for own in single.cuts)
+        families.setdefault(single if single.has_words else tested, []).append(single)
     roots = [root for family in families.values() for root in _fitting(family, in_grids=in_grids)]
     merge = _merge_in_turn if len(roots) > _MOST_PAIRED else _merge_best_pairs
     roots = merge(roots, in_grids=in_grids)
@@ -84,15 +85,12 @@ def _roots(singles: Sequence[Root], *, in_grids: bool) -> list[Root]:
     return [whole] if whole.least < sum(root.least for root in roots) else roots
 
 
-def _tested(expression: Expression) -> object:
-    """Return what predicates that test an expression have in common: booleans of equal columns are alike."""
-    return columns(expression) if expression.type.kind is Kind.BOOLEAN else expression
-
-
 def _fitting(family: Sequence[Root], *, in_grids: bool) -> list[Root]:
     """Return a family as one root; or as several if it needs words and they cost less, or if it must fit."""
     whole = merged(family)
-    if len(family) == 1 or not whole.has_words or (not in_grids and whole.is_cheap):
+    # Whether groups cost less than another copy of the rows would.
+    is_cheap = whole.weights.group * whole.shared.groups <= whole.weights.row * whole.shared.rows
+    if len(family) == 1 or not whole.has_words or (not in_grids and is_cheap):
         return [whole]
     half = len(family) // 2
     parts = [part for side in (family[:half], family[half:]) for part in _fitting(side, in_grids=in_grids)]

@@ -169,14 +169,11 @@ def lift(call: AggregateCall) -> tuple[Primitive, ...]:
     function = aggregate(call.function)
     if function is None:
         raise InternalError(f"no aggregate {call.function}")
-    return function.lift(_filtered(call))
-
-
-def _filtered(call: AggregateCall) -> Expression | None:
-    if call.filter is None:
-        return call.argument
-    value = call.argument if call.argument is not None else Literal(True, call.filter.type)
-    return Call("case", (call.filter, value, Literal(None, NULL)), value.type)
+    argument = call.argument
+    if call.filter is not None:
+        value = Literal(True, call.filter.type) if argument is None else argument
+        argument = Call("case", (call.filter, value, Literal(None, NULL)), value.type)
+    return function.lift(argument)
 
 
 def leaf(query: LogicalQuery) -> Leaf:

@@ -7,6 +7,7 @@ from unicodedata import east_asian_width
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from weft.optimizer.cost import edge_rate
+from weft.optimizer.explain import counted
 from weft.optimizer.plan import Answer, Relation, SharedPlan
 from weft.optimizer.slices import Slicing
 from weft.predicates import TRUE, Formula, attributes
@@ -95,7 +96,7 @@ def _stream(stream: StreamDef, plan: SharedPlan) -> _Node:
         queries = sum(len(answers[relation.id]) for relation in others)
         lines = [
             f"… and {len(others):,} more",
-            f"for {_count(queries, 'query', 'queries')}",
+            f"for {counted(queries, 'query', 'queries')}",
         ]
         relations.append(_Node(kind="more", lines=lines))
     lines = [
@@ -155,8 +156,8 @@ def _queries(answers: Sequence[Answer], *, with_predicates: bool) -> list[_Node]
         more = _Node(
             kind="more",
             lines=[f"… and {len(answers) - _LISTED_QUERIES:,} more"],
-            above=f"{_count(windows, 'window', 'windows')} in all",
-            below=f"{_count(predicates, 'predicate', 'predicates')} in all" if with_predicates else "",
+            above=f"{counted(windows, 'window', 'windows')} in all",
+            below=f"{counted(predicates, 'predicate', 'predicates')} in all" if with_predicates else "",
         )
         nodes.append(more)
     return nodes
@@ -193,8 +194,8 @@ def _draw_line(svg: Element, node: _Node, start: tuple[float, float], end: tuple
 
 
 def _rectangle(svg: Element, x: float, y: float, width: float, height: float, style: str) -> None:
-    place = {"x": f"{x:g}", "y": f"{y:g}", "width": f"{width:g}", "height": f"{height:g}"}
-    SubElement(svg, "rect", place, rx="6", **{"class": style})
+    position = {"x": f"{x:g}", "y": f"{y:g}", "width": f"{width:g}", "height": f"{height:g}"}
+    SubElement(svg, "rect", position, rx="6", **{"class": style})
 
 
 def _text(svg: Element, x: float, y: float, text: str, room: float, style: str = "") -> None:
@@ -206,8 +207,8 @@ def _text(svg: Element, x: float, y: float, text: str, room: float, style: str =
         parent = SubElement(svg, "g")
         SubElement(parent, "title").text = _cut(text, _TOOLTIP)
     if shown:
-        place = {"x": f"{x:g}", "y": f"{y:g}"} | ({"class": style} if style else {})
-        SubElement(parent, "text", place).text = shown
+        position = {"x": f"{x:g}", "y": f"{y:g}"} | ({"class": style} if style else {})
+        SubElement(parent, "text", position).text = shown
 
 
 def _cut(text: str, columns: int) -> str:
@@ -215,16 +216,12 @@ def _cut(text: str, columns: int) -> str:
     if sum(map(_columns, text)) <= columns:
         return text
     taken = 0
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         taken += _columns(character)
         if taken >= columns:
-            return text[:place] + "…"
+            return text[:index] + "…"
     return text
 
 
 def _columns(character: str) -> int:
     return 2 if east_asian_width(character) in "WF" else 1
-
-
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"

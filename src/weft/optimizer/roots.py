@@ -143,11 +143,6 @@ class Root:
         """What a batch costs in the cheaper of the two ways, in microseconds."""
         return min(self.shared.microseconds, self.unshared.microseconds)
 
-    @property
-    def is_cheap(self) -> bool:
-        """Whether groups cost less than another copy of the rows would."""
-        return self.weights.group * self.shared.groups <= self.weights.row * self.shared.rows
-
     def _measured(self, *, shared: bool) -> float | None:
         """Return how many groups such a root had in the last batch."""
         return self.statistics.groups.get(measured_key(replace(self.relation, shared=shared)))

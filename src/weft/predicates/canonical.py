@@ -19,9 +19,17 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from weft.expression import Call, Expression, Literal, Scalar
-from weft.predicates.domain import IS_FALSE, IS_TRUE, values_from
 from weft.predicates.formula import FALSE, TRUE, Formula, all_of, any_of, negation, size, test
-from weft.predicates.values import ANY_VALUE, NOTHING, ONLY_NULL, Values, joined
+from weft.predicates.values import (
+    ANY_VALUE,
+    IS_FALSE,
+    IS_TRUE,
+    NOTHING,
+    ONLY_NULL,
+    Values,
+    joined,
+    values_from,
+)
 from weft.query.coercion import common_of
 from weft.types import BOOLEAN, DataType, Kind
 
@@ -121,17 +129,14 @@ def _common(subject: Expression, constants: Sequence[Literal]) -> Expression | N
     if exact and (type.is_integer or type.kind is Kind.DECIMAL):
         # A wider type changes nothing, unless digits had to be cut to fit it.
         types = [subject.type, *(constant.type for constant in constants if constant.value is not None)]
-        return subject if type.is_integer or _holds_all(type, types) else None
+        holds_all = all(
+            part.scale <= type.scale and part.precision - part.scale <= type.precision - type.scale
+            for part in (each.as_decimal() for each in types)
+        )
+        return subject if type.is_integer or holds_all else None
     if type.kind is Kind.FLOAT:
         type = DataType(Kind.DOUBLE)
     return subject if subject.type == type else Call("cast", (subject,), type)
-
-
-def _holds_all(type: DataType, types: Sequence[DataType]) -> bool:
-    return all(
-        part.scale <= type.scale and part.precision - part.scale <= type.precision - type.scale
-        for part in (each.as_decimal() for each in types)
-    )
 
 
 def _value(constant: Literal) -> Scalar:

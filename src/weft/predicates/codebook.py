@@ -98,8 +98,17 @@ def attributes(formulas: Iterable[Formula]) -> dict[Expression, Attribute]:
 
     Whoever comes or goes then does not put them in another.
     """
-    sets = _sets(formulas)
-    return {expression: _attribute(expression, sets[expression]) for expression in sorted(sets, key=str)}
+    gathered: dict[Expression, Attribute] = {}
+    by_expression = _sets(formulas)
+    for expression in sorted(by_expression, key=str):
+        sets, kind = by_expression[expression], AttributeKind.INTERVAL
+        if expression.type.kind is Kind.BOOLEAN:
+            kind = AttributeKind.BIT
+        elif all(values.cuts_out_points for values in sets):
+            kind = AttributeKind.CATEGORY
+        points = {cut.value for values in sets for cut in values.cuts}
+        gathered[expression] = Attribute(expression, tuple(sorted(points)), kind)
+    return gathered
 
 
 def _sets(formulas: Iterable[Formula]) -> dict[Expression, list[Values]]:
@@ -109,16 +118,6 @@ def _sets(formulas: Iterable[Formula]) -> dict[Expression, list[Values]]:
         for part in tests(formula):
             sets.setdefault(part.expression, {})[part.values] = None
     return {expression: list(own) for expression, own in sets.items()}
-
-
-def _attribute(expression: Expression, sets: Sequence[Values]) -> Attribute:
-    kind = AttributeKind.INTERVAL
-    if expression.type.kind is Kind.BOOLEAN:
-        kind = AttributeKind.BIT
-    elif all(values.cuts_out_points for values in sets):
-        kind = AttributeKind.CATEGORY
-    points = {cut.value for values in sets for cut in values.cuts}
-    return Attribute(expression, tuple(sorted(points)), kind)
 
 
 def evaluate(formula: Formula, holds: Callable[[Test], Bits], shape: int | Sequence[int]) -> Bits:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from weft.expression import Expression
-from weft.predicates.domain import point_text
-from weft.predicates.values import Cut, Values, joined
+from weft.predicates.values import Cut, Values, joined, point_text
 from weft.types import Kind
 
 

@@ -1,7 +1,6 @@
 """The query language: from text to `LogicalQuery`."""
 
 from weft.query.binder import bind
-from weft.query.definitions import check_stream
 from weft.query.duration import parse_duration
 from weft.query.statements import (
     CreateQuery,
@@ -9,6 +8,7 @@ from weft.query.statements import (
     CreateTable,
     DropQuery,
     Statement,
+    check_stream,
     parse,
     parse_select,
 )

@@ -146,8 +146,8 @@ class Cursor:
         if token.kind is TokenKind.END:
             span = max(0, len(self.text) - 1), len(self.text)
             return SyntaxMistake(f"{problem}, but the text ends here", span=span)
-        found = self.written(self.span())
-        shown = found if len(found) <= 40 else found[:40] + "…"
+        written = self.written(self.span())
+        shown = written if len(written) <= 40 else written[:40] + "…"
         return SyntaxMistake(f"{problem}, found {shown}", span=self.span())
 
     def refusal(self, problem: str) -> NotAllowed:

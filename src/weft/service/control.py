@@ -1,63 +1,17 @@
 """What the requests of other terminals do, and the replies to them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Protocol
 
-from weft.errors import EngineError, WeftError, suggestion
+from weft.errors import EngineError, suggestion
 from weft.query.logical import LogicalQuery
+from weft.service.queries import Queries
 from weft.service.requests import reply_of
-from weft.service.status import QueryInfo
-from weft.service.trying import Halted
+from weft.service.running_stream import Halted
+from weft.service.status import QueryInfo, moment
 from weft.storage.mailbox import CHANGES, Reply, Request
-from weft.stream.changes import Changes
-
-
-class Described(Protocol):
-    """A query with a status."""
-
-    @property
-    def info(self) -> QueryInfo:
-        """Its status."""
-
-
-class Controlled(Protocol):
-    """The queries of an engine, as far as requests need them."""
-
-    @property
-    def queries(self) -> Mapping[str, Described]:
-        """All queries by name."""
-
-    @property
-    def unbound(self) -> Mapping[str, QueryInfo]:
-        """Queries that can no longer be bound; they can be removed."""
-
-    def bind(self, name: str, text: str) -> LogicalQuery:
-        """Return what a query means."""
-
-    def is_live(self, stream: str) -> bool:
-        """Say whether a stream is being answered."""
-
-    def try_out(self, queries: Iterable[LogicalQuery], *, halted: Halted) -> Mapping[str, WeftError]:
-        """Return which queries Spark would refuse, by name."""
-
-    def together(self, stream: str) -> AbstractContextManager[Changes]:
-        """Make all changes of a stream's queries inside durable by one commit, or none."""
-
-    def join(self, logical: LogicalQuery) -> Described:
-        """Add a query that Spark has accepted."""
-
-    def remove(self, name: str) -> None:
-        """Remove a query."""
-
-    def pause(self, name: str) -> None:
-        """Pause a query."""
-
-    def resume(self, name: str, *, tried: bool) -> Described:
-        """Resume a query."""
+from weft.stream.membership import Changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +38,7 @@ class Control:
     before is stored with it, so the second reply is the one that the first was meant to be.
     """
 
-    def __init__(self, engine: Controlled, *, stop: Callable[[], None]) -> None:
+    def __init__(self, engine: Queries, *, stop: Callable[[], None]) -> None:
         self._engine, self._stop_engine = engine, stop
         self._changing: dict[str, Callable[[_Change], Reply]] = {
             "add": self._add, "drop": self._drop, "pause": self._pause, "resume": self._resume,
@@ -153,7 +107,7 @@ class Control:
     def _of(self, stream: str, changes: Sequence[_Change], halted: Halted) -> list[Reply]:
         """Carry out changes of one stream by one commit; those until it has started, one by one."""
         replies: list[Reply] = []
-        while len(replies) < len(changes) and not self._engine.is_live(stream):
+        while len(replies) < len(changes) and not self._engine.is_running(stream):
             if not (first := self._alone(changes[len(replies) :][:1], halted)):
                 return replies
             replies += first
@@ -183,7 +137,6 @@ class Control:
 
     def _reply(self, change: _Change) -> Reply:
         """Carry out a change; an error becomes the reply."""
-
         if change.error is not None:
             return reply_of(change.request, _raising(change.error))
         return reply_of(change.request, lambda request: self._changing[request.do](change))
@@ -252,13 +205,9 @@ class Control:
 def _described(outcome: str, info: QueryInfo) -> Reply:
     first = ""
     if info.first_window is not None:
-        start, end = map(_time, info.first_window)
+        start, end = (moment(time).isoformat(sep=" ") for time in info.first_window)
         first = f"; its first window is {start} to {end}"
     return Reply(ok=True, said=f"query {info.name} {outcome}{first}", found={"query": asdict(info)})
-
-
-def _time(micros: int) -> str:
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).isoformat(sep=" ")
 
 
 def _check(halted: Halted) -> None:

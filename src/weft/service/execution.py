@@ -20,22 +20,20 @@ from weft.errors import EngineError
 from weft.finals.results import result_schema
 from weft.query.logical import LogicalQuery
 from weft.service.observers import Observers, OnBatch
-from weft.service.options import RunOptions
-from weft.service.outlets import Leaving, deliveries, make_sinks, refusals
+from weft.service.options import Leaving, RunOptions, deliveries, make_sinks, refusals
 from weft.service.requests import Carrier, Requests
 from weft.service.running_stream import RunningStream
 from weft.service.status import EngineStatus, QueryInfo, StreamStatus, stored_info
 from weft.sinks import MemorySink
 from weft.spark.input.declarations import Declarations
-from weft.state.lives import LiveQuery
 from weft.state.report import BatchReport
+from weft.state.running_query import RunningQuery
 from weft.storage import Folder, open_folder
 from weft.storage.lock import Lock
 from weft.storage.mailbox import Mailbox, Reply, Request
-from weft.stream.changes import Changes
 from weft.stream.loop import Loop
-from weft.stream.pipeline import Pipeline
-from weft.stream.restoring import restore
+from weft.stream.membership import Changes
+from weft.stream.pipeline import Pipeline, restore
 
 _POLL_SECONDS = 0.5
 """Poll interval for stop requests."""
@@ -190,7 +188,7 @@ class Execution:
         notices: list[str],
     ) -> RunningStream:
         memory, origin = MemorySink() if self._options.keep else None, f"{self.origin} {name}"
-        schemas = {query: result_schema(live.query) for query, live in pipeline.queries.items()}
+        schemas = {query: result_schema(own.query) for query, own in pipeline.queries.items()}
         out = self._options.parquet(schemas, run=origin, session=lambda: self._declared.session)
         taken = [delivery.sink for running in self.streams.values() for delivery in running.ledger.deliveries]
         sinks = [*([out] if out else []), *make_sinks(self._options.sinks, taken=taken)]
@@ -226,7 +224,7 @@ class Execution:
                 session=lambda: self._declared.session,
             ),
             rewind=approve is not None,
-            on_batch=self._observer(name),
+            on_batch=partial(self._observe, name),
             idle_seconds=self._options.idle_seconds,
         )
         return RunningStream(pipeline, ledger, loop, memory, out, notices)
@@ -236,7 +234,7 @@ class Execution:
         running = self.streams.get(stream)
         return Changes.at_once() if running is None else running.loop.together()
 
-    def add(self, query: LogicalQuery) -> LiveQuery | None:
+    def add(self, query: LogicalQuery) -> RunningQuery | None:
         """Let a query join at the next batch boundary, or its stream start with it."""
         self._leaving.check(query)
         running = self.streams.get(query.stream)
@@ -249,7 +247,7 @@ class Execution:
             joined = running.loop.add(query)
         return joined
 
-    def _start_with(self, query: LogicalQuery) -> LiveQuery | None:
+    def _start_with(self, query: LogicalQuery) -> RunningQuery | None:
         """Start a stream with a query; if that fails, it was never started."""
         root = self._root
         new = root is not None and not has_folder(root, query.stream)
@@ -408,14 +406,11 @@ class Execution:
         self._failure = error
         self.stop_asked.set()
 
-    def _observer(self, stream: str) -> Callable[[BatchReport], None]:
-        def observe(report: BatchReport) -> None:
-            running = self.streams.get(stream)
-            if running is not None:
-                running.note_batch(report)
-            self._observers.tell(stream, report)
-
-        return observe
+    def _observe(self, stream: str, report: BatchReport) -> None:
+        running = self.streams.get(stream)
+        if running is not None:
+            running.note_batch(report)
+        self._observers.tell(stream, report)
 
     def _note(self, stream: str, notice: str) -> None:
         if (running := self.streams.get(stream)) is not None:

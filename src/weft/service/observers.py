@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.sinks.backlog import size_of
+from weft.sinks.delivery import size_of
 from weft.state.report import BatchReport
 
 OnBatch = Callable[[str, BatchReport], None]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from weft.durability.checkpoint import Checkpoint
@@ -13,7 +14,7 @@ from weft.query.logical import LogicalQuery
 from weft.sinks import DeliveryStatus
 from weft.spark.session.local import local_session
 from weft.state.clock import Clock
-from weft.state.lives import LiveQuery, first_window
+from weft.state.running_query import RunningQuery, first_window
 from weft.storage import open_folder
 
 
@@ -61,11 +62,11 @@ class EngineStatus:
 
 
 def query_info(
-    query: LogicalQuery, entry: Registered | None, live: LiveQuery | None, clock: Clock
+    query: LogicalQuery, entry: Registered | None, running: RunningQuery | None, clock: Clock
 ) -> QueryInfo:
     """Return the status of a query by registry and pipeline."""
     entry = entry or Registered(name=query.name, text=query.text)
-    first = None if live is None else first_window(as_it_joined(entry, query), clock)
+    first = None if running is None else first_window(as_it_joined(entry, query), clock)
     return replace(stored_info(entry, query.stream), text=query.text, first_window=first)
 
 
@@ -102,3 +103,8 @@ def read_registry(checkpoint: str | Path) -> list[QueryInfo]:
             stream = stream_of(root.folder(name), name)
             queries += [stored_info(entry, stream) for entry in recovered.registry]
     return queries
+
+
+def moment(micros: int) -> datetime:
+    """Return an event time in microseconds as a date and time."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)

@@ -17,6 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
 from weft.errors import DamagedFile, Fenced
+from weft.sinks.sink import Sink
 
 _ANY = (1 << 63) - 1
 """Larger than any commit."""
@@ -187,7 +188,7 @@ class Target:
 
 
 @runtime_checkable
-class Fencing(Protocol):
+class Fencing(Sink, Protocol):
     """A sink that knows which engine delivered to it last, and refuses others."""
 
     def set_lineage(self, lineage: Lineage) -> None:

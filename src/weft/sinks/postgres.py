@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -38,9 +38,6 @@ from weft.sinks.postgres_tables import (
     table_shape,
 )
 from weft.sinks.sink import Results, SinkError, keys_of
-
-if TYPE_CHECKING:
-    pass
 
 _OLDEST = 150000
 """PostgreSQL 15 is the first whose unique indexes can treat NULL as a value."""

@@ -238,10 +238,6 @@ def _constant(call: Call, index: int) -> str:
     return str(argument.value)
 
 
-def _date_trunc(call: Call, unit: SparkColumn, time: SparkColumn) -> SparkColumn:
-    return _of_time(partial(F.date_trunc, _constant(call, 0)))(call, time)
-
-
 BUILDERS: dict[str, Builder] = {
     "+": _arithmetic(operator.add, F.try_add),
     "-": _arithmetic(operator.sub, F.try_subtract),
@@ -272,7 +268,8 @@ BUILDERS: dict[str, Builder] = {
     "startswith": _plain(F.startswith), "endswith": _plain(F.endswith),
     "year": _plain(F.year), "month": _plain(F.month), "day": _plain(F.dayofmonth),
     "hour": _of_time(F.hour), "minute": _of_time(F.minute), "second": _of_time(F.second),
-    "dayofweek": _plain(F.dayofweek), "date_trunc": _date_trunc,
+    "dayofweek": _plain(F.dayofweek),
+    "date_trunc": lambda call, unit, t: _of_time(partial(F.date_trunc, _constant(call, 0)))(call, t),
     "to_date": lambda call, value: value.try_cast("date"),
     "unix_seconds": _plain(F.unix_seconds), "unix_millis": _plain(F.unix_millis),
     "unix_micros": _plain(F.unix_micros),

@@ -158,7 +158,7 @@ def merged_in_order(run: SortedRun) -> SortedRun:
         lo = np.flatnonzero(changes(codes))
         if len(lo) < len(run):
             hi = np.append(lo[1:], len(run))
-            merged = {one: combine(one, partial, lo, hi) for one, partial in run.partials.items()}
+            merged = {own: combine(own, partial, lo, hi) for own, partial in run.partials.items()}
             run = SortedRun(start=run.start[lo], key=run.key[lo], fragment=run.fragment[lo], partials=merged)
     return run
 

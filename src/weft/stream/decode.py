@@ -19,7 +19,7 @@ from weft.spark.job.verdicts import CORRUPT, FUTURE, LATE, NO_TIME
 from weft.state.block import Block
 from weft.state.clock import RowCounts, Seen
 from weft.state.signatures import Signatures
-from weft.stream.active_plan import ActivePlan
+from weft.stream.plan_in_effect import ActivePlan
 
 Numbers = npt.NDArray[np.int64]
 

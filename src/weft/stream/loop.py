@@ -1,8 +1,8 @@
-"""The loop over a stream's batches: process, commit, deliver; queries join and leave in between."""
+"""The loop over a stream's batches: process, commit, deliver; and the queries that make a batch fail."""
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,18 +17,18 @@ from weft.durability.ledger import Ledger
 from weft.durability.position import listed_files
 from weft.durability.registry import QueryState
 from weft.durability.side_output import Aside
-from weft.errors import EngineError, Fenced, WeftError
+from weft.errors import EngineError, Fenced, UserError, WeftError
 from weft.faultpoints import reach
 from weft.query.logical import LogicalQuery
 from weft.spark.input.sources import FILE_FORMATS
-from weft.spark.session.troubles import sentence
+from weft.spark.input.unread import SPARK_ERRORS, readable
+from weft.spark.session.local import utc
+from weft.spark.session.troubles import culprits, sentence
 from weft.state.clock import RowCounts
-from weft.state.lives import LiveQuery
 from weft.state.report import BatchReport
+from weft.state.running_query import RunningQuery
 from weft.storage import Folder, LocalFolder
-from weft.stream.blame import find_culprits
-from weft.stream.changes import Changes
-from weft.stream.membership import Membership
+from weft.stream.membership import Changes, Membership
 from weft.stream.pipeline import Pipeline
 
 _STOP_SECONDS = 30.0
@@ -111,7 +111,7 @@ class Loop:
         """Make all changes of queries inside durable by one commit, between batches; or none."""
         return self._membership.together()
 
-    def add(self, query: LogicalQuery) -> LiveQuery:
+    def add(self, query: LogicalQuery) -> RunningQuery:
         """Let a query join at the next batch boundary; it is durable when the outermost `together` ends."""
         return self._membership.add(query)
 
@@ -198,9 +198,17 @@ class Loop:
         try:
             with self._lock:
                 if flush and self._error is None and died is None:
-                    self._finish()
+                    # If that fails, windows stay open, and the stop ends with the error.
+                    try:
+                        self._commit(self._pipeline.finish(self.spark))
+                    except Exception as error:
+                        self._error = error
                 self._report_waiting()
-                self._report_rest()
+                if self.batches > 0 and self._error is None:
+                    # Schema changes in files that there was no time to read.
+                    notices = tuple(self._pipeline.watch.rest(self.spark))
+                    if notices:
+                        self._on_batch(BatchReport(counts=RowCounts(), results={}, notices=notices))
         finally:
             delivered = self._ledger.drain(_STOP_SECONDS)
             self._release()
@@ -220,13 +228,6 @@ class Loop:
         self._ledger.close()
         if self._scratch is not None:
             self._scratch.cleanup()
-
-    def _finish(self) -> None:
-        """Close every window; if that fails, they stay open, and the stop ends with the error."""
-        try:
-            self._commit(self._pipeline.finish(self.spark))
-        except Exception as error:
-            self._error = error
 
     def _await_spark_commit(self, query: StreamingQuery, batch: int) -> None:
         deadline = monotonic() + _STOP_SECONDS
@@ -306,13 +307,6 @@ class Loop:
         for report in reports:
             self._on_batch(report)
 
-    def _report_rest(self) -> None:
-        """Report schema changes in files that there was no time to read."""
-        looked = self.batches > 0 and self._error is None
-        notices = self._pipeline.watch.rest(self.spark) if looked else []
-        if notices:
-            self._on_batch(BatchReport(counts=RowCounts(), results={}, notices=tuple(notices)))
-
     def _watch_idle(self) -> None:
         assert self._idle_seconds is not None
         while self.active and not self._stopping.wait(self._idle_seconds / 4):
@@ -346,3 +340,33 @@ class Loop:
         fate = "" if unknown else f"nothing of batch {self._failed_batch:,} is consumed"
         reason = sentence(cause, fate=fate, again="start it again")
         raise EngineError(f"the stream stopped: {reason}") from cause
+
+
+def find_culprits(pipeline: Pipeline, batch: DataFrame, error: Exception) -> dict[str, str]:
+    """Return the queries that fail on a batch, each with its error; none if it is not the queries' fault.
+
+    Files that cannot be read are no query's fault, and trials leave them out. Processing the batch again sets
+    them aside.
+    """
+    rest, checked = batch, False
+
+    def run(queries: Sequence[LogicalQuery]) -> None:
+        nonlocal rest, checked
+        with utc(batch.sparkSession):
+            job = pipeline.plans.job_of(queries)
+            # What is known of groups is known of another plan.
+            bounds = replace(pipeline.bounds(), groups={})
+            try:
+                job.run(rest, bounds)
+                return
+            except SPARK_ERRORS:
+                if checked:
+                    raise
+                (rest, files), checked = readable(batch, pipeline.stream), True
+                if not files:
+                    raise
+            job.run(rest, bounds)
+
+    if isinstance(error, UserError):
+        return {}
+    return culprits([running.query for running in pipeline.queries.values()], run, error)

@@ -1,8 +1,11 @@
-"""Queries of a stream join and leave between batches; all that change at once become one commit."""
+"""Queries of a stream join and leave between batches; all that change at once become one commit.
 
-from collections.abc import Callable, Iterator
+Each level of the engine adds its own part of a query's change: how to undo it, and what follows it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -15,10 +18,95 @@ from weft.query.logical import LogicalQuery
 from weft.spark.session.causes import root
 from weft.spark.session.troubles import sentence
 from weft.state.clock import RowCounts
-from weft.state.lives import LiveQuery
 from weft.state.report import BatchReport
-from weft.stream.changes import Changes
+from weft.state.running_query import RunningQuery
 from weft.stream.pipeline import Pipeline
+
+Call = Callable[[], object]
+"""An action for later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """A part of a query's change."""
+
+    query: str
+    undo: Call | None
+    after: Call | None
+
+
+class Changes:
+    """What was changed since the last commit, in order.
+
+    Each level of the engine adds its own part of a change: what undoes it if it does not become durable, and
+    what follows once it is.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[_Step] = []
+        self._problems: dict[str, str] = {}
+        self.refused: dict[str, Exception] = {}
+        """By query, why its change was undone."""
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """By query that was changed, the beginning of the error message if that fails."""
+        changed = {step.query for step in self._steps}
+        return {name: problem for name, problem in self._problems.items() if name in changed}
+
+    def note(
+        self, query: str, *, problem: str | None = None, undo: Call | None = None, after: Call | None = None
+    ) -> None:
+        """Add a part of a query's change."""
+        self._steps.append(_Step(query=query, undo=undo, after=after))
+        if problem is not None:
+            self._problems[query] = problem
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Undo the changes made inside if an error is raised; earlier ones stay."""
+        begun = len(self._steps)
+        try:
+            yield
+        except BaseException:
+            self._undo(self._steps[begun:])
+            del self._steps[begun:]
+            raise
+
+    @classmethod
+    @contextmanager
+    def at_once(cls) -> Iterator["Changes"]:
+        """Collect changes that need no commit: what follows them is done at the end."""
+        changes = cls()
+        with changes.attempt():
+            yield changes
+        changes.finish()
+
+    def refuse(self, query: str, error: Exception) -> None:
+        """Undo the change of one query."""
+        self.refused[query] = error
+        self._undo([step for step in self._steps if step.query == query])
+        self._steps = [step for step in self._steps if step.query != query]
+
+    def refuse_all(self, why: Callable[[str], Exception]) -> None:
+        """Undo all changes; `why` makes an error from the problem of each."""
+        for query, problem in self.problems.items():
+            self.refused[query] = why(problem)
+        self._undo(self._steps)
+        self._steps = []
+
+    def finish(self) -> None:
+        """Do what follows, now that the changes are durable."""
+        steps, self._steps = self._steps, []
+        for step in steps:
+            if step.after is not None:
+                step.after()
+
+    @staticmethod
+    def _undo(steps: list[_Step]) -> None:
+        for step in reversed(steps):
+            if step.undo is not None:
+                step.undo()
 
 
 class Membership:
@@ -71,7 +159,7 @@ class Membership:
             if changed:
                 reach("registry.visible")
 
-    def add(self, query: LogicalQuery) -> LiveQuery:
+    def add(self, query: LogicalQuery) -> RunningQuery:
         """Let a query join; it is durable when the outermost `together` ends."""
         name, problem = query.name, f"query {query.name} cannot be added"
         with self.together() as changes:
@@ -100,11 +188,11 @@ class Membership:
             known = registry.get(name)
             if state is QueryState.PAUSED and (known is None or known.state is not QueryState.RUNNING):
                 # It failed, ended or was dropped in the batch that this call waited for.
-                found = "gone" if known is None else known.state
-                raise EngineError(f"query {name} is {found}: there is nothing to pause")
+                now = "gone" if known is None else known.state
+                raise EngineError(f"query {name} is {now}: there is nothing to pause")
             undo = None if known is None else partial(registry.put, known)
-            live = self._pipeline.queries.get(name)
-            changes.note(name, problem=problem, undo=undo, after=partial(self._gone, name, live))
+            running = self._pipeline.queries.get(name)
+            changes.note(name, problem=problem, undo=undo, after=partial(self._gone, name, running))
             if state is None:
                 registry.forget(name, answered_through=self._pipeline.clock.reached)
             else:
@@ -152,15 +240,18 @@ class Membership:
             self._commit_report(report)
         except OSError as error:
             why, cause = self._why_not(error), error
-            changes.refuse_all(lambda problem: _caused(EngineError(f"{problem}: {why}"), cause))
+
+            def refusal(problem: str) -> EngineError:
+                refused = EngineError(f"{problem}: {why}")
+                refused.__cause__ = cause
+                return refused
+
+            changes.refuse_all(refusal)
 
     def _commit_report(self, report: BatchReport | None) -> None:
         reach("registry.before")
-        outcome = self._pipeline.outcome(report or BatchReport(counts=RowCounts(), results={}))
-        if self._ledger.is_durable or (report is not None and report.results):
-            self._ledger.commit(outcome)
-        else:
-            self._ledger.pass_over(outcome)
+        report = report or BatchReport(counts=RowCounts(), results={})
+        self._ledger.commit_change(self._pipeline.outcome(report))
 
     def _why_not(self, error: OSError) -> str:
         """Return why a commit failed and what to do."""
@@ -184,9 +275,9 @@ class Membership:
         else:
             self._ledger.registry.put(known)
 
-    def _gone(self, name: str, live: LiveQuery | None) -> None:
+    def _gone(self, name: str, running: RunningQuery | None) -> None:
         """Answer a query no longer, now that its leaving is durable."""
-        if live is not None and self._pipeline.queries.get(name) is live:
+        if running is not None and self._pipeline.queries.get(name) is running:
             self._pipeline.remove(name)
         # Another query may have the name when they are reported.
         self.unreported = [without(report, name) for report in self.unreported]
@@ -206,8 +297,3 @@ def without(report: BatchReport, query: str) -> BatchReport:
         failures={name: count for name, count in report.failures.items() if name != query},
         broken={name: error for name, error in report.broken.items() if name != query},
     )
-
-
-def _caused(error: EngineError, cause: BaseException) -> EngineError:
-    error.__cause__ = cause
-    return error

@@ -12,15 +12,17 @@ from time import perf_counter, time
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.aggregates import arrow_type
-from weft.durability.checkpoint import Placed
-from weft.durability.ledger import Outcome
+from weft.durability.checkpoint import Placed, Recovered
+from weft.durability.encoding import described
+from weft.durability.ledger import Outcome, as_it_joined
 from weft.finals.answering import Answered, Asked, answer_due
 from weft.finals.readings import Reading, readings
 from weft.limits import DEFAULTS, Limits
 from weft.optimizer.cost import Fragmentation
-from weft.optimizer.plan import Answer, Grouping, Leaf, Relation, Selection, SharedPlan
+from weft.optimizer.plan import Answer, Grouping, Relation, Selection, SharedPlan
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
+from weft.predicates import Formula
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.spark.columns import Udf
 from weft.spark.input.declarations import Tables
@@ -39,25 +41,24 @@ from weft.spark.job.verdicts import Bounds
 from weft.spark.session.local import utc
 from weft.state.block import Block
 from weft.state.clock import ALWAYS, Clock, RowCounts, Seen, oldest_needed, shapes
-from weft.state.derivation import Derivation
 from weft.state.driver_store import DriverStore
-from weft.state.lives import (
+from weft.state.report import BatchReport
+from weft.state.running_query import (
     NEVER,
-    LiveQuery,
+    Derivation,
+    RunningQuery,
     after_all,
     expected_span,
     kept_since,
     through_start,
     until_of,
 )
-from weft.state.report import BatchReport
 from weft.state.store import PartialStore
 from weft.stream import decode
-from weft.stream.active_plan import ActivePlan
-from weft.stream.plan_in_effect import PlanInEffect
-from weft.stream.warm_start import Derived, History
+from weft.stream.plan_in_effect import ActivePlan, PlanInEffect
+from weft.stream.warm_start import History
 
-__all__ = ["BatchReport", "LiveQuery", "Pipeline"]
+__all__ = ["BatchReport", "RunningQuery", "Pipeline"]
 _US = 1000
 _FIRST_SPAN = 600_000_000
 """Event time that the first batch is assumed to cover, in microseconds."""
@@ -76,7 +77,7 @@ class _Aggregated:
 
 
 class Pipeline:
-    """Run the live queries of one stream."""
+    """Run the queries of one stream."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class Pipeline:
         self.plans = PlanInEffect(
             stream, self.tables, self.functions, slicing=slicing, sharing=sharing, on_adopt=self._adopted
         )
-        self.queries: dict[str, LiveQuery] = {}
+        self.queries: dict[str, RunningQuery] = {}
         self.stores: dict[Grouping, PartialStore] = {}
         self.fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
         """How the predicates of each shared relation of the current plan split the last batch."""
@@ -116,9 +117,9 @@ class Pipeline:
     def behind(self) -> set[str]:
         """The queries that are not answered through the watermark."""
         now = self.clock.reached
-        return {name for name, live in self.queries.items() if live.answered_through < now}
+        return {name for name, running in self.queries.items() if running.answered_through < now}
 
-    def add(self, query: LogicalQuery, *, warm: bool = True, answered_through: int = ALWAYS) -> LiveQuery:
+    def add(self, query: LogicalQuery, *, warm: bool = True, answered_through: int = ALWAYS) -> RunningQuery:
         """Let a query join before the next batch.
 
         Its windows begin after all data already aggregated, or earlier if it starts `warm` and the retained
@@ -126,27 +127,27 @@ class Pipeline:
         ends by the time through which an earlier query of its name was answered.
         """
         leaf, since = self.plans.planner.leaf(query), after_all(self.clock)
-        derivation, found = None, self._history.find(leaf)
-        if self.plans.join(query, leaf, found) and found is not None:
-            if found.derived is not None:
-                self._derive(leaf, found.derived)
-            if warm and found.since != since:
-                since, derivation = found.since, self._derivations.get(leaf.selection)
-        live = LiveQuery(
+        derivation, start = None, self._history.find(leaf)
+        if self.plans.join(query, leaf, start) and start is not None:
+            if (derived := start.derived) is not None:
+                # Partials that are retained tell of the predicate, too.
+                self.stores[leaf.selection[0]].derive(derived.predicate, derived.sources, derived.patterns)
+                self._history.note(leaf, derived)
+                self._derivations[leaf.selection] = Derivation(
+                    predicate=described(derived.predicate),
+                    sources=tuple(map(described, derived.sources)),
+                    patterns=tuple(derived.patterns),
+                )
+            if warm and start.since != since:
+                since, derivation = start.since, self._derivations.get(leaf.selection)
+        running = RunningQuery(
             query=query,
             answered_through=max(answered_through, through_start(since, query.window)),
             until=until_of(query, self.clock),
             derivation=derivation,
         )
-        self.queries[query.name] = live
-        return live
-
-    def _derive(self, leaf: Leaf, derived: Derived) -> None:
-        """Give a bit to a predicate that follows from others, in partials at hand and in those to come."""
-        grouping, _ = leaf.selection
-        self.stores[grouping].derive(derived.predicate, derived.sources, derived.patterns)
-        self._history.note(leaf, derived)
-        self._derivations[leaf.selection] = derived.stored()
+        self.queries[query.name] = running
+        return running
 
     def remove(self, name: str) -> None:
         """Let a query leave before the next batch.
@@ -176,8 +177,8 @@ class Pipeline:
             self._note(active, groups, seen, {} if before.watermark is None else blocks)
             self._span = expected_span(self._span, before, self.clock)
             if before.oldest is None and self.clock.oldest is not None:
-                for live in self.queries.values():
-                    live.decide(self.clock.oldest)
+                for running in self.queries.values():
+                    running.decide(self.clock.oldest)
 
             # Queries may leave with the answers.
             readers, failures = active.readers, Counter(decode.failures(active.job, groups))
@@ -219,7 +220,7 @@ class Pipeline:
         return _Aggregated(rows=rows, unread=unread, active=active, groups=groups, seconds=seconds)
 
     def _logical(self) -> list[LogicalQuery]:
-        return [live.query for live in self.queries.values()]
+        return [running.query for running in self.queries.values()]
 
     def _note(
         self, active: ActivePlan, groups: BatchGroups, seen: Seen, blocks: Mapping[Placed, Block]
@@ -234,7 +235,7 @@ class Pipeline:
 
     def finish(self, spark: SparkSession) -> BatchReport:
         """Close every window: the input has ended."""
-        ranges = (live.query.window.range_ms for live in self.queries.values())
+        ranges = (running.query.window.range_ms for running in self.queries.values())
         return self._move(spark, self.clock.ended(max(ranges, default=0)))
 
     def idle(self, spark: SparkSession) -> BatchReport:
@@ -255,23 +256,21 @@ class Pipeline:
 
     def _adopted(self, plan: SharedPlan) -> None:
         """Keep the retained partials that a new plan needs."""
-        self.fragmentations = ()
-        self.stores = {relation.grouping: self._store(relation.grouping) for relation in plan.relations}
+        self.fragmentations, former, self.stores = (), self.stores, {}
+        for grouping in dict.fromkeys(relation.grouping for relation in plan.relations):
+            store = former.get(grouping)
+            if store is None:
+                store = DriverStore([arrow_type(key.type) for key in grouping[1]])
+            else:
+                mine = [relation for relation in plan.relations if relation.grouping == grouping]
+                store.keep(
+                    [primitive for relation in mine for primitive in relation.primitives],
+                    [predicate for relation in mine for predicate in relation.predicates],
+                )
+            self.stores[grouping] = store
         self._history.adopt(plan, since=after_all(self.clock))
         asked = set(plan.selections)
-        self._derivations = {key: one for key, one in self._derivations.items() if key in asked}
-
-    def _store(self, grouping: Grouping) -> PartialStore:
-        """Return a grouping's partials, without those that no query needs."""
-        store = self.stores.get(grouping)
-        if store is None:
-            return DriverStore([arrow_type(key.type) for key in grouping[1]])
-        mine = [relation for relation in self.plan.relations if relation.grouping == grouping]
-        store.keep(
-            [one for relation in mine for one in relation.primitives],
-            [one for relation in mine for one in relation.predicates],
-        )
-        return store
+        self._derivations = {key: own for key, own in self._derivations.items() if key in asked}
 
     def bounds(self) -> Bounds:
         """Return the bounds by which the next batch's rows are late or in the future."""
@@ -293,12 +292,17 @@ class Pipeline:
                 self.queries[name].answered_through = self.clock.reached
         if moved:
             oldest = self.oldest_needed()
-            self._evict(oldest)
+            for store in self.stores.values():
+                store.evict(oldest)
+            self._history.evict(min(oldest, after_all(self.clock)))
         for name in answered.broken:
+            self.remove(name)
+        ended = [name for name, running in self.queries.items() if running.is_over(self.clock.watermark)]
+        for name in ended:
             self.remove(name)
         return BatchReport(
             counts=RowCounts(), results=answered.results, final_ops=answered.final_ops,
-            failures=answered.failures, broken=answered.broken, ended=self._end(), oldest_kept=oldest,
+            failures=answered.failures, broken=answered.broken, ended=tuple(ended), oldest_kept=oldest,
         )  # fmt: skip
 
     def _read(self, some: Collection[str] | None) -> tuple[Sequence[Answer], Sequence[Reading]]:
@@ -311,24 +315,11 @@ class Pipeline:
             self._reading = answers, readings(answers, self.queries)
         return self._reading
 
-    def _evict(self, oldest: int) -> None:
-        """Evict slices that no open window holds."""
-        for store in self.stores.values():
-            store.evict(oldest)
-        self._history.evict(min(oldest, after_all(self.clock)))
-
-    def _end(self) -> tuple[str, ...]:
-        """Remove queries whose lifetime is over, and return their names."""
-        over = [name for name, live in self.queries.items() if live.is_over(self.clock.watermark)]
-        for name in over:
-            self.remove(name)
-        return tuple(over)
-
     def oldest_needed(self) -> int:
         """Return the start of the oldest open window: earlier slices can be evicted."""
         if self.clock.watermark is None:
             return ALWAYS
-        windows = shapes({live.query.window for live in self.queries.values()})
+        windows = shapes({running.query.window for running in self.queries.values()})
         return oldest_needed(windows, self.clock.watermark) if len(windows) else NEVER
 
     def outcome(self, report: BatchReport) -> Outcome:
@@ -344,19 +335,21 @@ class Pipeline:
             for number, block in enumerate(store.snapshot())
         }
 
-    def restore(self, clock: Clock, known: Mapping[str, LiveQuery]) -> None:
+    def restore(self, clock: Clock, known: Mapping[str, RunningQuery]) -> None:
         """Restore a clock; queries that are not among those known then join after it."""
         self.clock, after = clock, after_all(clock)
         for name, joined in self.queries.items():
-            live = known.get(name) or replace(
+            running = known.get(name) or replace(
                 joined,
                 answered_through=through_start(after, joined.query.window),
                 until=until_of(joined.query, clock),
             )
-            live.answered_through = max(live.answered_through, clock.reached)
-            self.queries[name] = live
+            running.answered_through = max(running.answered_through, clock.reached)
+            self.queries[name] = running
         own = {
-            name: self.plans.planner.leaf(live.query) for name, live in known.items() if name in self.queries
+            name: self.plans.planner.leaf(running.query)
+            for name, running in known.items()
+            if name in self.queries
         }
         for name, leaf in own.items():
             if (derivation := known[name].derivation) is not None:
@@ -364,3 +357,22 @@ class Pipeline:
         self._history.recall((leaf, kept_since(known[name], clock.watermark)) for name, leaf in own.items())
         self.plans.outdate()
         self.plans.ahead(self._logical())
+
+
+def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: Recovered) -> None:
+    """Restore a pipeline from the last commit, for the queries that continue."""
+    known = {
+        entry.name: as_it_joined(entry, queries[entry.name])
+        for entry in recovered.registry
+        if entry.name in queries
+    }
+    pipeline.restore(recovered.last.clock, known)
+    relations = pipeline.plan.relations
+    predicates: dict[Grouping, list[Formula]] = {}
+    for relation in relations:
+        predicates.setdefault(relation.grouping, []).extend(relation.predicates)
+    derivations = [running.derivation for running in known.values() if running.derivation is not None]
+    for grouping, stored, signatures in recovered.blocks(predicates, derivations):
+        own = (relation for relation in relations if relation.grouping == grouping)
+        primitives = {primitive for relation in own for primitive in relation.primitives}
+        pipeline.stores[grouping].add(stored.block(primitives, signatures))

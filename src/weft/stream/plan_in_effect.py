@@ -1,15 +1,20 @@
-"""The plan that batches are aggregated by: made, kept, extended, and replaced when another pays."""
+"""The plan that batches are aggregated by: made, kept, extended, and replaced when another pays.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+Queries leave it, and join it if all that they need is computed already, without any other job.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame
 
-from weft.optimizer.plan import Leaf, SharedPlan
+from weft.optimizer.plan import Leaf, Relation, SharedPlan, answer
 from weft.optimizer.rules import Sharing, leaves, optimize
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Sample
+from weft.predicates import Formula, tests
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.spark.columns import Udf
 from weft.spark.input.declarations import Tables
@@ -20,9 +25,91 @@ from weft.spark.job.sampling import take_sample
 from weft.spark.job.value_predicates import KnownValues
 from weft.spark.job.verdicts import Bounds
 from weft.spark.session.troubles import culprits
-from weft.stream.active_plan import ActivePlan, computed
+from weft.state.signatures import Signatures
 from weft.stream.planner import Planner
-from weft.stream.warm_start import Found
+from weft.stream.warm_start import WarmStart
+
+_LOOSE_BATCHES, _LOOSE_PART = 16, 0.25
+"""Maximum number of batches, and part of its predicates, for which a plan keeps what no query needs."""
+
+
+class ActivePlan:
+    """What a batch is aggregated and answered by."""
+
+    def __init__(self, plan: SharedPlan, job: BatchJob) -> None:
+        self.plan, self.job = plan, job
+        self._signatures: dict[int, Signatures] = {}
+        self._readers: tuple[SharedPlan, Sequence[Counter[Formula]]] | None = None
+
+    @property
+    def signatures(self) -> list[Signatures]:
+        """What the fragments of each relation mean: of words, those that have occurred so far."""
+        for index, own in enumerate(self.job.fragments.numbered):
+            known = self._signatures.get(index)
+            if known is None or known.bits is not own.signatures:
+                self._signatures[index] = Signatures(predicates=own.predicates, bits=own.signatures)
+        return list(self._signatures.values())
+
+    def join(self, query: LogicalQuery, leaf: Leaf, start: WarmStart) -> bool:
+        """Answer one more query; False if its failures would not be counted: then another job is needed."""
+        relation, relations = self.plan.relation(start.relation), self.plan.relations
+        shows_predicate = start.derived is not None or leaf.predicate in relation.predicates
+        joining = answer(query, leaf, relation.id)
+        if not shows_predicate or not self.job.failures.share(joining):
+            return False
+        if start.derived is not None:
+            numbered = self.job.fragments.extend(self.job.index_of[relation.id], start.derived)
+            longer = replace(relation, predicates=numbered.predicates)
+            relations = tuple(longer if each is relation else each for each in relations)
+        self.plan = replace(self.plan, relations=relations, answers=(*self.plan.answers, joining))
+        return True
+
+    def leave(self, name: str) -> None:
+        """Answer a query no longer; what it needed is still computed."""
+        self.job.failures.forget(name)
+        answers = tuple(answer for answer in self.plan.answers if answer.query.name != name)
+        self.plan = replace(self.plan, answers=answers)
+
+    @property
+    def readers(self) -> Sequence[Counter[Formula]]:
+        """For each relation of the job, how many queries ask for each predicate."""
+        if self._readers is None or self._readers[0] is not self.plan:
+            answers = self.plan.answers_by_relation()
+            counted = [Counter(own.predicate for own in answers[root.id]) for root in self.job.relations]
+            self._readers = self.plan, counted
+        return self._readers[1]
+
+    def is_loose(self, batches: int | None) -> bool:
+        """Return whether what nobody has asked for in so many batches is worth a change of the plan."""
+        if batches is None:
+            return False
+        kept = sum(len(relation.predicates) for relation in self.plan.relations)
+        asked = {(answer.grouping, answer.predicate) for answer in self.plan.answers}
+        return batches >= _LOOSE_BATCHES or len(asked) < (1 - _LOOSE_PART) * kept
+
+    def computes_all_of(self, plan: SharedPlan) -> bool:
+        """Return whether the plan's relations are these, in this order."""
+        if plan.by_value != self.plan.by_value:
+            return False
+        return plan is self.plan or [*map(_unordered, plan.relations)] == [
+            *map(_unordered, self.plan.relations)
+        ]
+
+
+def computed(plan: SharedPlan) -> Iterator[object]:
+    """Yield what Spark computes in a plan: expressions, each with the tables that it may read."""
+    for relation in plan.relations:
+        tested = (test.expression for predicate in relation.predicates for test in tests(predicate))
+        for part in (*relation.keys, *relation.primitives, *tested):
+            yield relation.joins, part
+        yield relation.joins
+
+
+def _unordered(relation: Relation) -> object:
+    return (
+        relation.grouping, relation.windows, relation.shared,
+        frozenset(relation.predicates), frozenset(relation.primitives),
+    )  # fmt: skip
 
 
 class PlanInEffect:
@@ -50,7 +137,7 @@ class PlanInEffect:
         """Number of batches for which the plan has computed what no query needs."""
         self._accepted: frozenset[object] = frozenset()
         """What Spark is known to be able to compute."""
-        self._known = KnownValues()
+        self._known: KnownValues = {}
         """The values of columns for which predicates have been evaluated."""
         self._forms = Forms()
         """Row and group counts so far."""
@@ -62,9 +149,9 @@ class PlanInEffect:
             return SharedPlan(relations=(), answers=(), slicing=self.planner.slicing)
         return self.active.plan
 
-    def join(self, query: LogicalQuery, leaf: Leaf, found: Found | None) -> bool:
+    def join(self, query: LogicalQuery, leaf: Leaf, start: WarmStart | None) -> bool:
         """Answer one more query by what is computed already; if that is not possible, plan anew."""
-        if found is not None and self.active is not None and self.active.join(query, leaf, found):
+        if start is not None and self.active is not None and self.active.join(query, leaf, start):
             return True
         self._stale = True
         return False

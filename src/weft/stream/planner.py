@@ -58,7 +58,7 @@ class Planner:
     """Number of batches since the plan was last reconsidered."""
     _patience: int = 1
     """How many batches until it is looked at again: twice as many each time that it stays."""
-    _per_slice: Mapping[RelationId, float] = field(default_factory=dict)
+    groups_per_slice: Mapping[RelationId, float] = field(default_factory=dict)
     """How many groups a slice of each root of the current plan is expected to have, if not one."""
     _expected: Statistics | None = None
     """The statistics by which the current plan was chosen."""
@@ -68,12 +68,12 @@ class Planner:
     """The predicates that the plan was last made for, rather than grown."""
     _age: int = 0
     """Batches since then."""
-    _leaves: dict[str, "_Own"] = field(default_factory=dict)
+    _needs: dict[str, "_Needs"] = field(default_factory=dict)
     """What each query needs, by its name: worked out once, however often it is planned."""
     _vain: float | None = None
     """What a batch was expected to cost when no better plan was found, in microseconds."""
     _costed: tuple[SharedPlan, Sequence[Root]] | None = None
-    """The current plan and its roots, which the sample tells, however many rows a batch has."""
+    """The current plan and its roots, as the sample shows them, however many rows a batch has."""
 
     def plan(self, queries: Sequence[LogicalQuery], take_sample: TakeSample | None) -> SharedPlan:
         """Plan queries anew; without a batch, by what is expected of any stream."""
@@ -81,7 +81,7 @@ class Planner:
         self._sample, self.provisional, self._expected = None, False, None
         apart = self._apart(queries)
         self._planned = frozenset(apart.selections)
-        if len(apart.relations) == len({one.grouping for one in apart.relations}):
+        if len(apart.relations) == len({relation.grouping for relation in apart.relations}):
             return self._chosen(share(apart, sharing=self.sharing), None)
         sample = None if take_sample is None else take_sample(apart)
         if sample is None or not sample.rows:
@@ -93,24 +93,24 @@ class Planner:
 
     def leaf(self, query: LogicalQuery) -> Leaf:
         """Return what a query needs and nothing more."""
-        return self._own(query).leaf
+        return self._needs_of(query).leaf
 
     def forget(self, name: str) -> None:
         """Forget a query that is no longer planned."""
-        self._leaves.pop(name, None)
+        self._needs.pop(name, None)
 
-    def _own(self, query: LogicalQuery) -> "_Own":
-        own = self._leaves.get(query.name)
-        if own is None or own.answer.query is not query:
-            needs = leaf(query)
-            own = self._leaves[query.name] = _Own(needs, needs.relation(), answer(query, needs))
-        return own
+    def _needs_of(self, query: LogicalQuery) -> "_Needs":
+        needs = self._needs.get(query.name)
+        if needs is None or needs.answer.query is not query:
+            own = leaf(query)
+            needs = self._needs[query.name] = _Needs(own, own.relation(), answer(query, own))
+        return needs
 
     def _apart(self, queries: Sequence[LogicalQuery]) -> SharedPlan:
         """Return the plan in which queries share slices and nothing else."""
-        own = [self._own(query) for query in queries]
-        alike = _by_selection(own).values()
-        return plan_of(map(union, alike), [one.answer for one in own], self.slicing)
+        needs = [self._needs_of(query) for query in queries]
+        alike = _by_selection(needs).values()
+        return plan_of(map(union, alike), [each.answer for each in needs], self.slicing)
 
     def grown(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan | None:
         """Return the plan of other queries in which predicates share as they do now, without looking at rows.
@@ -120,20 +120,20 @@ class Planner:
         """
         if self.provisional or self.sharing not in (Sharing.AUTO, Sharing.JOINT):
             return None
-        own = [self._own(query) for query in queries]
-        several = _by_selection(own)
-        if self._age >= _RIPE and 2 * len(self._planned & several.keys()) < len(several):
+        needs = [self._needs_of(query) for query in queries]
+        by_selection = _by_selection(needs)
+        if self._age >= _RIPE and 2 * len(self._planned & by_selection.keys()) < len(by_selection):
             return None
-        roots = _placed(plan, several)
+        roots = _grown_roots(plan, by_selection)
         if len(roots) > len(plan.relations) + (_MORE_ROOTS if self.sharing is Sharing.AUTO else 0):
             return None
         relations = [replace(union(root.members), shared=root.shares) for root in roots]
-        self._sample, self._expected, self._costed, self._per_slice = None, None, None, {}
-        return plan_of(relations, [one.answer for one in own], self.slicing, plan.by_value)
+        self._sample, self._expected, self._costed, self.groups_per_slice = None, None, None, {}
+        return plan_of(relations, [each.answer for each in needs], self.slicing, plan.by_value)
 
     def _chosen(self, plan: SharedPlan, statistics: Statistics | None) -> SharedPlan:
         """Note what a plan is expected to do."""
-        self._costed, self._vain, self._per_slice = None, None, {}
+        self._costed, self._vain, self.groups_per_slice = None, None, {}
         if statistics is not None:
             self._expect(plan, statistics)
         self._expected = statistics
@@ -147,7 +147,7 @@ class Planner:
             roots = roots_of(plan, statistics)
         self._costed, self._expected = (plan, roots), statistics
         self._expected_groups = {measured_key(root.relation): root.expected.groups for root in roots}
-        self._per_slice = {root.relation.id: root.expected.groups / root.slices for root in roots}
+        self.groups_per_slice = {root.relation.id: root.expected.groups / root.slices for root in roots}
         return roots
 
     def reconsider(self, plan: SharedPlan, queries: Sequence[LogicalQuery]) -> SharedPlan:
@@ -160,21 +160,17 @@ class Planner:
             return plan
         roots = self._expect(plan, statistics)
         now = sum(root.expected.microseconds for root in roots)
-        if not _is_worth(now, _least(roots)) or self._is_in_vain(now):
+        # If a batch costs about what it did when no better plan was found, there is none now either.
+        in_vain = self._vain is not None and 1 / _ALIKE < now / self._vain < _ALIKE
+        if in_vain or not _is_worth(now, _least(roots)):
             return plan
         other = share(self._apart(queries), statistics, self.sharing)
-        if set(map(measured_key, other.relations)) == set(map(measured_key, plan.relations)):
-            self._vain = now
-            return plan
-        if not _is_worth(now, cost(other, statistics)):
+        same = set(map(measured_key, other.relations)) == set(map(measured_key, plan.relations))
+        if same or not _is_worth(now, cost(other, statistics)):
             self._vain = now
             return plan
         self._patience = 1
         return self._chosen(other, statistics)
-
-    def _is_in_vain(self, now: float) -> bool:
-        """Return whether a batch costs about what it did when no other plan was found that is worth it."""
-        return self._vain is not None and 1 / _ALIKE < now / self._vain < _ALIKE
 
     def _surprised(self, now: Statistics) -> bool:
         """Return whether the stream is not as it was expected to be: by half, or twice over."""
@@ -217,18 +213,13 @@ class Planner:
         """About when the rows began that the plan was made with, in microseconds of event time."""
         return None if self._sample is None else self._sample.begin
 
-    @property
-    def groups_per_slice(self) -> Mapping[RelationId, float]:
-        """How many groups a slice of each root of the current plan is expected to have, if not one."""
-        return self._per_slice
-
     def groups_per_row(self, plan: SharedPlan) -> float | None:
         """Return how many groups of all relations a row is expected to make; None before the first batch."""
         if self._rows is None:
             return None
         if self._expected is None:
             return 0.0
-        expected = (self._expected_groups.get(measured_key(one), 0.0) for one in plan.roots)
+        expected = (self._expected_groups.get(measured_key(root), 0.0) for root in plan.roots)
         return sum(expected) / max(self._expected.rows, 1.0)
 
     def _statistics(self, sample: Sample | None) -> Statistics:
@@ -254,7 +245,7 @@ def _least(roots: Sequence[Root]) -> float:
     least = 0.0
     for root in roots:
         first = weights.root + weights.row * root.shared.rows
-        tested = {frozenset(test.expression for test in tests(one)) for one in root.relation.predicates}
+        tested = {frozenset(test.expression for test in tests(each)) for each in root.relation.predicates}
         family = root.relation.grouping, frozenset(tested)
         families[family] = families.get(family, 0.0) + first
         if len(tested) == 1:
@@ -266,7 +257,7 @@ def _least(roots: Sequence[Root]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Own:
+class _Needs:
     """What a query needs, and how it is answered from that."""
 
     leaf: Leaf
@@ -275,17 +266,17 @@ class _Own:
     answer: Answer
 
 
-def _by_selection(several: Iterable[_Own]) -> dict[Selection, list[Relation]]:
+def _by_selection(queries: Iterable[_Needs]) -> dict[Selection, list[Relation]]:
     """Return the leaves of each selection, as relations."""
     alike: dict[Selection, list[Relation]] = {}
-    for own in several:
-        alike.setdefault(own.leaf.selection, []).append(own.relation)
+    for needs in queries:
+        alike.setdefault(needs.leaf.selection, []).append(needs.relation)
     return alike
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
-    """A root that leaves are put into."""
+class _GrownRoot:
+    """A root of a plan, and the leaves that it gets as the plan grows."""
 
     grouping: Grouping
     expressions: frozenset[Expression]
@@ -298,7 +289,7 @@ class _Place:
     @property
     def shares(self) -> bool:
         """Whether a row is aggregated once: a lone predicate has nothing to tell apart."""
-        return self.shared or len({one.predicates for one in self.members}) == 1
+        return self.shared or len({leaf.predicates for leaf in self.members}) == 1
 
     def takes(self, grouping: Grouping, cuts: Mapping[Expression, Set[Cut]]) -> bool:
         """Say whether a predicate tests nothing new here, and leaves a grid small enough."""
@@ -312,34 +303,31 @@ class _Place:
             sizes[expression] = len(mine) + len(values - mine)
         return prod(size + 2 for size in sizes.values()) <= MOST_CELLS
 
-    def put(self, several: Sequence[Relation], cuts: Mapping[Expression, Set[Cut]]) -> None:
+    def add(self, leaves: Sequence[Relation], cuts: Mapping[Expression, Set[Cut]]) -> None:
         """Add the leaves of one predicate."""
-        self.members += several
+        self.members += leaves
         for expression, values in cuts.items():
             self.cuts.setdefault(expression, set()).update(values)
 
 
-def _placed(plan: SharedPlan, several: Mapping[Selection, Sequence[Relation]]) -> list[_Place]:
+def _grown_roots(plan: SharedPlan, leaves: Mapping[Selection, Sequence[Relation]]) -> list[_GrownRoot]:
     """Return the roots of the given leaves.
 
     Predicates stay in their roots. New ones join a root that tests all that they test, or make new ones.
     """
-    roots: list[_Place] = []
-    homes: dict[Selection, _Place] = {}
+    roots: list[_GrownRoot] = []
+    homes: dict[Selection, _GrownRoot] = {}
     for root in plan.roots:
         cuts = cuts_of(root.predicates)
-        roots.append(_Place(root.grouping, frozenset(cuts), root.shared, not fits_grid(cuts)))
+        roots.append(_GrownRoot(root.grouping, frozenset(cuts), root.shared, not fits_grid(cuts)))
         homes |= dict.fromkeys(root.selections, roots[-1])
-    for key, own in several.items():
-        if key in homes:
-            homes[key].put(own, cuts_of(key[1:]))
-    for key, own in several.items():
-        if key not in homes:
-            grouping, predicate = key
-            cuts = cuts_of((predicate,))
-            home = next((place for place in roots if place.takes(grouping, cuts)), None)
-            if home is None:
-                home = _Place(grouping, frozenset(cuts))
-                roots.append(home)
-            home.put(own, cuts)
-    return [place for place in roots if place.members]
+    # Those that have a root first: it may take fewer new ones then.
+    for selection in sorted(leaves, key=lambda selection: selection not in homes):
+        grouping, predicate = selection
+        cuts = cuts_of((predicate,))
+        home = homes.get(selection) or next((root for root in roots if root.takes(grouping, cuts)), None)
+        if home is None:
+            home = _GrownRoot(grouping, frozenset(cuts))
+            roots.append(home)
+        home.add(leaves[selection], cuts)
+    return [root for root in roots if root.members]

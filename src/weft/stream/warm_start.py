@@ -21,13 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Primitive
-from weft.durability.encoding import described
 from weft.optimizer.plan import Grouping, Leaf, RelationId, Selection, SharedPlan
 from weft.optimizer.roots import fits_grid
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
 from weft.predicates import Codebook, Formula, codebook, cuts_of, tests
+from weft.spark.job.seen_signatures import Follows
 from weft.state.clock import ALWAYS
-from weft.state.derivation import Derivation
 
 Bools = npt.NDArray[np.bool_]
 _FORMER = RelationId(-1)
@@ -35,23 +34,6 @@ _FORMER = RelationId(-1)
 _MOST_SOURCES = 16
 _MOST_EDGES = 4096
 """Maximum number of edges of one class that are compared with those of others."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Derived:
-    """A predicate that follows from others of one relation."""
-
-    predicate: Formula
-    sources: tuple[Formula, ...]
-    patterns: tuple[int, ...]
-
-    def stored(self) -> Derivation:
-        """Return it as a later run can read it."""
-        return Derivation(
-            predicate=described(self.predicate),
-            sources=tuple(map(described, self.sources)),
-            patterns=self.patterns,
-        )
 
 
 @dataclass(eq=False, kw_only=True)
@@ -75,61 +57,59 @@ class Held:
         """For each expression that is tested, the values at which it is cut."""
         return {key: {cut.value for cut in cuts} for key, cuts in cuts_of(self.predicates).items()}
 
-    def _told_by(self, predicate: Formula) -> tuple[tuple[Formula, ...], Codebook] | None:
-        """Return the predicates that could tell of another, with their fragments.
+    def _book_for(self, predicate: Formula) -> Codebook | None:
+        """Return the fragments of the predicates that another could follow from.
 
         These are all of the relation's; or, if their grid would be too large, those that test nothing else
         than the other. None if even their grid is.
         """
-        asked = None if self._fits else frozenset(test.expression for test in tests(predicate))
-        if asked not in self._codebooks:
-            mine = [
-                one
-                for one in self.predicates
-                if asked is None or asked.issuperset(test.expression for test in tests(one))
+        tested = None if self._fits else frozenset(test.expression for test in tests(predicate))
+        if tested not in self._codebooks:
+            sources = [
+                source
+                for source in self.predicates
+                if tested is None or tested.issuperset(test.expression for test in tests(source))
             ]
-            fits = asked is None or fits_grid(cuts_of(mine))
-            self._codebooks[asked] = (tuple(mine), codebook(mine)) if fits else None
-        return self._codebooks[asked]
+            fits = tested is None or fits_grid(cuts_of(sources))
+            self._codebooks[tested] = codebook(sources) if fits else None
+        return self._codebooks[tested]
 
     @cached_property
     def _fits(self) -> bool:
         return fits_grid(cuts_of(self.predicates))
 
     @cached_property
-    def _codebooks(self) -> dict[object, tuple[tuple[Formula, ...], Codebook] | None]:
+    def _codebooks(self) -> dict[object, Codebook | None]:
         return {}
 
     def less(self, predicates: Set[Formula], primitives: Set[Primitive]) -> "Held":
         """Return what is left once only these are asked for."""
         return replace(
             self,
-            predicates=tuple(one for one in self.predicates if one in predicates),
+            predicates=tuple(predicate for predicate in self.predicates if predicate in predicates),
             primitives=self.primitives & primitives,
             derived=self.derived & predicates,
         )
 
-    def tells(self, predicate: Formula, derived: Derived | None = None) -> bool:
+    def tells(self, predicate: Formula, derived: Follows | None = None) -> bool:
         """Return whether a row here shows if it satisfies a predicate; by those it follows from, if given."""
         if derived is None:
             return predicate in self._own or predicate in self.derived
         return (self.shared or len(derived.sources) == 1) and self._own.issuperset(derived.sources)
 
-    def serves(self, leaf: Leaf, edges: Iterable[EdgeClass]) -> bool:
+    def serves(self, leaf: Leaf, edges: Set[EdgeClass]) -> bool:
         """Say whether the primitives and the edges that a query needs are kept."""
-        return self.primitives.issuperset(leaf.primitives) and all(self._cut_at(one) for one in edges)
-
-    def _cut_at(self, wanted: EdgeClass) -> bool:
-        if wanted not in self._cut:
-            self._cut[wanted] = cut_at(self.edges, wanted)
-        return self._cut[wanted]
+        for wanted in edges:
+            if wanted not in self._cut:
+                self._cut[wanted] = cut_at(self.edges, wanted)
+        return self.primitives.issuperset(leaf.primitives) and all(self._cut[wanted] for wanted in edges)
 
     @cached_property
     def _cut(self) -> dict[EdgeClass, bool]:
         """For each class that was asked for, whether time is cut at all of its edges."""
         return {}
 
-    def derive(self, predicate: Formula) -> Derived | None:
+    def derive(self, predicate: Formula) -> Follows | None:
         """Return how a predicate follows from those kept here, if it does."""
         if not self.shared or len(self.predicates) < 2:
             return None
@@ -137,16 +117,16 @@ class Held:
         for test in tests(predicate):
             if not cuts.get(test.expression, set()).issuperset(cut.value for cut in test.values.cuts):
                 return None
-        told = self._told_by(predicate)
-        truth = None if told is None else told[1].verdict(predicate)
-        places = None if told is None or truth is None else _sources(told[1].signatures, truth)
-        if told is None or truth is None or not places:
+        book = self._book_for(predicate)
+        truth = None if book is None else book.verdict(predicate)
+        sources = None if book is None or truth is None else _sources(book.signatures, truth)
+        if book is None or truth is None or not sources:
             return None
-        own, book = told
-        weights = 1 << np.arange(len(places), dtype=np.int64)
-        patterns = np.unique(book.signatures[truth][:, places] @ weights)
-        sources = tuple(own[place] for place in places)
-        return Derived(predicate=predicate, sources=sources, patterns=tuple(patterns.tolist()))
+        weights = 1 << np.arange(len(sources), dtype=np.int64)
+        patterns = np.unique(book.signatures[truth][:, sources] @ weights)
+        return Follows(
+            predicate, tuple(book.predicates[index] for index in sources), tuple(patterns.tolist())
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,14 +139,14 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class WarmStart:
     """How the current plan answers a query that is not in it."""
 
     relation: RelationId
     since: int
     """Windows that begin at this time or later are answered exactly."""
-    derived: Derived | None
-    """How its predicate follows from others, where it is not one that is told already."""
+    derived: Follows | None
+    """How its predicate follows from others, if the relation has not got it."""
 
 
 class History:
@@ -198,9 +178,9 @@ class History:
         """Record that retained partials have lost what a new plan does not need."""
         primitives: dict[Grouping, set[Primitive]] = {}
         predicates: dict[Grouping, set[Formula]] = {}
-        for one in plan.relations:
-            primitives.setdefault(one.grouping, set()).update(one.primitives)
-            predicates.setdefault(one.grouping, set()).update(one.predicates)
+        for relation in plan.relations:
+            primitives.setdefault(relation.grouping, set()).update(relation.primitives)
+            predicates.setdefault(relation.grouping, set()).update(relation.predicates)
         for epoch in self._epochs:
             for grouping in list(epoch.held):
                 if grouping not in primitives:
@@ -214,9 +194,9 @@ class History:
 
         How an earlier run has sliced is not known; the ends and starts of its windows were edges either way.
         """
-        several = sorted(known, key=lambda pair: pair[1])
+        leaves = sorted(known, key=lambda pair: pair[1])
         kept: dict[Selection, Held] = {}
-        for place, (leaf, since) in enumerate(several):
+        for number, (leaf, since) in enumerate(leaves, 1):
             former = kept.get(leaf.selection)
             kept[leaf.selection] = Held(
                 predicates=(leaf.predicate,),
@@ -224,10 +204,10 @@ class History:
                 primitives=frozenset(leaf.primitives) | (former.primitives if former else frozenset()),
                 edges=edge_classes((leaf.window,)) | (former.edges if former else frozenset()),
             )
-            if place + 1 == len(several) or several[place + 1][1] > since:
+            if number == len(leaves) or leaves[number][1] > since:
                 held: dict[Grouping, list[tuple[RelationId, Held]]] = {}
-                for (grouping, _), one in kept.items():
-                    held.setdefault(grouping, []).append((_FORMER, one))
+                for (grouping, _), own in kept.items():
+                    held.setdefault(grouping, []).append((_FORMER, own))
                 self._epochs.append(Epoch(since=since, held=held))
 
     def evict(self, before: int) -> None:
@@ -237,38 +217,38 @@ class History:
         while len(self._epochs) > 1 and self._epochs[1].since <= self._evicted:
             del self._epochs[0]
 
-    def find(self, leaf: Leaf) -> Found | None:
+    def find(self, leaf: Leaf) -> WarmStart | None:
         """Return how the current plan answers a query with the given leaf, if it does."""
         if not self._epochs:
             return None
         grouping, predicate = leaf.selection
         edges, relations = edge_classes((leaf.window,)), self._epochs[-1].held.get(grouping, ())
-        # A row counts for a predicate in one relation of a grouping: where it is told, it is not derived too.
-        telling = [one for one in relations if one[1].tells(predicate)]
-        for id, held in telling or relations:
+        # A row counts for a predicate in one relation of a grouping: one that has it, or one it follows in.
+        having = [(id, held) for id, held in relations if held.tells(predicate)]
+        for id, held in having or relations:
             if not held.serves(leaf, edges):
                 continue
-            derived = None if telling else held.derive(predicate)
-            if telling or derived is not None:
+            derived = None if having else held.derive(predicate)
+            if having or derived is not None:
                 since = min(epoch.since for epoch, _ in self._served(leaf, derived))
-                return Found(relation=id, since=max(self._evicted, since), derived=derived)
+                return WarmStart(relation=id, since=max(self._evicted, since), derived=derived)
         return None
 
-    def note(self, leaf: Leaf, derived: Derived) -> None:
-        """Take note that a predicate is told wherever those are that it follows from."""
+    def note(self, leaf: Leaf, derived: Follows) -> None:
+        """Record that rows show a predicate wherever they show those that it follows from."""
         for _, held in self._served(leaf, derived):
             held.derived.add(derived.predicate)
 
-    def _served(self, leaf: Leaf, derived: Derived | None) -> Iterator[tuple[Epoch, Held]]:
+    def _served(self, leaf: Leaf, derived: Follows | None) -> Iterator[tuple[Epoch, Held]]:
         """Yield the epochs that serve a query, from the current one back to the first that does not."""
         grouping, predicate = leaf.selection
         edges = edge_classes((leaf.window,))
         for epoch in reversed(self._epochs):
-            several = (held for _, held in epoch.held.get(grouping, ()) if held.tells(predicate, derived))
-            found = next((held for held in several if held.serves(leaf, edges)), None)
-            if found is None:
+            telling = (held for _, held in epoch.held.get(grouping, ()) if held.tells(predicate, derived))
+            serving = next((held for held in telling if held.serves(leaf, edges)), None)
+            if serving is None:
                 return
-            yield epoch, found
+            yield epoch, serving
 
 
 def cut_at(edges: frozenset[EdgeClass], wanted: EdgeClass) -> bool:
@@ -297,7 +277,7 @@ def cut_at(edges: frozenset[EdgeClass], wanted: EdgeClass) -> bool:
 
 
 def _sources(signatures: Bools, truth: Bools) -> list[int] | None:
-    """Return the places of a few predicates whose bits tell where another is true; None if they are many.
+    """Return the indices of a few predicates whose bits tell where another is true; None if they are many.
 
     One after the other, that which leaves the fewest pairs of fragments that differ and are not told apart.
     """

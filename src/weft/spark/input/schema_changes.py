@@ -255,19 +255,19 @@ def _header_differences(declared: Sequence[ColumnDef], line: str, separator: str
         header = next(csv.reader([line], delimiter=separator))
     except (csv.Error, TypeError, ValueError):
         return {"header": "has a header that cannot be looked at: its columns are not compared"}
-    found, names = [name.strip() for name in header], [column.name for column in declared]
-    if [name.casefold() for name in found] == [name.casefold() for name in names]:
+    in_file, names = [name.strip() for name in header], [column.name for column in declared]
+    if [name.casefold() for name in in_file] == [name.casefold() for name in names]:
         return {}
     declares = f"declared {', '.join(names)}"
     fate = "values are taken by their places, and records with more or fewer values are set aside"
-    folded = {name.casefold() for name in found}
+    folded = {name.casefold() for name in in_file}
     known = [name for name in names if name.casefold() in folded]
     if 2 * len(known) >= len(folded):
-        return {f"header {line}": f"has columns {', '.join(found)}, {declares}: {fate}"}
+        return {f"header {line}": f"has columns {', '.join(in_file)}, {declares}: {fate}"}
     # It may be a record, whose values must not be repeated.
     which = f"only {', '.join(known)} of them declared" if known else "none of them declared"
     return {
-        f"header of {len(found)}: {known}": f"has {len(found)} columns in its first line, {which}; "
+        f"header of {len(in_file)}: {known}": f"has {len(in_file)} columns in its first line, {which}; "
         f"{declares}; is there a header? That line is not read as a record, {fate}"
     }
 

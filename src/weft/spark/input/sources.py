@@ -69,11 +69,11 @@ def open_stream(
     real = {column.name: column.type for column in column_defs(frame.schema)}
     for column in stream.columns:
         if real.get(column.name) != column.type:
-            found = f"is {real[column.name]}" if column.name in real else "is not there"
+            actual = f"is {real[column.name]}" if column.name in real else "is not there"
             known = ", ".join(f"{name} {type}" for name, type in real.items())
             raise SourceError(
                 f'stream {stream.name} declares column "{column.name}" as {column.type}, '
-                f"but in the source it {found}; the source has {known}"
+                f"but in the source it {actual}; the source has {known}"
             )
     return typed_stream(stream, frame), frame
 
@@ -217,15 +217,15 @@ def _resolved(source: Source, base: Path | None, what: str) -> Source:
     path = options.get("path")
     if path is None or "://" in path:
         return source
-    found = path
+    resolved = path
     if not Path(path).is_absolute():
         beside = (base or Path()) / path
-        found = str(beside if _is_pattern(str(beside)) or beside.exists() else Path(path))
-    if source.format in FILE_FORMATS and not (_is_pattern(found) or Path(found).exists()):
+        resolved = str(beside if _is_pattern(str(beside)) or beside.exists() else Path(path))
+    if source.format in FILE_FORMATS and not (_is_pattern(resolved) or Path(resolved).exists()):
         raise SourceError(
             f'{what}: no files at "{path}"; a relative path starts at the workload file\'s folder'
         )
-    return replace(source, options=tuple({**options, "path": found}.items()))
+    return replace(source, options=tuple({**options, "path": resolved}.items()))
 
 
 def _is_pattern(path: str) -> bool:

@@ -11,29 +11,19 @@ Fragments are numbered from 0 in each relation.
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.evaluation.evaluator import Truths
 from weft.expression import Expression
-from weft.predicates import TRUE, All, Attribute, Codebook, Formula, Test
+from weft.predicates import TRUE, Attribute, Codebook, Formula, Test, evaluate
 from weft.predicates.codebook import Bits
 from weft.predicates.words import BYTES, Axis, WordBook, Words
 from weft.spark.job.lifting import Numbers, Rows
 from weft.spark.job.seen_signatures import SeenSignatures
 
-
-class RowAnswers(Protocol):
-    """What is evaluated over a batch's rows."""
-
-    def __len__(self) -> int: ...
-
-    def positions(self, attribute: Attribute) -> Numbers:
-        """Return the position of each row's value in an attribute."""
-
-    def truths(self, condition: Expression) -> Truths:
-        """Return the truth of a condition for each row."""
+if TYPE_CHECKING:
+    from weft.spark.job.folding import RowTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +36,7 @@ class Cells:
     shared: bool
     """Whether a row is in one fragment; otherwise it is in one for each predicate that it satisfies."""
 
-    def find(self, rows: RowAnswers) -> tuple[Rows, Numbers]:
+    def find(self, rows: "RowTable") -> tuple[Rows, Numbers]:
         """Return the rows that are in a fragment, each once for every fragment, and these."""
         cell = np.zeros(len(rows), dtype=np.intp)
         for attribute, share in zip(self.attributes, self.book.shares, strict=True):
@@ -67,7 +57,7 @@ class Lone:
     attributes: Mapping[Expression, Attribute]
     """By the expressions that the predicate tests: the same over the rows' own columns."""
 
-    def find(self, rows: RowAnswers) -> tuple[Rows, Numbers]:
+    def find(self, rows: "RowTable") -> tuple[Rows, Numbers]:
         """Return the rows that satisfy the predicate, and their fragment."""
         if self.predicate == TRUE:
             taken: Rows = np.arange(len(rows))
@@ -75,17 +65,14 @@ class Lone:
             taken = np.flatnonzero(self.holds(rows))
         return taken, np.zeros(len(taken), dtype=np.int64)
 
-    def holds(self, rows: RowAnswers) -> Bits:
+    def holds(self, rows: "RowTable") -> Bits:
         """Return for each row whether it satisfies the predicate."""
-        return np.broadcast_to(self._holds(self.predicate, rows), len(rows))
 
-    def _holds(self, formula: Formula, rows: RowAnswers) -> Bits:
-        if isinstance(formula, Test):
-            attribute = self.attributes[formula.expression]
-            return attribute.satisfy(formula.values, rows.positions(attribute))
-        join = np.logical_and if isinstance(formula, All) else np.logical_or
-        parts = [self._holds(part, rows) for part in formula.parts]
-        return reduce(join, parts, np.full(1, isinstance(formula, All)))
+        def passes(test: Test) -> Bits:
+            attribute = self.attributes[test.expression]
+            return attribute.satisfy(test.values, rows.positions(attribute))
+
+        return np.broadcast_to(evaluate(self.predicate, passes, 1), len(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,7 +86,7 @@ class Worded:
     """Whether a row is in one fragment; otherwise it is in one for each byte of its words that is not 0."""
     seen: SeenSignatures
 
-    def find(self, rows: RowAnswers) -> tuple[Rows, Numbers]:
+    def find(self, rows: "RowTable") -> tuple[Rows, Numbers]:
         """Return the rows that are in a fragment, each once for every fragment, and these."""
         words = self._words(rows)
         if self.shared:
@@ -109,7 +96,7 @@ class Worded:
         by_byte = [_in_byte(words[:, number // BYTES], number) for number in range(self.book.bytes)]
         return tuple(map(np.concatenate, zip(*by_byte, strict=True)))  # type: ignore[return-value]
 
-    def _words(self, rows: RowAnswers) -> Words:
+    def _words(self, rows: "RowTable") -> Words:
         """Return the words of all rows."""
         words = np.empty((self.book.width, len(rows)), dtype=np.int64)
         for word, fields in zip(words, self.book.fields, strict=False):
@@ -121,7 +108,7 @@ class Worded:
                 word ^= mask.flips
         return words.T
 
-    def _looked_up(self, rows: RowAnswers, tables: Sequence[tuple[Axis, Words]], join: np.ufunc) -> Words:
+    def _looked_up(self, rows: "RowTable", tables: Sequence[tuple[Axis, Words]], join: np.ufunc) -> Words:
         """Return the entries of tables for the answers of each row, joined.
 
         Where answers are known by value of a column, entries are joined by value before they are looked up.
@@ -135,7 +122,7 @@ class Worded:
             join, (entries if values is None else entries[values] for values, entries in joined.values())
         )
 
-    def _answers(self, rows: RowAnswers, axis: Axis) -> tuple[Numbers, Numbers | None]:
+    def _answers(self, rows: "RowTable", axis: Axis) -> tuple[Numbers, Numbers | None]:
         """Return answers by row, or by value with the number of each row's value."""
         given_by = self.inputs[axis.key]
         if isinstance(given_by, Attribute):

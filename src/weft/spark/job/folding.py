@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from weft.evaluation.evaluator import Truths
 from weft.expression import Column, Expression
 from weft.predicates import Attribute
-from weft.spark.input.keyed_tables import LocalTable
+from weft.spark.input.tables import LocalTable
 from weft.spark.job.batch_groups import FRAGMENT, NEWEST, OLDEST, READ, ROWS, SLICE, BatchGroups, Slot
 from weft.spark.job.cells import Cells, Lone, Worded
 from weft.spark.job.handover import Handover

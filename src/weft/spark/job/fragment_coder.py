@@ -16,7 +16,7 @@ in one copy.
 
 Numbers are part of the code that Spark generates (see weft.spark.job.constants). So that queries can join and
 leave without new code, numbers that depend on how many constants and fragments there are leave room for more:
-see weft.spark.job.positions.
+see weft.spark.job.points.
 """
 
 import json
@@ -39,11 +39,17 @@ from weft.predicates.codebook import Codes
 from weft.predicates.words import WordBook, byte_signatures
 from weft.spark.columns import named
 from weft.spark.job.joins import Joins
-from weft.spark.job.known_values import UNKNOWN
-from weft.spark.job.points import condition, lookup
-from weft.spark.job.positions import JoinedExpression, attributes_of, in_search_order, position, room
+from weft.spark.job.points import (
+    JoinedExpression,
+    attributes_of,
+    condition,
+    in_search_order,
+    lookup,
+    position,
+    room,
+)
 from weft.spark.job.seen_signatures import Follows
-from weft.spark.job.value_predicates import ValuePredicates
+from weft.spark.job.value_predicates import UNKNOWN, ValuePredicates
 from weft.spark.job.word_coder import DriverWords, WordCoder, tested_expressions
 from weft.types import Kind
 
@@ -86,7 +92,12 @@ class FragmentCoder:
     ) -> None:
         self._relations, self._joins, self._translator = relations, joins, joins.translator
         self._by_value = by_value or ValuePredicates()
-        with_words = {index for index, relation in enumerate(relations) if self._needs_words(relation)}
+        with_words = {
+            index
+            for index, relation in enumerate(relations)
+            if any(tested in self._by_value.expressions for tested in tested_expressions(relation))
+            or (len(relation.predicates) > 1 and not fits_grid(cuts_of(relation.predicates)))
+        }
         self._searched = self._attributes(with_words)
         self._names = {searched: f"__weft_position{n}" for n, searched in enumerate(self._searched)}
         self._words = {index: self._word_coder(index, relations[index]) for index in sorted(with_words)}
@@ -124,11 +135,6 @@ class FragmentCoder:
         """The same as Spark numbers them."""
         return self.coded[0].bound if self.first_counts else IN_NO_FRAGMENT + 1
 
-    def _needs_words(self, relation: Relation) -> bool:
-        if any(tested in self._by_value.expressions for tested in tested_expressions(relation)):
-            return True
-        return len(relation.predicates) > 1 and not fits_grid(cuts_of(relation.predicates))
-
     def _attributes(self, with_words: Collection[int]) -> dict[JoinedExpression, Attribute]:
         """Return the attributes that are searched: of words, those that are no booleans."""
         coded = [
@@ -160,11 +166,6 @@ class FragmentCoder:
         return WordCoder(
             f"__weft_word{index}", relation, self._translator(relation), searched, self._by_value
         )
-
-    @property
-    def version(self) -> object:
-        """What the columns depend on, besides the plan."""
-        return self._by_value.version
 
     def searches(self) -> list[Column]:
         """Return where values may be among the known ones, to be selected beside the row's columns."""

@@ -92,15 +92,12 @@ class GroupColumns:
         for key, column, index in uses:
             numbers.setdefault(key, []).append(index)
             columns[key] = column
-        chosen = F.lit(None)
+        chosen, fragment = F.lit(None), F.col(FRAGMENT)
         for key, members in numbers.items():
-            chosen = F.when(self._is_one_of(members), columns[key]).otherwise(chosen)
+            has_value = fragment > IN_NO_FRAGMENT
+            if len(members) < len(self._relations):
+                coded = [self._fragments.coded[index] for index in members]
+                inside = [(fragment >= own.first) & (fragment < own.bound) for own in coded]
+                has_value = reduce(Column.__or__, inside)
+            chosen = F.when(has_value, columns[key]).otherwise(chosen)
         return chosen
-
-    def _is_one_of(self, members: Sequence[int]) -> Column:
-        """Return whether a row's fragment is one of some relations."""
-        fragment = F.col(FRAGMENT)
-        if len(members) == len(self._relations):
-            return fragment > IN_NO_FRAGMENT
-        coded = [self._fragments.coded[index] for index in members]
-        return reduce(Column.__or__, [(fragment >= own.first) & (fragment < own.bound) for own in coded])

@@ -17,7 +17,7 @@ from weft.evaluation import Evaluator, can_evaluate
 from weft.expression import Call, Column, Expression, columns
 from weft.optimizer.plan import Relation
 from weft.spark.columns import Translator, named
-from weft.spark.input.keyed_tables import NOWHERE, LocalTable
+from weft.spark.input.tables import NOWHERE, LocalTable
 from weft.spark.job.joins import Joins
 from weft.types import BOOLEAN, DataType
 

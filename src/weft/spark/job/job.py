@@ -30,7 +30,7 @@ from weft.spark.job.forms import Forms, batch_bytes
 from weft.spark.job.fragment_coder import IN_NO_FRAGMENT, UNWANTED, FragmentCoder
 from weft.spark.job.group_columns import WORD, GroupColumns
 from weft.spark.job.joins import Joins
-from weft.spark.job.row_folder import FolderBuilder, RowFolder
+from weft.spark.job.row_folder import RowFolder
 from weft.spark.job.slicing import SliceCoder
 from weft.spark.job.value_predicates import KnownValues, value_predicates
 from weft.spark.job.verdicts import BAD, TIME, Bounds, verdict
@@ -101,7 +101,7 @@ class BatchJob:
         self._stream = stream
         self._corrupt = corrupt_column(stream)
         self._joins = Joins(self.relations, tables, functions)
-        self._by_value = value_predicates(plan, stream, functions, known or KnownValues())
+        self._by_value = value_predicates(plan, stream, functions, {} if known is None else known)
         elsewhere = {*self._by_value.expressions, *self._by_value.failing}
         self._calls = FunctionCalls(plan, self._joins.translator, functions, elsewhere)
         self.fragments = FragmentCoder(self.relations, self._joins, self._by_value)
@@ -128,7 +128,8 @@ class BatchJob:
             size, bounds.groups_per_row, many_words=self.fragments.has_many_words
         )
         result = self.fold_rows(batch, bounds) if by_driver else self.group_rows(batch, bounds)
-        self._forms.note(size, self._rows_read(result), len(result))
+        counted = result.fragment < self.fragments.counting_end
+        self._forms.note(size, int(np.asarray(result.counts[ROWS])[counted].sum()), len(result))
         return result
 
     def group_rows(self, batch: DataFrame, bounds: Bounds) -> BatchGroups:
@@ -178,21 +179,21 @@ class BatchJob:
         rows = self._rows(batch, steps.inputs, joined=tables is None).withColumn(BAD, steps.bad)
         return steps.folder.fold(rows.select(*steps.folder.columns).toArrow(), tables or {})
 
-    def _rows_read(self, result: BatchGroups) -> int:
-        """Return how many rows a result counts."""
-        counted = result.fragment < self.fragments.counting_end
-        return int(np.asarray(result.counts[ROWS])[counted].sum())
-
     def _rows(self, batch: DataFrame, inputs: Sequence[Column], *, joined: bool = True) -> DataFrame:
         """Return the batch's rows with all that expressions read: tables' columns, calls of functions."""
-        unread = [] if self._corrupt is None else [self._unread(batch, self._corrupt)]
+        unread = []
+        if self._corrupt is not None:
+            # A batch on which queries are tried has no corrupt rows.
+            has_any = self._corrupt in batch.columns
+            corrupt = is_corrupt(self._corrupt, self._stream) if has_any else F.lit(False)
+            unread.append(corrupt.alias(_UNREAD))
         rows = batch.select(*inputs, *unread, *self._constants.literals())
         return self._calls.apply(self._joins.apply(rows) if joined else rows)
 
     def _steps(self) -> _Steps:
         """Return the columns of each step; they are built again only if rows are coded in another way."""
         coded = tuple((coder.uses_table, coder.uses_panes, coder.depth) for coder in self.coders)
-        forms = (coded, self._joins.repeats_rows, self.fragments.version)
+        forms = (coded, self._joins.repeats_rows, self._by_value.version)
         if self._built is None or self._built[0] != forms:
             fragments = self._fragments()
             names = [F.col(f"{FRAGMENT}{index}") for index in range(len(fragments))]
@@ -214,11 +215,11 @@ class BatchJob:
         """Return the steps of rows that the driver groups, built once for each way of joining tables."""
         repeats = self._joins.repeats_rows
         if (repeats, looks_up) not in self._folders:
-            builder = FolderBuilder(
-                relations=self.relations, layout=self.layout, coders=self.coders, joins=self._joins,
-                fragments=self.fragments, failures=self.failures, looks_up=looks_up,
+            folder = RowFolder(
+                self.relations, self.layout, self.coders, self._joins, self.fragments, self.failures,
+                looks_up=looks_up,
             )  # fmt: skip
-            self._folders[repeats, looks_up] = _FolderSteps(self._inputs(), self._bad(), builder.build())
+            self._folders[repeats, looks_up] = _FolderSteps(self._inputs(), self._bad(), folder)
         return self._folders[repeats, looks_up]
 
     def _prepare(self, bounds: Bounds) -> None:
@@ -238,14 +239,13 @@ class BatchJob:
 
     def _inputs(self) -> list[Column]:
         """Return the event time and the columns that any expression reads."""
-        needed = frozenset().union(*map(_reads, self.relations), *map(columns, self.failures.sites))
+        read = list(self.failures.sites)
+        for relation in self.relations:
+            partners = [left for join in relation.joins for left, _ in join.on]
+            read += [*relation_values(relation), *tested_expressions(relation), *partners]
+        needed = frozenset().union(*map(columns, read))
         kept = [named(column.name) for column in self._stream.columns if column.name in needed]
         return [event_time(self._stream).alias(TIME), *kept]
-
-    def _unread(self, batch: DataFrame, corrupt: str) -> Column:
-        """Return whether a row is corrupt; a batch on which queries are tried has no such rows."""
-        unread = is_corrupt(corrupt, self._stream) if corrupt in batch.columns else F.lit(False)
-        return unread.alias(_UNREAD)
 
     def _bad(self) -> Column:
         """Return why a row is not aggregated, as a fragment number; NULL for good rows."""
@@ -305,9 +305,3 @@ class BatchJob:
         if type.startswith("array"):
             return F.coalesce(column, F.when(number.isNotNull(), F.array(number)).cast(type))
         return F.coalesce(column, number.cast(type))
-
-
-def _reads(relation: Relation) -> frozenset[str]:
-    partners = [left for join in relation.joins for left, _ in join.on]
-    read = (*relation_values(relation), *tested_expressions(relation), *partners)
-    return frozenset().union(*map(columns, read))

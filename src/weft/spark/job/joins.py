@@ -23,8 +23,7 @@ from weft.optimizer.plan import Relation
 from weft.query.coercion import common_type
 from weft.query.logical import Join, JoinKind
 from weft.spark.columns import Translator, Udf, named
-from weft.spark.input.keyed_tables import COPY, KeyedTable, LocalTable, merged_column, merged_key
-from weft.spark.input.tables import StaticTable
+from weft.spark.input.tables import COPY, KeyedTable, LocalTable, StaticTable, merged_column, merged_key
 
 
 @dataclass(frozen=True, slots=True)

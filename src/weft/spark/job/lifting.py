@@ -140,10 +140,10 @@ def lifted(lifts: Sequence[str], values: Values, groups: Groups) -> list[pa.Arra
     """Return Spark's aggregate functions of those names for each group."""
     if tuple(lifts) == _MOMENTS:
         return values.moments(groups)
-    return [_lifted(lift, values, groups) for lift in lifts]
-
-
-def _lifted(lift: str, values: Values, groups: Groups) -> pa.Array:
-    if lift == "count":
-        return pa.array(values.counts(groups))
-    return values.sums(groups) if lift == "sum" else values.extremes(lift, groups)
+    arrays = []
+    for lift in lifts:
+        if lift == "count":
+            arrays.append(pa.array(values.counts(groups)))
+        else:
+            arrays.append(values.sums(groups) if lift == "sum" else values.extremes(lift, groups))
+    return arrays

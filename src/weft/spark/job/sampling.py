@@ -23,7 +23,7 @@ from weft.spark.input.tables import StaticTable
 from weft.spark.job.calls import calls_in
 from weft.spark.job.handover import Handover
 from weft.spark.job.joins import Joins
-from weft.spark.job.positions import JoinedExpression, attributes_of
+from weft.spark.job.points import JoinedExpression, attributes_of
 
 SAMPLED_ROWS = 2_048
 _TIME = "__weft_time"
@@ -53,6 +53,7 @@ def take_sample(
         event_time(stream).alias(_TIME), *inputs.handover.fields()
     )
     sampled = rows.toArrow()
+    times = sampled[_TIME].drop_null().to_numpy()
     evaluator = inputs.handover.evaluator(sampled, local or {})
     random = np.random.default_rng(1)
     return Sample(
@@ -66,7 +67,8 @@ def take_sample(
         },
         keys={key: _numbers(map(evaluator.values, parts)) for key, parts in inputs.keys.items()},
         values={name: _numbers([evaluator.values(value)]) for name, value in inputs.values.items()},
-        begin=_beginning(sampled[_TIME].drop_null().to_numpy()),
+        # Before nearly all rows: a few stray ones are not where a stream begins.
+        begin=int(np.quantile(times, 0.01, method="lower")) if len(times) else None,
     )
 
 
@@ -119,8 +121,3 @@ def _numbers(columns: Iterable[pa.Array]) -> npt.NDArray[np.int64]:
         whole = numbered(whole * len(encoded.dictionary) + np.asarray(encoded.indices))
     # 0 stands for nothing: see Frequencies.
     return whole + 1
-
-
-def _beginning(times: npt.NDArray[np.int64]) -> int | None:
-    """Return a time before nearly all rows: a few stray ones are not where a stream begins."""
-    return int(np.quantile(times, 0.01, method="lower")) if len(times) else None

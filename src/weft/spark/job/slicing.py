@@ -22,9 +22,15 @@ from pyspark.sql import functions as F
 
 from weft.optimizer.cost import edge_rate
 from weft.optimizer.plan import Relation
-from weft.optimizer.slice_manager import SliceManager
-from weft.optimizer.slice_starts import MICROSECONDS, Times, slice_starts
-from weft.optimizer.slices import EdgeClass, Slicing, common_grid
+from weft.optimizer.slices import (
+    MICROSECONDS,
+    EdgeClass,
+    SliceManager,
+    Slicing,
+    Times,
+    common_grid,
+    slice_starts,
+)
 from weft.spark.job.constants import Constants
 
 _FEW_GROUPS = 32_768
@@ -81,10 +87,13 @@ class SliceCoder:
 
         `groups` is the expected number of groups per pane.
         """
-        if begin_us is not None and (self.uses_table or self._table_pays(span_us)):
+        panes = span_us / (self._grid.modulus * MICROSECONDS)
+        table_pays = panes > _MAX_PANES and self._panes_per_slice > _PANES_PER_SLICE_OF_TABLE
+        panes_pay = panes * groups > _FEW_GROUPS and self._panes_per_slice > _PANES_PER_SLICE
+        if begin_us is not None and (self.uses_table or table_pays):
             self.uses_table = True
             self._prepare_table(constants, begin_us, span_us)
-        elif self.uses_panes or self._panes_pay(span_us, groups):
+        elif self.uses_panes or panes_pay:
             self.uses_panes = True
             self._prepare_panes(constants, begin_us, span_us)
 
@@ -117,14 +126,6 @@ class SliceCoder:
     @cached_property
     def _panes_per_slice(self) -> float:
         return 1 / self._grid.modulus / edge_rate(tuple(self._windows), self._slicing)
-
-    def _panes_pay(self, span_us: int, groups: float) -> bool:
-        panes = span_us / (self._grid.modulus * MICROSECONDS)
-        return panes * groups > _FEW_GROUPS and self._panes_per_slice > _PANES_PER_SLICE
-
-    def _table_pays(self, span_us: int) -> bool:
-        panes = span_us / (self._grid.modulus * MICROSECONDS)
-        return panes > _MAX_PANES and self._panes_per_slice > _PANES_PER_SLICE_OF_TABLE
 
     def starts(self, coded: Times) -> Times:
         """Return the starts of the slices that coded times lie in."""

@@ -19,11 +19,9 @@ from weft.predicates import Attribute, Formula, Test, tests
 from weft.predicates.codebook import Bits
 from weft.predicates.words import BYTES, Axis, Learnt, WordBook, Words, word_book
 from weft.spark.columns import Translator
-from weft.spark.job.known_values import UNKNOWN
-from weft.spark.job.points import condition, lookup_long
-from weft.spark.job.positions import in_search_order
+from weft.spark.job.points import condition, in_search_order, lookup_long
 from weft.spark.job.seen_signatures import SeenSignatures, seen_signatures
-from weft.spark.job.value_predicates import ValuePredicates
+from weft.spark.job.value_predicates import UNKNOWN, ValuePredicates
 from weft.types import Kind
 
 LookUp = Callable[[Words], Column]

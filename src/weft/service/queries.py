@@ -1,20 +1,103 @@
-"""The queries of an engine by name, and how they join and leave while streams run."""
+"""An engine's queries: by name, how they join and leave while streams run, and as a user holds them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
-from weft.durability.registry import QueryState
+import pyarrow as pa
+
+from weft.durability.registry import QueryState, Registered
 from weft.errors import EngineError, UnknownName, WeftError, suggestion
-from weft.handle import Owner, Query
+from weft.finals.results import not_kept, result_schema
 from weft.limits import Limits
 from weft.query import parse_select
 from weft.query.logical import LogicalQuery
 from weft.query.statements import CreateQuery
 from weft.service.execution import Execution
-from weft.service.status import QueryInfo, cannot_run
-from weft.service.trying import Halted, try_out_all
-from weft.stream.changes import Changes
+from weft.service.observers import Observers, Subscriber
+from weft.service.running_stream import Halted, RunningStream, try_out_all
+from weft.service.status import QueryInfo, cannot_run, moment, query_info
+from weft.state.clock import Clock
+from weft.stream.membership import Changes
+
+
+class Query:
+    """A query of an engine."""
+
+    def __init__(self, queries: "Queries", logical: LogicalQuery) -> None:
+        self._queries = queries
+        self.logical = logical
+        self._left = False
+        self._results: pa.Table | None = None
+        """All results of a query that has left; None if they were not kept."""
+
+    @property
+    def name(self) -> str:
+        """The query's name."""
+        return self.logical.name
+
+    def results(self) -> pa.Table:
+        """Return all results so far, also after the query was removed."""
+        if not self._left:
+            stream = self._stream
+            return result_schema(self.logical).empty_table() if stream is None else stream.kept(self.logical)
+        if self._results is None:
+            raise not_kept()
+        return self._results
+
+    def take_leave(self) -> None:
+        """Keep the results so far: the query is removed, and another may get its name."""
+        stream, empty = self._stream, result_schema(self.logical).empty_table()
+        self._results, self._left = empty if stream is None else stream.release(self.logical), True
+
+    def subscribe(self, call: Subscriber) -> None:
+        """Have a function called with each batch's new results."""
+        if self._left:
+            raise EngineError(f"query {self.name} was removed: it gives no new results")
+        self._queries.observers.subscribe(self.name, call)
+
+    @property
+    def _stream(self) -> RunningStream | None:
+        return self._queries.stream(self.logical.stream)
+
+    @property
+    def entry(self) -> Registered | None:
+        """The registry's entry of the query; None once it was removed."""
+        stream = self._stream
+        return None if self._left or stream is None else stream.ledger.registry.get(self.name)
+
+    @property
+    def state(self) -> QueryState:
+        """Whether it is running, paused, failed or over."""
+        if self._left:
+            return QueryState.DROPPED
+        return QueryState.RUNNING if self.entry is None else self.entry.state
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed, if it did."""
+        return None if self.entry is None else self.entry.error
+
+    @property
+    def first_window(self) -> tuple[datetime, datetime] | None:
+        """The first window that it answers; None if the first row decides that."""
+        window = self.info.first_window
+        return None if window is None else (moment(window[0]), moment(window[1]))
+
+    @property
+    def info(self) -> QueryInfo:
+        """The query's status, as plain values."""
+        stream = self._stream
+        running = None if stream is None or self._left else stream.pipeline.queries.get(self.name)
+        clock = Clock() if stream is None else stream.pipeline.clock
+        return replace(query_info(self.logical, self.entry, running, clock), state=str(self.state))
+
+    @property
+    def failures(self) -> int:
+        """Number of rows or results of this query that failed (overflow, bad cast, …) and became NULL."""
+        return 0 if self.entry is None else self.entry.failures
 
 
 class Queries:
@@ -22,20 +105,16 @@ class Queries:
 
     def __init__(
         self,
-        engine: Owner,
         *,
         active: Callable[[], Execution | None],
+        stream: Callable[[str], RunningStream | None],
         bind: Callable[[CreateQuery], LogicalQuery],
         limits: Limits,
-        on_leave: Callable[[str], None],
+        observers: Observers,
     ) -> None:
-        """Change the queries of the execution that is `active`, if any.
-
-        `on_leave` is called with the name of each query that has left.
-        """
-        self._engine, self._active = engine, active
+        """Change the queries of the execution that is `active`, if any; `stream` finds one by its name."""
+        self._active, self.stream, self.observers = active, stream, observers
         self._bind, self._limits = bind, limits
-        self._on_leave = on_leave
         self.queries: dict[str, Query] = {}
         """All queries by name."""
 
@@ -48,7 +127,7 @@ class Queries:
     def know(self, queries: Iterable[LogicalQuery]) -> None:
         """Add queries that the checkpoint has brought back."""
         for query in queries:
-            self.queries.setdefault(query.name, Query(self._engine, query))
+            self.queries.setdefault(query.name, Query(self, query))
 
     def known(self, name: str) -> Query:
         """Return a query; raise an error that says what is wrong with its name, or with the query."""
@@ -62,7 +141,7 @@ class Queries:
         """Return what a query means, with the streams, tables and functions that are declared."""
         return self._bind(parse_select(text, name=name, limits=self._limits))
 
-    def is_live(self, stream: str) -> bool:
+    def is_running(self, stream: str) -> bool:
         """Say whether a stream is being answered."""
         execution = self._active()
         return execution is not None and stream in execution.streams
@@ -92,7 +171,7 @@ class Queries:
         self._check_room(logical)
         if name in self.queries:
             self.remove(name)
-        query = Query(self._engine, logical)
+        query = Query(self, logical)
         with self.together(logical.stream) as changes:
             if execution is not None:
                 execution.add(logical)
@@ -137,7 +216,7 @@ class Queries:
 
     def _release(self, query: Query) -> None:
         query.take_leave()
-        self._on_leave(query.name)
+        self.observers.forget(query.name)
 
     def _try_out(self, query: LogicalQuery) -> None:
         for error in self.try_out([query], halted=lambda: False).values():

@@ -1,11 +1,51 @@
 """A query's part of the stream: through when it has been answered, and until when it will be."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from weft.query.logical import LogicalQuery
 from weft.state.clock import ALWAYS, Clock, oldest_needed, shapes
-from weft.state.derivation import Derivation
 from weft.window import Window
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derivation:
+    """How a predicate follows from others, all known by their descriptions: the same in every run."""
+
+    predicate: str
+    sources: tuple[str, ...]
+    patterns: tuple[int, ...]
+    """The predicate holds where the bits of the sources, the first one lowest, are one of these."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"predicate": self.predicate, "sources": self.sources, "patterns": self.patterns}
+
+    def column(self, names: Sequence[str], bits: Bools) -> Bools:
+        """Return which fragments satisfy the predicate, given the names and bits of others.
+
+        A source that is not among them is a predicate of another relation, and no row here satisfies it.
+        """
+        columns = {name: column for column, name in enumerate(names)}
+        codes = np.zeros(len(bits), dtype=np.int64)
+        for order, source in enumerate(self.sources):
+            if source in columns:
+                codes |= bits[:, columns[source]].astype(np.int64) << order
+        return np.isin(codes, self.patterns)
+
+
+def derivation_from(record: Mapping[str, Any]) -> Derivation:
+    """Return a derivation from plain values."""
+    return Derivation(
+        predicate=record["predicate"], sources=tuple(record["sources"]), patterns=tuple(record["patterns"])
+    )
+
 
 _US = 1000
 NEVER = (1 << 63) - 1
@@ -13,7 +53,7 @@ NEVER = (1 << 63) - 1
 
 
 @dataclass(slots=True, kw_only=True)
-class LiveQuery:
+class RunningQuery:
     """A query and the times, in microseconds, between which its windows end.
 
         ──────────────|──────────────|──────────────────────|─────> event time
@@ -75,21 +115,21 @@ def until_of(query: LogicalQuery, clock: Clock) -> int | None:
     return clock.newest + query.lifetime_ms * _US
 
 
-def first_window(live: LiveQuery, clock: Clock) -> tuple[int, int] | None:
+def first_window(running: RunningQuery, clock: Clock) -> tuple[int, int] | None:
     """Return the first window that is not answered, in microseconds; None for none, or none known yet."""
-    after = live.answered_through if clock.oldest is None else max(live.answered_through, clock.oldest)
+    after = running.answered_through if clock.oldest is None else max(running.answered_through, clock.oldest)
     if after == ALWAYS:
         return None
-    window = live.query.window
+    window = running.query.window
     range_us, slide_us, offset_us = (
         length * _US for length in (window.range_ms, window.slide_ms, window.offset_ms)
     )
     end = (after - offset_us) // slide_us * slide_us + slide_us + offset_us
-    return None if live.until is not None and end > live.until else (end - range_us, end)
+    return None if running.until is not None and end > running.until else (end - range_us, end)
 
 
-def kept_since(live: LiveQuery, watermark: int | None) -> int:
+def kept_since(running: RunningQuery, watermark: int | None) -> int:
     """Return the time from which on all partials that a query needs are retained."""
     if watermark is None:
-        return live.first_start
-    return max(live.first_start, oldest_needed(shapes([live.query.window]), watermark))
+        return running.first_start
+    return max(running.first_start, oldest_needed(shapes([running.query.window]), watermark))
