@@ -10,9 +10,9 @@ from weft.durability.encoding import Commit
 from weft.durability.registry import QueryState, Registered
 from weft.expression import Column
 from weft.optimizer.plan import Grouping
-from weft.state.block import Block
 from weft.state.clock import Clock, RowCounts
 from weft.state.running_query import Derivation
+from weft.state.store import Block
 from weft.storage import Folder
 from weft.storage.container import unpack
 from weft.types import BIGINT

@@ -12,9 +12,9 @@ from tests.unit.aggregate_samples import decimal_type, lifted
 
 from weft.aggregates import Combine, Primitive, count_of
 from weft.expression import Column
-from weft.state.block import Block
 from weft.state.driver_store import DriverStore
 from weft.state.signatures import Signatures
+from weft.state.store import Block
 from weft.types import BIGINT, DOUBLE, STRING
 
 MONEY = decimal_type(38, 2)

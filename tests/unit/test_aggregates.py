@@ -45,11 +45,11 @@ from weft.finals.selecting import Finals
 from weft.optimizer.rules import optimize
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
-from weft.state.block import Block
 from weft.state.clock import Clock
 from weft.state.driver_store import DriverStore
 from weft.state.running_query import RunningQuery
 from weft.state.signatures import Signatures
+from weft.state.store import Block
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
 MOMENTS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")

@@ -44,7 +44,7 @@ from weft.durability.encoding import StoredBlock, block_bytes
 from weft.durability.registry import QueryState, Registered, Registry
 from weft.errors import DamagedFile, EngineError
 from weft.expression import Call, Column
-from weft.state.block import Block
+from weft.state.store import Block
 from weft.storage import LocalFolder
 from weft.storage.container import pack, unpack
 from weft.types import BIGINT, BOOLEAN, DataType, Kind

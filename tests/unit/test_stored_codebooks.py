@@ -31,11 +31,10 @@ from weft.durability.registry import Registry
 from weft.expression import Call, Column, Expression, Literal
 from weft.finals.readings import Reading
 from weft.predicates import TRUE, Formula, canonical
-from weft.state.block import Block
 from weft.state.driver_store import DriverStore
 from weft.state.running_query import Derivation, derivation_from
 from weft.state.signatures import Signatures
-from weft.state.store import DueWindows
+from weft.state.store import Block, DueWindows
 from weft.storage import LocalFolder
 from weft.types import BIGINT, BOOLEAN
 

@@ -40,10 +40,10 @@ from weft.errors import DamagedFile, EngineError
 from weft.faultpoints import reach
 from weft.optimizer.plan import Grouping
 from weft.predicates import Formula
-from weft.state.block import Block
 from weft.state.clock import Clock
 from weft.state.running_query import Derivation
 from weft.state.signatures import Signatures
+from weft.state.store import Block
 from weft.storage import Folder
 from weft.storage.container import pack, unpack
 from weft.threads import side_by_side

@@ -19,10 +19,10 @@ from weft.aggregates import Partial, Primitive
 from weft.aggregates.partial import Objects
 from weft.errors import EngineError
 from weft.predicates import Formula
-from weft.state.block import Block
 from weft.state.clock import Clock, RowCounts
 from weft.state.running_query import Derivation
 from weft.state.signatures import Signatures
+from weft.state.store import Block
 from weft.threads import side_by_side
 
 _FORMAT = 4

@@ -12,10 +12,10 @@ from weft.durability.registry import QueryState, Registered, Registry
 from weft.faultpoints import reach
 from weft.query.logical import LogicalQuery, StreamDef
 from weft.sinks import Delivery, Sink
-from weft.state.block import Block
 from weft.state.clock import Clock
 from weft.state.report import BatchReport
 from weft.state.running_query import RunningQuery, derivation_from
+from weft.state.store import Block
 
 _KIND = re.compile(r"(?:[\w.$]+: )?\[([A-Z][A-Z0-9_.]*)\]|(?:[\w$]+[.$])*(\w+(?:Error|Exception))\b")
 """The beginning of an error that names its kind: Spark's name for it, or its class."""

@@ -102,7 +102,7 @@ class Registry:
         return self._answered.get(name, ALWAYS)
 
     def evict(self, oldest: int) -> None:
-        """Forget free names whose windows nobody can repeat: partials before a time are gone."""
+        """Forget free names whose windows cannot be repeated: partials before a time are gone."""
         for name in [name for name, through in self._answered.items() if through <= oldest]:
             self.forget(name)
 

@@ -19,7 +19,7 @@ from weft.storage.mailbox import CHANGES, Mailbox, Reply, Request
 _POLL_SECONDS = 0.2
 """Poll interval of the mailbox."""
 _TIDY_SECONDS = 60.0
-"""How often replies that nobody fetched are removed."""
+"""How often replies that were not fetched are removed."""
 _log = logging.getLogger("weft.service")
 
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from weft.aggregates import Primitive
 from weft.predicates import Formula
-from weft.state.block import Block
 from weft.state.groups import GroupIndex
 from weft.state.signatures import Fragments, Signatures
 from weft.state.sorted_runs import (
@@ -20,7 +19,7 @@ from weft.state.sorted_runs import (
     used_numbers,
     without,
 )
-from weft.state.store import Combined, DueWindows, GroupQuestion
+from weft.state.store import Block, Combined, DueWindows, GroupQuestion
 from weft.state.ways import Kept, answers
 
 Times = npt.NDArray[np.int64]

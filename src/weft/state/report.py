@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 
 from weft.optimizer.cost import Fragmentation
 from weft.optimizer.plan import Grouping, Relation
-from weft.state.block import Block
 from weft.state.clock import RowCounts
+from weft.state.store import Block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ from weft.spark.job.batch_groups import FRAGMENT, NEWEST, OLDEST, READ, ROWS, SL
 from weft.spark.job.fragment_coder import IN_NO_FRAGMENT, Numbered
 from weft.spark.job.job import BatchJob
 from weft.spark.job.verdicts import CORRUPT, FUTURE, LATE, NO_TIME
-from weft.state.block import Block
 from weft.state.clock import RowCounts, Seen
 from weft.state.signatures import Signatures
+from weft.state.store import Block
 from weft.stream.plan_in_effect import ActivePlan
 
 Numbers = npt.NDArray[np.int64]

@@ -39,7 +39,6 @@ from weft.spark.input.unread import (
 from weft.spark.job.batch_groups import BatchGroups
 from weft.spark.job.verdicts import Bounds
 from weft.spark.session.local import utc
-from weft.state.block import Block
 from weft.state.clock import ALWAYS, Clock, RowCounts, Seen, oldest_needed, shapes
 from weft.state.driver_store import DriverStore
 from weft.state.report import BatchReport
@@ -53,7 +52,7 @@ from weft.state.running_query import (
     through_start,
     until_of,
 )
-from weft.state.store import PartialStore
+from weft.state.store import Block, PartialStore
 from weft.stream import decode
 from weft.stream.plan_in_effect import ActivePlan, PlanInEffect
 from weft.stream.warm_start import History

@@ -80,7 +80,7 @@ class ActivePlan:
         return self._readers[1]
 
     def is_loose(self, batches: int | None) -> bool:
-        """Return whether what nobody has asked for in so many batches is worth a change of the plan."""
+        """Return whether what no query has needed for so many batches is worth a change of the plan."""
         if batches is None:
             return False
         kept = sum(len(relation.predicates) for relation in self.plan.relations)
