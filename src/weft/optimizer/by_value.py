@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from weft.expression import Call, Column, Expression, columns, walk
-from weft.optimizer.cost import WEIGHTS, Weights
+from weft.optimizer.cost import WEIGHTS
 from weft.optimizer.plan import Relation, SharedPlan
 from weft.optimizer.statistics import Frequencies, Statistics
 from weft.predicates import tests
@@ -26,13 +26,13 @@ def evaluable(expression: Expression) -> bool:
     )
 
 
-def evaluate_by_value(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -> SharedPlan:
+def evaluate_by_value(plan: SharedPlan, statistics: Statistics) -> SharedPlan:
     """Choose columns with so few values that it is cheaper to look a row's up than to evaluate predicates."""
     costs: Counter[str] = Counter()
     for expression in frozenset().union(*map(_evaluable, plan.relations)):
         (name,) = columns(expression)
-        costs[name] += evaluation(expression, weights)  # type: ignore[assignment]
-    chosen = tuple(sorted(name for name, cost in costs.items() if _pays(name, cost, statistics, weights)))
+        costs[name] += evaluation(expression)  # type: ignore[assignment]
+    chosen = tuple(sorted(name for name, cost in costs.items() if _pays(name, cost, statistics)))
     return plan if chosen == plan.by_value else replace(plan, by_value=chosen)
 
 
@@ -56,17 +56,18 @@ def _evaluable(relation: Relation) -> set[Expression]:
     return set(filter(evaluable, tested))
 
 
-def evaluation(expression: Expression, weights: Weights = WEIGHTS) -> float:
+def evaluation(expression: Expression) -> float:
     """Return what evaluating an expression costs for a row, in microseconds."""
+    weights = WEIGHTS
     calls = [node.function for node in walk(expression) if isinstance(node, Call)]
     known = {"like": weights.pattern, "ilike": weights.pattern, "rlike": 4 * weights.pattern}
     return sum(known.get(call, weights.operator if call in FUNCTIONS else weights.function) for call in calls)
 
 
-def _pays(name: str, cost: float, statistics: Statistics, weights: Weights) -> bool:
+def _pays(name: str, cost: float, statistics: Statistics) -> bool:
     """Say whether rows are looked up, even if every batch showed new values only."""
     values, rows = statistics.sample.values.get(name), statistics.rows
     if values is None:
         return False
     fresh = Frequencies(values, 0).distinct(rows)
-    return weights.looked_up * rows + fresh * (cost + 2 * weights.group) < cost * rows
+    return WEIGHTS.looked_up * rows + fresh * (cost + 2 * WEIGHTS.group) < cost * rows

@@ -178,9 +178,9 @@ def roots_of(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHT
     ]
 
 
-def cost(plan: SharedPlan, statistics: Statistics, weights: Weights = WEIGHTS) -> float:
+def cost(plan: SharedPlan, statistics: Statistics) -> float:
     """Return what a batch is expected to cost under a plan, in microseconds."""
-    return sum(root.expected.microseconds for root in roots_of(plan, statistics, weights))
+    return sum(root.expected.microseconds for root in roots_of(plan, statistics))
 
 
 def split(

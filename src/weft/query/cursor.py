@@ -66,10 +66,9 @@ class Cursor:
         """The next token."""
         return self.tokens[self.index]
 
-    def peek(self, ahead: int = 1) -> Token:
-        """Return a later token without moving."""
-        index = self.index + ahead
-        return self.tokens[index] if index < len(self.tokens) else self.tokens[-1]
+    def peek(self) -> Token:
+        """Return the token after the next one without moving."""
+        return self.tokens[min(self.index + 1, len(self.tokens) - 1)]
 
     def advance(self) -> Token:
         """Move past the next token and return it."""
