@@ -20,10 +20,10 @@ from weft.errors import EngineError
 from weft.finals.results import result_schema
 from weft.query.logical import LogicalQuery
 from weft.service.observers import Observers, OnBatch
-from weft.service.options import Leaving, RunOptions, deliveries, make_sinks, refusals
+from weft.service.options import Leaving, RunOptions, deliveries, make_sinks
 from weft.service.requests import Carrier, Requests
 from weft.service.running_stream import RunningStream
-from weft.service.status import EngineStatus, QueryInfo, StreamStatus, stored_info
+from weft.service.status import EngineStatus, QueryInfo, stored_info
 from weft.sinks import MemorySink
 from weft.spark.input.declarations import Declarations
 from weft.state.report import BatchReport
@@ -366,23 +366,10 @@ class Execution:
 
     def status(self) -> EngineStatus:
         """Return the status of streams and sinks, without waiting for a batch."""
-        streams = {
-            name: StreamStatus(
-                clock=running.pipeline.clock,
-                batches=running.loop.batches,
-                queries=Counter(str(entry.state) for entry in list(running.ledger.registry)),
-                failed=(
-                    *running.ledger.failed,
-                    *(q for q, info in self.unbound.items() if info.stream == name),
-                ),
-                notices=(
-                    *running.notices,
-                    *self._declared.tables.notices(),
-                    *refusals(running.ledger.deliveries),
-                ),
-            )
-            for name, running in list(self.streams.items())
-        }
+        streams = {}
+        for name, running in list(self.streams.items()):
+            unbound = [query for query, info in self.unbound.items() if info.stream == name]
+            streams[name] = running.status(unbound=unbound, tables=self._declared.tables.notices())
         ledgers = [running.ledger for running in list(self.streams.values())]
         sinks = tuple(delivery.status for ledger in ledgers for delivery in ledger.deliveries)
         return EngineStatus(streams=streams, sinks=sinks)

@@ -1,5 +1,6 @@
 """A stream with its pipeline, ledger, loop and sinks; queries are tried on it before they join."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from weft.durability.ledger import Ledger
 from weft.errors import UserError, WeftError
 from weft.finals.results import not_kept, result_schema
 from weft.query.logical import LogicalQuery
+from weft.service.options import refusals
+from weft.service.status import StreamStatus
 from weft.sinks import MemorySink, ParquetSink
 from weft.spark.input.rows import ddl
 from weft.spark.job.verdicts import Bounds
@@ -44,6 +47,16 @@ class RunningStream:
         self.note(f"query {name} failed: {error}" for name, error in report.broken.items())
         self.note(f"query {name} has ended" for name in report.ended)
         self.note(report.notices)
+
+    def status(self, *, unbound: Iterable[str], tables: Iterable[str]) -> StreamStatus:
+        """Return its status, with queries that could not be bound, and notices of tables."""
+        return StreamStatus(
+            clock=self.pipeline.clock,
+            batches=self.loop.batches,
+            queries=Counter(str(entry.state) for entry in list(self.ledger.registry)),
+            failed=(*self.ledger.failed, *unbound),
+            notices=(*self.notices, *tables, *refusals(self.ledger.deliveries)),
+        )
 
     @property
     def sound(self) -> bool:

@@ -26,7 +26,7 @@ Numbers = npt.NDArray[np.int64]
 
 def seen(job: BatchJob, result: BatchGroups) -> Seen:
     """Return what the batch showed of rows and times."""
-    counted = result.counts.filter(pa.array(result.fragment < job.fragments.counting_end))
+    counted = result.counts.filter(pa.array(result.fragment < job.fragments.counting_end()))
     fragment = np.asarray(counted[FRAGMENT])
     read = np.asarray(counted[READ] if READ in counted.column_names else counted[ROWS])
     good = counted.filter(pa.array(fragment >= IN_NO_FRAGMENT))

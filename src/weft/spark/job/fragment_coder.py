@@ -125,15 +125,13 @@ class FragmentCoder:
         """Whether rows are counted in the groups of the first relation."""
         return bool(self._relations) and self._first_is_shared
 
-    @property
-    def counting_end(self) -> int:
-        """The end of the fragment numbers of the first copies of rows, as results are read."""
-        return self.numbered[0].bound if self.first_counts else IN_NO_FRAGMENT + 1
+    def counting_end(self, *, coded: bool = False) -> int:
+        """Return the end of the fragment numbers of the first copies of rows.
 
-    @property
-    def coded_counting_end(self) -> int:
-        """The same as Spark numbers them."""
-        return self.coded[0].bound if self.first_counts else IN_NO_FRAGMENT + 1
+        As results are read, or, if `coded`, as Spark numbers them.
+        """
+        numbered = self.coded if coded else self.numbered
+        return numbered[0].bound if self.first_counts else IN_NO_FRAGMENT + 1
 
     def _attributes(self, with_words: Collection[int]) -> dict[JoinedExpression, Attribute]:
         """Return the attributes that are searched: of words, those that are no booleans."""

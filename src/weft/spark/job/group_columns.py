@@ -49,7 +49,7 @@ class GroupColumns:
             all_equal = len({key for key, _, _ in uses}) == 1
             value = uses[0][1] if all_equal else self.of_relation(uses)
             fields.append(value.cast(str(slot.type)).alias(slot.name))
-        first_of_row = (F.col(FRAGMENT) < self._fragments.coded_counting_end) & self._joins.first_copy()
+        first_of_row = (F.col(FRAGMENT) < self._fragments.counting_end(coded=True)) & self._joins.first_copy()
         return [*fields, *self._failures.fields(first_of_row)]
 
     def grouping(self) -> list[str]:

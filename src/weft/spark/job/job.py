@@ -128,7 +128,7 @@ class BatchJob:
             size, bounds.groups_per_row, many_words=self.fragments.has_many_words
         )
         result = self.fold_rows(batch, bounds) if by_driver else self.group_rows(batch, bounds)
-        counted = result.fragment < self.fragments.counting_end
+        counted = result.fragment < self.fragments.counting_end()
         self._forms.note(size, int(np.asarray(result.counts[ROWS])[counted].sum()), len(result))
         return result
 
@@ -155,7 +155,7 @@ class BatchJob:
         if unknown:
             self._by_value.learn(batch, unknown)
             fragment = np.asarray(result[FRAGMENT])
-            counted = (fragment >= IN_NO_FRAGMENT) & (fragment < self.fragments.coded_counting_end)
+            counted = (fragment >= IN_NO_FRAGMENT) & (fragment < self.fragments.counting_end(coded=True))
             rows = READ if self._joins else ROWS
             result = self._by_value.count_failures(self.failures.tested, result, counted, rows)
         words = [name for name in steps.grouping if name.startswith(WORD)]
