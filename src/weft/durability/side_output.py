@@ -111,7 +111,15 @@ class Aside:
             seen = _seen(own, rewind=rewind)
             if seen is not None and not rewind:
                 _refuse_unknown(own.uri, self.lineage, seen, shared=folder is not self.inside)
-            _claim(own, self.lineage, seen, through=through)
+            current, before = self.lineage.current, self.lineage.current.after
+            by = None if seen is None or seen.lineage is None else seen.lineage.current
+            is_own = by is not None and by.token == current.token
+            if seen is not None and is_own:
+                before = seen.through
+            new = before if through is None else max(before, through)
+            if not is_own or new != before:
+                claim = Claim(through=new, lineage=self.lineage)
+                own.write(_CLAIM, claim.as_json().encode(), replace=True)
         return own
 
 
@@ -142,13 +150,3 @@ def _refuse_unknown(uri: str, lineage: Lineage, seen: Claim, *, shared: bool) ->
             "changed there. Go on with the other checkpoint, name another folder, or take this one back with "
             "weft run --rewind"
         )
-
-
-def _claim(folder: Folder, lineage: Lineage, seen: Claim | None, *, through: int | None) -> None:
-    """Store the current incarnation in a folder, and through which commit it has rows, if that is later."""
-    current = lineage.current
-    own = seen is not None and seen.lineage is not None and seen.lineage.current.token == current.token
-    before = seen.through if own and seen is not None else current.after
-    new = before if through is None else max(before, through)
-    if not own or new != before:
-        folder.write(_CLAIM, Claim(through=new, lineage=lineage).as_json().encode(), replace=True)

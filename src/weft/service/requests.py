@@ -52,8 +52,8 @@ class Requests:
         on_refusal: Callable[[Request, Reply], None] | None = None,
     ) -> None:
         """Report refusals to `on_refusal`, too: the sender may have stopped waiting for the reply."""
-        self._mailbox, self._carrier, self._able = mailbox, carrier, able
-        self._on_refusal = on_refusal or (lambda request, reply: None)
+        self.mailbox, self.carrier, self.able = mailbox, carrier, able
+        self.on_refusal = on_refusal or (lambda request, reply: None)
         self._tidy_at = 0.0
         self._seen: set[str] = set()
         """Files that are known to hold no stop."""
@@ -88,9 +88,9 @@ class Requests:
     def look_for_stop(self) -> None:
         """Carry out a stop if one was requested, whatever else waits or is under way."""
         try:
-            names = self._mailbox.names()
+            names = self.mailbox.names()
             unseen, self._seen = [name for name in names if name not in self._seen], set(names)
-            self._stop_for([request for name in unseen for request in self._mailbox.read(name)])
+            self._stop_for([request for name in unseen for request in self.mailbox.read(name)])
         except OSError as error:
             self._seen = set()
             _log.warning("requests cannot be read", extra={"error": str(error)})
@@ -103,23 +103,20 @@ class Requests:
                     first = not self._ending.is_set()
                     self._ending.set()
                 if first:
-                    self._mailbox.answer(request, reply_of(request, self._carrier.carry_out))
+                    self.mailbox.answer(request, reply_of(request, self.carrier.carry_out))
 
     def look(self) -> list[Request]:
         """Carry out the requests that wait now; return those that were answered."""
         try:
-            waiting = self._mailbox.waiting()
+            waiting = self.mailbox.waiting()
             self._stop_for(waiting)
             if monotonic() >= self._tidy_at:
-                self._mailbox.forget_old()
+                self.mailbox.forget_old()
                 self._tidy_at = monotonic() + _TIDY_SECONDS
         except OSError as error:
             _log.warning("requests cannot be read", extra={"error": str(error)})
             return []
-        current = Round(
-            self._mailbox, self._carrier, waiting, able=self._able, halted=self._ending.is_set,
-            on_refusal=self._on_refusal,
-        )  # fmt: skip
+        current = Round(self, waiting, halted=self._ending.is_set)
         current.carry_out()
         return current.answered
 
@@ -127,18 +124,8 @@ class Requests:
 class Round:
     """The requests that wait at one time, by file."""
 
-    def __init__(
-        self,
-        mailbox: Mailbox,
-        carrier: Carrier,
-        waiting: Sequence[Request],
-        *,
-        able: Callable[[], bool],
-        halted: Callable[[], bool],
-        on_refusal: Callable[[Request, Reply], None],
-    ) -> None:
-        self._mailbox, self._carrier = mailbox, carrier
-        self._able, self._halted, self._on_refusal = able, halted, on_refusal
+    def __init__(self, by: Requests, waiting: Sequence[Request], *, halted: Callable[[], bool]) -> None:
+        self._by, self._mailbox, self._carrier, self._halted = by, by.mailbox, by.carrier, halted
         self._files: dict[str, list[Request]] = {}
         for request in waiting:
             self._files.setdefault(request.id, []).append(request)
@@ -212,7 +199,7 @@ class Round:
         try:
             reach("request.carried_out")
             _log.info("request", extra={"do": requests[0].do, "ok": ok, "items": len(requests)})
-            if not ok and not self._able():
+            if not ok and not self._by.able():
                 raise OSError("the engine is at its end; the next one will carry it out")
             self._mailbox.answer_all(requests, replies)
             self.answered += requests
@@ -220,7 +207,7 @@ class Round:
                 if not reply.ok:
                     # The reason may hold values of rows; only the reply has it.
                     _log.warning("a request was refused", extra={"do": request.do, "query": request.query})
-                    self._on_refusal(request, reply)
+                    self._by.on_refusal(request, reply)
             reach("request.answered")
         except OSError as error:
             self._hold(requests, error)
