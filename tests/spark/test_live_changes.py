@@ -114,7 +114,7 @@ def test_a_stream_that_could_not_start_leaves_no_claim_behind(
     engine = beside(spark, feed, tmp_path)
 
     def commit_only(loop: Loop, trigger: Trigger) -> None:
-        loop._membership.commit("the stream cannot start")
+        loop.membership.commit("the stream cannot start")
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:

@@ -90,13 +90,13 @@ def played(script: list[Step], *, empty: bool, restarts: frozenset[int]) -> tupl
                 runs.batch(now)
                 did.append(f"at {now}")
             elif step == "join" and not running:
-                runs.loop.add(short.logical())
+                runs.loop.membership.add(short.logical())
                 did.append("resumed" if entry is not None else "joined")
             elif step == "pause" and running:
-                runs.loop.leave("short", QueryState.PAUSED)
+                runs.loop.membership.leave("short", QueryState.PAUSED)
                 did.append("paused")
             elif step == "leave" and entry is not None:
-                runs.loop.leave("short", None)
+                runs.loop.membership.leave("short", None)
                 did.append("left")
             if number in restarts:
                 runs.start(LONG, live=[short])
@@ -134,7 +134,7 @@ def test_a_commit_stores_of_a_query_only_where_it_joined(tmp_path: Path) -> None
         runs = Runs(patch, LocalFolder(tmp_path))
         runs.start(LONG)
         runs.batch(1, 12)
-        runs.loop.add(SHORT.logical())
+        runs.loop.membership.add(SHORT.logical())
         (changed,) = changes_of(runs, 1)
         runs.batch(23)
         assert changes_of(runs, 2) == []

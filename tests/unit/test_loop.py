@@ -41,15 +41,15 @@ def test_a_name_that_is_used_again_repeats_no_window(
         monkeypatch.setattr(checkpoint_module, "_SNAPSHOT_COMMITS", 1)
     runs.start(LONG)
     runs.batch(1, 12)
-    runs.loop.add(short.logical())
+    runs.loop.membership.add(short.logical())
     runs.batch(23, 34, 41)
-    runs.loop.leave("short", None)
+    runs.loop.membership.leave("short", None)
     before = runs.given("short")
     assert before
     if restarted:
         runs.start(LONG)
     runs.batch(46)
-    runs.loop.add(short.logical())
+    runs.loop.membership.add(short.logical())
     runs.batch(55, 67)
     given = runs.given("short")
     assert len(given) == len(set(given))
@@ -61,7 +61,7 @@ def test_a_name_that_a_workload_has_let_go_repeats_no_window(runs: Runs) -> None
     runs.start(LONG, SHORT)
     runs.batch(1, 12, 23)
     runs.start(LONG)
-    runs.loop.add(SHORT.logical())
+    runs.loop.membership.add(SHORT.logical())
     runs.batch(31, 42)
     assert runs.given("short") == list(range(5, 41, 5))
 
@@ -69,7 +69,7 @@ def test_a_name_that_a_workload_has_let_go_repeats_no_window(runs: Runs) -> None
 def test_a_name_is_remembered_for_as_long_as_partials_reach_back(runs: Runs) -> None:
     runs.start(LONG, SHORT)
     runs.batch(1, 42)
-    runs.loop.leave("short", None)
+    runs.loop.membership.leave("short", None)
     assert runs.ledger.registry.answered_through("short") == 42 * MS
     runs.batch(99)
     assert runs.ledger.registry.answered_through("short") == 42 * MS
@@ -86,16 +86,16 @@ def test_a_name_is_not_forgotten_while_partials_are_only_not_asked_for(runs: Run
     runs.start(LONG, SHORT, asked("other", ALL, (10, 5)))
     runs.batch(1, 12, 23, 42)
     before = runs.given("short")
-    runs.loop.leave("other", QueryState.PAUSED)
+    runs.loop.membership.leave("other", QueryState.PAUSED)
     for name in ("short", "long", "other"):
-        runs.loop.leave(name, None)
+        runs.loop.membership.leave(name, None)
     # Nobody asks for partials now, but until the watermark moves they are at hand.
-    runs.loop.add(longer.logical())
+    runs.loop.membership.add(longer.logical())
     entry = runs.ledger.registry.get("longer")
     assert entry is not None
     assert entry.answered_through - 80 * MS + 1 < 42 * MS
     runs.start(live=[longer])
-    runs.loop.add(SHORT.logical())
+    runs.loop.membership.add(SHORT.logical())
     runs.batch(51)
     assert runs.given("short") == [*before, 45, 50]
 
@@ -165,11 +165,11 @@ def test_empty_windows_are_built_only_if_they_are_answered(runs: Runs, built: li
     #     short                                     [999,945 ──> 999,965) …
     runs.start(LONG)
     runs.batch(0, 1_000_000)
-    runs.loop.add(EMPTY.logical())
+    runs.loop.membership.add(EMPTY.logical())
     assert runs.given("short") == list(range(999_965, 1_000_001, 5))
-    runs.loop.leave("short", QueryState.PAUSED)
+    runs.loop.membership.leave("short", QueryState.PAUSED)
     runs.batch(1_000_007)
-    runs.loop.add(EMPTY.logical())
+    runs.loop.membership.add(EMPTY.logical())
     # What ended meanwhile is not made up for, and its past is not built again.
     runs.batch(1_000_012)
     assert runs.given("short") == [*range(999_965, 1_000_001, 5), 1_000_010]

@@ -42,7 +42,7 @@ def test_a_full_disk_changes_nothing(runs: Runs) -> None:
     faultpoints.arm(",".join(f"commit.written:{nth}:error" for nth in range(1, 5)))
     third = asked("third", ALL, (10, 5))
     with pytest.raises(EngineError) as caught:
-        runs.loop.add(third.logical())
+        runs.loop.membership.add(third.logical())
     problem, _, remedy = str(caught.value).partition(" (No space left on device")
     assert problem == "query third cannot be added: the checkpoint cannot be written"
     assert remedy.endswith(
@@ -51,7 +51,7 @@ def test_a_full_disk_changes_nothing(runs: Runs) -> None:
     assert isinstance(caught.value.__cause__, OSError)
     for state in (None, QueryState.PAUSED, QueryState.DROPPED):
         with pytest.raises(EngineError, match="query short cannot leave: the checkpoint cannot be written"):
-            runs.loop.leave("short", state)
+            runs.loop.membership.leave("short", state)
     faultpoints.arm(None)
     assert {one.name: one.state for one in runs.ledger.registry} == {"long": "running", "short": "running"}
     assert (runs.pipeline.clock, runs.pipeline.plan.answers) == (clock, plan.answers)
@@ -59,8 +59,8 @@ def test_a_full_disk_changes_nothing(runs: Runs) -> None:
     runs.batch(23, 34)
     assert runs.given("short") == [5, 10, 15, 20, 25, 30]
     # And afterwards it can be done.
-    runs.loop.add(third.logical())
-    runs.loop.leave("short", QueryState.PAUSED)
+    runs.loop.membership.add(third.logical())
+    runs.loop.membership.leave("short", QueryState.PAUSED)
     runs.start(LONG, SHORT, live=[third])
     assert {one.name: one.state for one in runs.ledger.registry} == {
         "long": "running", "short": "paused", "third": "running",
@@ -70,9 +70,9 @@ def test_a_full_disk_changes_nothing(runs: Runs) -> None:
 def changes_of(loop: Loop) -> dict[str, Callable[[], object]]:
     """Return all that commits without a batch."""
     return {
-        "add": lambda: loop.add(asked("third", ALL, (10, 5)).logical()),
-        "drop": lambda: loop.leave("long", None),
-        "pause": lambda: loop.leave("long", QueryState.PAUSED),
+        "add": lambda: loop.membership.add(asked("third", ALL, (10, 5)).logical()),
+        "drop": lambda: loop.membership.leave("long", None),
+        "pause": lambda: loop.membership.leave("long", QueryState.PAUSED),
         "idle": loop._watch_idle,
     }
 
@@ -165,14 +165,14 @@ def test_a_change_that_may_be_durable_though_its_commit_failed_stops_the_stream(
     runs.offer(1, 12)
     faultpoints.arm(f"{point}:1:error")
     with pytest.raises(EngineError) as raised:
-        runs.loop.add(SHORT.logical())
+        runs.loop.membership.add(SHORT.logical())
     durable = point == "commit.visible"
     told = "only then it will show whether anything has changed" if durable else "nothing has changed"
     assert str(raised.value).endswith(told)
     assert runs.loop.sound is not durable
     if durable:
         with pytest.raises(EngineError, match="query long cannot leave: the stream has stopped"):
-            runs.loop.leave("long", None)
+            runs.loop.membership.leave("long", None)
     runs.start(LONG, live=[SHORT])
     assert ("short" in runs.pipeline.queries) is durable
 
@@ -182,7 +182,7 @@ def test_a_query_that_fails_as_it_answers_its_past_is_not_added(runs: Runs) -> N
     for time in (1, 7, 12):
         runs.batch(time)
     with pytest.raises(EngineError, match=r"query short cannot be added: .* more than the limit result_rows"):
-        runs.loop.add(SHORT.logical())
+        runs.loop.membership.add(SHORT.logical())
     assert "short" not in runs.ledger.registry
     assert list(runs.pipeline.queries) == ["long"]
     runs.batch(16)
@@ -194,7 +194,7 @@ def test_answers_to_a_query_that_joins_are_told_with_the_next_batch(runs: Runs) 
     runs.start(LONG)
     runs.loop._on_batch = told.append
     runs.offer(1, 12)
-    runs.loop.add(SHORT.logical())
+    runs.loop.membership.add(SHORT.logical())
     assert [list(report.results) for report in told] == [["long"]]
     runs.offer(17)
     assert [list(report.results) for report in told] == [["long"], ["short"], ["long", "short"]]
@@ -205,10 +205,10 @@ def test_nobody_is_told_of_answers_to_a_query_that_has_left_meanwhile(runs: Runs
     runs.start(LONG)
     runs.loop._on_batch = told.append
     runs.offer(1, 12)
-    runs.loop.add(SHORT.logical())
-    runs.loop.leave("short", None)
+    runs.loop.membership.add(SHORT.logical())
+    runs.loop.membership.leave("short", None)
     # Its name is another's now, who has given nothing yet.
-    runs.loop.add(SHORT.logical())
+    runs.loop.membership.add(SHORT.logical())
     runs.offer(13)
     assert [list(report.results) for report in told] == [["long"], [], []]
 
@@ -257,12 +257,12 @@ def test_a_batch_of_a_known_number_that_is_another_is_refused(runs: Runs, lost: 
 def test_an_add_that_fails_leaves_what_was_known_of_the_name(runs: Runs) -> None:
     runs.start(LONG, SHORT)
     runs.batch(1, 12)
-    runs.loop.leave("short", None)
+    runs.loop.membership.leave("short", None)
     left = runs.ledger.registry.answered_through("short")
     assert left > 0
     faultpoints.arm("registry.before:1:error")
     with pytest.raises(EngineError, match="query short cannot be added"):
-        runs.loop.add(SHORT.logical())
+        runs.loop.membership.add(SHORT.logical())
     assert (runs.ledger.registry.answered_through("short"), "short" in runs.ledger.registry) == (left, False)
 
 
@@ -288,9 +288,9 @@ def test_a_snapshot_that_fails_is_tried_again(
 def test_a_query_cannot_join_twice(runs: Runs) -> None:
     runs.start(LONG)
     runs.offer(1, 12)
-    runs.loop.add(SHORT.logical())
+    runs.loop.membership.add(SHORT.logical())
     with pytest.raises(EngineError, match="query short is running already"):
-        runs.loop.add(SHORT.logical())
+        runs.loop.membership.add(SHORT.logical())
     runs.offer(23, 34)
     assert len(runs.given("short")) == len(set(runs.given("short")))
 
@@ -298,9 +298,9 @@ def test_a_query_cannot_join_twice(runs: Runs) -> None:
 @pytest.mark.parametrize("state", [QueryState.FAILED, QueryState.ENDED, None])
 def test_what_is_over_is_not_paused(runs: Runs, state: QueryState | None) -> None:
     runs.start(LONG, SHORT)
-    runs.loop.leave("short", state)
+    runs.loop.membership.leave("short", state)
     with pytest.raises(EngineError, match=f"query short is {state or 'gone'}: there is nothing to pause"):
-        runs.loop.leave("short", QueryState.PAUSED)
+        runs.loop.membership.leave("short", QueryState.PAUSED)
     known = runs.ledger.registry.get("short")
     assert (None if known is None else known.state) == state
 
@@ -310,10 +310,10 @@ def test_a_name_is_remembered_while_those_that_joined_keep_partials(runs: Runs, 
     """Without a checkpoint, a query that joins makes no commit."""
     runs.start(LONG, SHORT, durable=durable)
     runs.offer(1, 22, 43)
-    runs.loop.add(asked("longest", ALL, (3600, 5)).logical())
-    runs.loop.leave("short", None)
+    runs.loop.membership.add(asked("longest", ALL, (3600, 5)).logical())
+    runs.loop.membership.leave("short", None)
     runs.offer(110)
-    runs.loop.add(SHORT.logical())
+    runs.loop.membership.add(SHORT.logical())
     runs.offer(121)
     ends = runs.given("short")
     assert len(ends) == len(set(ends))

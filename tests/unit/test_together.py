@@ -35,9 +35,9 @@ def test_many_that_join_at_once_are_one_commit(runs: Runs) -> None:
     runs.start(LONG)
     runs.offer(1, 12)
     before = runs.folder.folder("commits").names()
-    with runs.loop.together():
+    with runs.loop.membership.together():
         for one in MANY:
-            runs.loop.add(one.logical())
+            runs.loop.membership.add(one.logical())
         assert runs.folder.folder("commits").names() == before
     assert len(runs.folder.folder("commits").names()) == len(before) + 1
     # What partials at hand answer is answered, and all goes on after a restart.
@@ -52,16 +52,16 @@ def test_many_that_leave_at_once_are_one_commit(runs: Runs) -> None:
     runs.start(LONG, *MANY)
     runs.offer(1, 12)
     before = len(runs.folder.folder("commits").names())
-    with runs.loop.together():
+    with runs.loop.membership.together():
         for one in MANY:
-            runs.loop.leave(one.name, QueryState.PAUSED)
+            runs.loop.membership.leave(one.name, QueryState.PAUSED)
     assert list(runs.pipeline.queries) == ["long"]
-    with runs.loop.together():
+    with runs.loop.membership.together():
         for one in MANY:
-            runs.loop.add(one.logical())
-    with runs.loop.together():
+            runs.loop.membership.add(one.logical())
+    with runs.loop.membership.together():
         for one in MANY:
-            runs.loop.leave(one.name, None)
+            runs.loop.membership.leave(one.name, None)
     assert len(runs.folder.folder("commits").names()) == before + 3
     assert states(runs) == {"long": "running"}
 
@@ -75,11 +75,11 @@ def test_where_the_commit_fails_nothing_has_changed(runs: Runs, point: str) -> N
     groups: list[Changes] = []
 
     def change() -> None:
-        with runs.loop.together() as changes:
+        with runs.loop.membership.together() as changes:
             groups.append(changes)
             for one in MANY[:3]:
-                runs.loop.add(one.logical())
-            runs.loop.leave("short", None)
+                runs.loop.membership.add(one.logical())
+            runs.loop.membership.leave("short", None)
             changes.note("short", after=lambda: followed.append("gone"), undo=lambda: followed.append("back"))
 
     with pytest.raises(EngineError, match="nothing has changed"):
@@ -102,20 +102,20 @@ def test_where_the_commit_fails_nothing_has_changed(runs: Runs, point: str) -> N
 
 def _interrupted(runs: Runs, *, join: Any, leave: str | None = None) -> None:
     """Change queries, and fail before the end."""
-    with runs.loop.together():
-        runs.loop.add(join.logical())
+    with runs.loop.membership.together():
+        runs.loop.membership.add(join.logical())
         if leave is not None:
-            runs.loop.leave(leave, None)
+            runs.loop.membership.leave(leave, None)
         raise ZeroDivisionError
 
 
 def test_an_error_inside_undoes_what_it_stands_in(runs: Runs) -> None:
     runs.start(LONG)
     runs.offer(1, 12)
-    with runs.loop.together():
-        runs.loop.add(SHORT.logical())
+    with runs.loop.membership.together():
+        runs.loop.membership.add(SHORT.logical())
         with pytest.raises(EngineError, match="query short is running already"):
-            runs.loop.add(SHORT.logical())
+            runs.loop.membership.add(SHORT.logical())
         with pytest.raises(ZeroDivisionError):
             _interrupted(runs, join=MANY[0])
         assert states(runs) == {"long": "running", "short": "running"}
@@ -125,7 +125,7 @@ def test_an_error_inside_undoes_what_it_stands_in(runs: Runs) -> None:
         _interrupted(runs, join=MANY[0], leave="short")
     assert states(runs) == {"long": "running", "short": "running"}
     # What changes nothing is no commit.
-    with runs.loop.together():
+    with runs.loop.membership.together():
         pass
     assert runs.folder.folder("commits").names() == before
 
@@ -137,9 +137,9 @@ def test_one_that_fails_as_it_answers_its_past_is_refused_alone(runs: Runs) -> N
     for time in (1, 7, 12):
         runs.offer(time)
     wide = asked("wide", ALL, (10, 10))
-    with runs.loop.together() as changes:
-        runs.loop.add(SHORT.logical())
-        runs.loop.add(wide.logical())
+    with runs.loop.membership.together() as changes:
+        runs.loop.membership.add(SHORT.logical())
+        runs.loop.membership.add(wide.logical())
     assert list(changes.refused) == ["short"]
     assert "query short cannot be added: 2 result rows" in str(changes.refused["short"])
     assert states(runs) == {"long": "running", "wide": "running"}
@@ -153,11 +153,11 @@ def test_a_query_that_comes_again_keeps_its_order(runs: Runs) -> None:
     runs.start(LONG)
     runs.offer(1, 12)
     for leaves in (False, True, False):
-        with runs.loop.together():
+        with runs.loop.membership.together():
             if leaves:
-                runs.loop.leave("short", None)
+                runs.loop.membership.leave("short", None)
             else:
-                runs.loop.add(SHORT.logical())
+                runs.loop.membership.add(SHORT.logical())
     assert list(runs.pipeline.queries) == ["long", "short"]
     runs.offer(23)
     # No window comes twice.
@@ -168,8 +168,8 @@ def test_what_follows_is_done_once_the_commit_is_there(runs: Runs) -> None:
     runs.start(LONG)
     runs.offer(1, 12)
     commits: list[int] = []
-    with runs.loop.together() as changes:
-        runs.loop.add(SHORT.logical())
+    with runs.loop.membership.together() as changes:
+        runs.loop.membership.add(SHORT.logical())
         changes.note("short", after=lambda: commits.append(runs.ledger.number))
         assert commits == []
     assert commits == [1]

@@ -318,7 +318,7 @@ def test_slices_of_an_earlier_run_are_as_that_run_has_cut_them(
     runs.batch(*range(20))
     runs.start(long, slicing=now)
     for one in (tiny, lone):
-        runs.loop.add(one.logical())
+        runs.loop.membership.add(one.logical())
     # Pairs are enough for windows [3, 5), [8, 10), …; they are among the panes of a run that had some.
     # What the window of 12 that ends at 20 holds is at hand.
     firsts = {"tiny": 19 * MS + 1, "lone": 8 * MS}

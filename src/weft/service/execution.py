@@ -232,7 +232,7 @@ class Execution:
     def together(self, stream: str) -> AbstractContextManager[Changes]:
         """Make all changes of a stream's queries inside durable by one commit, between batches; or none."""
         running = self.streams.get(stream)
-        return Changes.at_once() if running is None else running.loop.together()
+        return Changes.at_once() if running is None else running.loop.membership.together()
 
     def add(self, query: LogicalQuery) -> RunningQuery | None:
         """Let a query join at the next batch boundary, or its stream start with it."""
@@ -240,11 +240,11 @@ class Execution:
         running = self.streams.get(query.stream)
         if running is None:
             return self._start_with(query)
-        with running.loop.together() as changes:
+        with running.loop.membership.together() as changes:
             if running.out is not None:
                 running.out.check_free(query.name)
                 changes.note(query.name, after=partial(running.out.expect, query.name, result_schema(query)))
-            joined = running.loop.add(query)
+            joined = running.loop.membership.add(query)
         return joined
 
     def _start_with(self, query: LogicalQuery) -> RunningQuery | None:
@@ -272,8 +272,8 @@ class Execution:
     def leave(self, name: str, stream: str, state: QueryState | None) -> None:
         """Let a query leave at the next batch boundary, and the registry forget it if `state` is None."""
         loop = self.streams[stream].loop
-        with loop.together() as changes:
-            loop.leave(name, state)
+        with loop.membership.together() as changes:
+            loop.membership.leave(name, state)
             if state is None or state.is_over:
                 changes.note(name, after=partial(self._release_name, name, stream))
 

@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +14,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from weft.durability.ledger import Ledger
 from weft.durability.position import listed_files
-from weft.durability.registry import QueryState
 from weft.durability.side_output import Aside
 from weft.errors import EngineError, Fenced, UserError, WeftError
 from weft.faultpoints import reach
@@ -26,9 +24,8 @@ from weft.spark.session.local import utc
 from weft.spark.session.troubles import culprits, sentence
 from weft.state.clock import RowCounts
 from weft.state.report import BatchReport
-from weft.state.running_query import RunningQuery
 from weft.storage import Folder, LocalFolder
-from weft.stream.membership import Changes, Membership
+from weft.stream.membership import Membership
 from weft.stream.pipeline import Pipeline
 
 _STOP_SECONDS = 30.0
@@ -79,7 +76,7 @@ class Loop:
         """The batch in which the error occurred."""
         self._raised = False
         """Whether the error was raised to a caller."""
-        self._membership = Membership(
+        self.membership = Membership(
             pipeline,
             ledger,
             lock=self._lock,
@@ -87,6 +84,7 @@ class Loop:
             error=lambda: self._error,
             on_doubt=self._doubt,
         )
+        """The queries of the stream, as they join and leave between batches."""
         self.batches = 0
         """Number of batches processed since the start."""
 
@@ -105,20 +103,6 @@ class Loop:
         """Whether batches may still come."""
         return self._query is not None and self._query.isActive
 
-    # Queries join and leave between batches.
-
-    def together(self) -> AbstractContextManager[Changes]:
-        """Make all changes of queries inside durable by one commit, between batches; or none."""
-        return self._membership.together()
-
-    def add(self, query: LogicalQuery) -> RunningQuery:
-        """Let a query join at the next batch boundary; it is durable when the outermost `together` ends."""
-        return self._membership.add(query)
-
-    def leave(self, name: str, state: QueryState | None) -> None:
-        """Let a query leave at the next batch boundary; None for the state has it forgotten."""
-        self._membership.leave(name, state)
-
     def _doubt(self, error: OSError) -> None:
         """Stop after a commit that may be durable though it failed."""
         self._error = error
@@ -128,7 +112,7 @@ class Loop:
         """Start taking batches."""
         if self._ledger.registry.changed:
             with self._lock:
-                self._membership.commit("the stream cannot start")
+                self.membership.commit("the stream cannot start")
         if self._aside is not None:
             self._aside.forget_after(self._ledger.batch, rewind=self._rewind)
         if not self._frame.isStreaming:
@@ -303,7 +287,7 @@ class Loop:
         self._on_batch(replace(report, seconds=seconds))
 
     def _report_waiting(self) -> None:
-        reports, self._membership.unreported = self._membership.unreported, []
+        reports, self.membership.unreported = self.membership.unreported, []
         for report in reports:
             self._on_batch(report)
 

@@ -1,7 +1,4 @@
-"""Queries of a stream join and leave between batches; all that change at once become one commit.
-
-Each level of the engine adds its own part of a query's change: how to undo it, and what follows it.
-"""
+"""Queries of a stream join and leave between batches; all that change at once become one commit."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -160,7 +157,7 @@ class Membership:
                 reach("registry.visible")
 
     def add(self, query: LogicalQuery) -> RunningQuery:
-        """Let a query join; it is durable when the outermost `together` ends."""
+        """Let a query join at the next batch boundary; it is durable when the outermost `together` ends."""
         name, problem = query.name, f"query {query.name} cannot be added"
         with self.together() as changes:
             self._check_sound(problem)
@@ -180,7 +177,7 @@ class Membership:
             return joined
 
     def leave(self, name: str, state: QueryState | None) -> None:
-        """Let a query leave; None for the state has it forgotten."""
+        """Let a query leave at the next batch boundary; None for the state has it forgotten."""
         problem = f"query {name} cannot leave"
         with self.together() as changes:
             self._check_sound(problem)
