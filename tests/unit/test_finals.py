@@ -211,6 +211,24 @@ def test_all_windows_at_once_are_each_window_on_its_own(
     assert_same(found, slow([*several, *more], due, calls, keyed=keyed))
 
 
+@settings(max_examples=60)
+@given(
+    several=rows, due=dues, alone=st.booleans(), rest=st.booleans(), seed=st.integers(0, 1 << 30)
+)  # fmt: skip
+def test_windows_that_do_not_overlap_have_their_own_rows(
+    several: list[Row], due: list[Due], alone: bool, rest: bool, seed: int
+) -> None:
+    """Windows that begin where others end, or (`rest`) some time after that; of one ask or of several."""
+    due = [one._replace(slide=one.range + 2000 * rest) for one in due][: 1 if alone else None]
+    calls = NUMBERS | OBJECTS
+    state = state_by_plans((several,), Random(seed), KNOWN, keyed=True)
+    with pytest.MonkeyPatch.context() as patch:
+        forced("repeated", patch, Random(seed))
+        found, operations = results(state, due, tuple(calls), keyed=True)
+    assert_same(found, slow(several, due, calls, keyed=True))
+    assert (operations > 0) == bool(found)
+
+
 @pytest.mark.parametrize("way", ["totals", "repeated"])
 @settings(max_examples=40)
 @given(several=rows, more=rows, due=dues, seed=st.integers(0, 1 << 30), before=st.integers(-4, 8))

@@ -137,15 +137,17 @@ def to_arrow(values: Objects, valid: Mask, type: DataType) -> pa.Array:
     if values.dtype == object and type.is_integer:
         pairs = zip(values, hidden, strict=True)
         values = np.array([0 if skip else value for value, skip in pairs], dtype=np.int64)
+    # Without a mask, numbers are not copied.
+    mask = hidden if hidden.any() else None
     if type.kind is Kind.DATE:
-        return pa.array(values.astype(np.int32), pa.int32(), mask=hidden).cast(pa.date32())
+        return pa.array(values.astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
     if type.is_time:
-        return pa.array(values, pa.int64(), mask=hidden).cast(arrow_type(type))
+        return pa.array(values, pa.int64(), mask=mask).cast(arrow_type(type))
     if type.kind is Kind.BOOLEAN:
-        return pa.array(values.astype(bool), pa.bool_(), mask=hidden)
+        return pa.array(values.astype(bool), pa.bool_(), mask=mask)
     if type.kind is Kind.STRING:
-        return pa.array(values, pa.binary(), mask=hidden).view(pa.string())
-    return pa.array(values, mask=hidden, from_pandas=False).cast(arrow_type(type))
+        return pa.array(values, pa.binary(), mask=mask).view(pa.string())
+    return pa.array(values, mask=mask, from_pandas=False).cast(arrow_type(type))
 
 
 _ARROW = {

@@ -71,7 +71,9 @@ class Finals:
     def _key_column(self, index: int) -> pa.Array:
         if self._keys is None:
             self._keys = self._keys_of(self._key)
-        return self._keys.column(index).combine_chunks()
+        column = self._keys.column(index)
+        # One chunk would be copied.
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
     def _aggregate(self, call: Call) -> pa.Array:
         name, primitives, type = call

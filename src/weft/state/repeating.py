@@ -65,15 +65,14 @@ def spelled_out(begin: Times, count: Times) -> Times:
 
 
 def repeated(
-    fragments: Fragments, shards: ShardsByKey, due: DueWindows, predicates: Sequence[Formula],
-    primitives: Sequence[Primitive],
+    fragments: Fragments, shards: ShardsByKey, due: DueWindows, pairs: Times,
+    predicates: Sequence[Formula], primitives: Sequence[Primitive],
 ) -> Iterator[Combined]:  # fmt: skip
-    """Yield the combined partials of all due windows, in pieces of bounded size."""
-    of_fragment = np.bincount(shards.fragment, minlength=len(fragments))
-    pairs, every = (
-        fragments.rows_satisfying(predicates, of_fragment)[due.predicate],
-        np.arange(len(fragments)),
-    )
+    """Yield the combined partials of all due windows, in pieces of bounded size.
+
+    `pairs` is the number of shards that count for each ask.
+    """
+    every = np.arange(len(fragments))
     # A table says which shards count for which asks: if few do, its size is what must be bounded.
     for asks in _bounded(np.maximum(pairs, len(shards) // _LOOKED_AT), _PAIRS):
         satisfied = fragments.bits([predicates[number] for number in due.predicate[asks].tolist()], every)
@@ -131,23 +130,30 @@ def _pane_partials(
         ask, row, pane = ask[kept], row[kept], pane[kept]
         if not len(kept):
             return None
-    key = shards.key[row]
+    alone, key = ask[0] == ask[-1], shards.key[row]
     another = np.ones(len(key), dtype=bool)
-    another[1:] = (key[1:] != key[:-1]) | (ask[1:] != ask[:-1])
+    np.not_equal(key[1:], key[:-1], out=another[1:])
+    if not alone:
+        another[1:] |= ask[1:] != ask[:-1]
     changes = another.copy()
     changes[1:] |= pane[1:] != pane[:-1]
     begins = np.append(np.flatnonzero(changes), len(key))
     lo, hi = begins[:-1], begins[1:]
     # One ask that every shard counts for reads them as they are.
-    whole = len(row) == len(shards) and ask[0] == ask[-1]
+    whole = alone and len(row) == len(shards)
     partials = {}
     for primitive in primitives:
         partial = shards.partial(primitive)
         partials[primitive] = combine(primitive, partial if whole else partial.take(row), lo, hi)
     group = np.cumsum(another[lo]) - 1
     return _PanePartials(
-        ask=ask[lo], key=key[lo], pane=pane[lo], group=group, begins=begins, partials=partials
+        ask=_taken(ask, lo), key=key[lo], pane=pane[lo], group=group, begins=begins, partials=partials
     )
+
+
+def _taken(ask: Rows, rows: Rows) -> Rows:
+    """Return the ask of each of some rows."""
+    return ask[rows] if ask[0] != ask[-1] else np.full(len(rows), ask[0])
 
 
 def _ask_index(ask: Rows) -> Rows:
@@ -175,6 +181,16 @@ def _answers(due: DueWindows, parts: _PanePartials, primitives: Sequence[Primiti
     """Yield the windows that hold any of the parts."""
     of_ask = _ask_index(parts.ask)
     step, width = due.step[of_ask], due.width[of_ask]
+    if int(step.max()) == int(width.max()) == 1:
+        # Each part is a window.
+        yield Combined(
+            ask=parts.ask,
+            key=parts.key.astype(np.intp),
+            end=(parts.pane + 1) * due.slide_us[of_ask] + due.offset_us[of_ask],
+            partials=parts.partials,
+            operations=int(parts.begins[-1]),
+        )
+        return
     former = np.full(len(parts.pane), _BEFORE_ALL)
     same = parts.group[1:] == parts.group[:-1]
     former[1:][same] = parts.pane[:-1][same]
@@ -203,7 +219,7 @@ def _combined(
     searched: tuple[Times, int, int] | None,
 ) -> Combined:  # fmt: skip
     """Combine the parts of windows, given by the first part and the number of each."""
-    ask = parts.ask[part]
+    ask = _taken(parts.ask, part)
     of_ask = _ask_index(ask)
     if searched is None:
         after = part + 1

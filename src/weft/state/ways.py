@@ -48,8 +48,10 @@ def answers(
     for span in _spans(kept, due, asks):
         shards = shards_by_key(kept.runs, int(due.since[span].min()), int(due.until[span].max()))
         if len(shards):
+            of_fragment = np.bincount(shards.fragment, minlength=len(kept.fragments))
+            counting = kept.fragments.rows_satisfying(predicates, of_fragment)
             for needed, alike in _by_primitives(primitives, span):
-                for piece in _one_way(kept, shards, predicates, due.take(alike), needed):
+                for piece in _one_way(kept, shards, predicates, counting, due.take(alike), needed):
                     yield alike, piece
 
 
@@ -79,27 +81,28 @@ def _spans(kept: Kept, due: DueWindows, asks: Rows) -> Iterator[Rows]:
 
 
 def _one_way(
-    kept: Kept, shards: ShardsByKey, predicates: Sequence[Formula], due: DueWindows,
+    kept: Kept, shards: ShardsByKey, predicates: Sequence[Formula], counting: Times, due: DueWindows,
     primitives: Sequence[Primitive],
 ) -> Iterator[Combined]:  # fmt: skip
-    windows = _totals_pay(kept, shards, predicates, due, primitives)
+    pairs = counting[due.predicate]
+    windows = _totals_pay(kept, shards, pairs, due, primitives)
     if windows is None:
-        return repeated(kept.fragments, shards, due, predicates, primitives)
+        return repeated(kept.fragments, shards, due, pairs, predicates, primitives)
     ask, end, together = windows
     chosen = Windows(ask=ask, end=end, predicate=due.predicate[ask])
     return totals(kept.runs, kept.fragments, primitives, together, chosen, predicates)
 
 
 def _totals_pay(
-    kept: Kept, shards: ShardsByKey, predicates: Sequence[Formula], due: DueWindows,
-    primitives: Sequence[Primitive],
-) -> tuple[Rows, Times, Sequence[Job]] | None:  # fmt: skip
-    """Return the ask and end of each window, and windows with anchors, if totals cost less than repeating."""
+    kept: Kept, shards: ShardsByKey, pairs: Times, due: DueWindows, primitives: Sequence[Primitive]
+) -> tuple[Rows, Times, Sequence[Job]] | None:
+    """Return the ask and end of each window, and windows with anchors, if totals cost less than repeating.
+
+    `pairs` is the number of shards that count for each ask.
+    """
     if len(due) * len(shards) <= _FEW_PAIRS or not all(map(has_totals, primitives)):
         return None
-    size, measures = len(kept.fragments), len(primitives) + 1
-    of_fragment = np.bincount(shards.fragment, minlength=size)
-    pairs = kept.fragments.rows_satisfying(predicates, of_fragment)[due.predicate]
+    measures = len(primitives) + 1
     by_repeating = int(pairs.sum()) * measures * _PAIR_COST
     starts = kept.starts
     if by_repeating <= _least_jobs(due, starts) * _JOB_COST:
@@ -107,7 +110,7 @@ def _totals_pay(
     ask, start, end = _one_by_one(due, starts)
     together = list(jobs(start, end))
     # A column is a key and a fragment; many are absent where there are many keys.
-    columns = min(len(shards), kept.keys * int((of_fragment > 0).sum()))
+    columns = min(len(shards), kept.keys * int((np.bincount(shards.fragment) > 0).sum()))
     cells = sum(2 * len(job.edges) + len(job.window) for job in together)
     by_totals = columns * cells * measures * _TOTAL_COST + len(together) * _JOB_COST
     return (ask, end, together) if by_totals < by_repeating else None
