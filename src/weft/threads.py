@@ -12,6 +12,8 @@ from typing import TypeVar
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _MAX_THREADS = 8
+_MAX_WAITING = 32
+"""Writes of files that wait for a disk at the same time become durable together."""
 
 
 def side_by_side(
@@ -25,7 +27,7 @@ def side_by_side(
     [1, 2, 3]
     """
     inputs = list(items)
-    limit = _MAX_THREADS if waits else min(_MAX_THREADS, os.cpu_count() or 1)
+    limit = _MAX_WAITING if waits else min(_MAX_THREADS, os.cpu_count() or 1)
     threads = min(limit, len(inputs)) if worth else 1
     if threads <= 1:
         return [work(item) for item in inputs]

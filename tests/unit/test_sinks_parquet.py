@@ -1,5 +1,6 @@
 """The Parquet sink: results arrive once, in few files, however often they are delivered or a crash comes."""
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -75,6 +76,22 @@ def test_results_are_due_after_a_minute(tmp_path: Path, monkeypatch: pytest.Monk
     assert sink.flush_due_in() == 15
     sink.flush()
     assert sink.flush_due_in() == float("inf")
+
+
+def test_a_flush_only_syncs_files_into_folders_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), real(descriptor))[1])
+    sink = started(tmp_path)
+    sink.deliver(0, {f"q{n}": result(n) for n in range(20)})
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"q{n}" for n in range(20))
+    assert len(synced) == 1  # all folders at once
+    sink.deliver(1, {f"q{n}": result(n) for n in range(20)})
+    assert len(synced) == 1
+    sink.flush()
+    assert len(synced) == 1 + 2 * 20  # each file, and its name
 
 
 def test_flushing_twice_writes_nothing_new(tmp_path: Path) -> None:

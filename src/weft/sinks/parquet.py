@@ -197,6 +197,9 @@ class ParquetSink:
             return
         if not self._buffer:
             self._first, self._buffered_at = commit, monotonic()
+        # While the stream runs: when it ends, somebody waits for the files.
+        new = [query for query in nonempty if query not in self._buffer]
+        self._folder.prepare(file_name(query) for query in new if not self._dataset(query).files)
         for query, rows in nonempty.items():
             self._buffer.setdefault(query, []).append((commit, rows))
             self._buffered_bytes += rows.nbytes

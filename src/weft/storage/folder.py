@@ -5,6 +5,7 @@ removes it. The mark is a file that readers of datasets skip, under a name that 
 """
 
 import json
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Protocol
@@ -75,6 +76,9 @@ class Folder(Protocol):
 
     def make(self) -> None:
         """Create the folder and its parents, if missing: for other programs to write into."""
+
+    def prepare(self, names: Iterable[str]) -> None:
+        """Create folders inside, if missing, where that would make the first write into each slower."""
 
     def sync(self, name: str) -> None:
         """Wait until what other programs wrote is durable: a file, or a folder with its contents.

@@ -1,7 +1,7 @@
 """Folders on any file system that Hadoop has a client for, through Spark's JVM, and by path or URI."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -137,6 +137,11 @@ class HadoopFolder:
             self.local.make()
         with _translated(self.uri):
             self._files.mkdirs(self._root)
+
+    def prepare(self, names: Iterable[str]) -> None:
+        """Create folders inside, if missing, on this machine; elsewhere a write takes no longer without."""
+        if self.local is not None:
+            self.local.prepare(names)
 
     def sync(self, name: str) -> None:
         """Wait until what other programs wrote is durable, if it is on this machine."""

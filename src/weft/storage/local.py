@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -114,6 +114,15 @@ class LocalFolder:
         """Create the folder and its parents, and wait until they are durable."""
         make_folder(self.path)
 
+    def prepare(self, names: Iterable[str]) -> None:
+        """Create folders inside, if missing, and wait once until they are durable."""
+        missing = [path for path in map(self._inside, names) if not path.is_dir()]
+        if missing:
+            make_folder(self.path)
+            for path in missing:
+                _make(path)
+            sync(self.path)
+
     def sync(self, name: str) -> None:
         """Wait until what other programs wrote is durable, with the checksum files that Hadoop writes."""
         for path in (self._inside(name), self.path / f".{name}.crc"):
@@ -162,11 +171,15 @@ def make_folder(path: Path) -> None:
     """Create a folder and its missing parents, each durable before the next."""
     if not path.is_dir():
         make_folder(path.parent)
-        try:
-            path.mkdir(exist_ok=True)
-        except FileExistsError:
-            raise NotADirectoryError(f"{path} is a file, and no folder") from None
+        _make(path)
         sync(path.parent)
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(f"{path} is a file, and no folder") from None
 
 
 def sync(path: Path) -> None:
