@@ -103,6 +103,15 @@ def test_a_patient_sink_keeps_results_until_they_are_due_wanted_or_in_the_way(
     wait_until(lambda: delivery.status.done == 12)
 
 
+def test_a_patient_sink_flushes_once_a_drain_has_begun(deliver: Callable[..., Delivery]) -> None:
+    sink = PatientSink(patience=1_000)
+    delivery = deliver(sink)
+    delivery.offer(0, {"a": result(0)})
+    assert delivery.begin_drain()
+    wait_until(lambda: delivery.status.done == 0)
+    assert delivery.drain(20)
+
+
 def test_what_waits_together_is_flushed_once(deliver: Callable[..., Delivery]) -> None:
     go = threading.Event()
     sink = StoreSink(lambda phase: phase == "resume" and not go.wait(30))

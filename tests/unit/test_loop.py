@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.deliveries import wait_until
 from tests.unit.loop_samples import ALL, EMPTY, LONG, SHORT, Runs, rows
 from tests.unit.pipeline_samples import MS, Row, asked, process
 
@@ -15,6 +16,8 @@ from weft.durability.checkpoint import Checkpoint
 from weft.durability.registry import QueryState
 from weft.finals import answering
 from weft.limits import Limits
+from weft.sinks import Delivery, ParquetSink
+from weft.spark.input.schema_changes import SchemaWatch
 from weft.state.clock import ALWAYS, RowCounts
 from weft.storage import LocalFolder
 from weft.stream.pipeline import BatchReport
@@ -101,6 +104,25 @@ def test_a_name_is_not_forgotten_while_partials_are_only_not_asked_for(runs: Run
 
 
 # Limits, and what is said of them.
+
+
+def test_sinks_write_while_the_last_files_are_compared(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.start(SHORT)
+    delivery = Delivery(ParquetSink(LocalFolder(tmp_path / "out")))
+    runs.ledger.deliveries = (delivery,)
+    runs.offer(1, 12)
+    written: list[int] = []
+
+    def rest(*_: object) -> list[str]:
+        wait_until(lambda: delivery.status.done == runs.ledger.number)
+        written.append(delivery.status.done)
+        return []
+
+    monkeypatch.setattr(SchemaWatch, "rest", rest)
+    assert runs.loop.stop(flush=True)
+    assert written == [runs.ledger.number]
 
 
 def test_a_query_with_too_many_groups_fails_alone(runs: Runs) -> None:

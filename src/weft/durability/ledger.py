@@ -185,6 +185,11 @@ class Ledger:
         if report.oldest_kept is not None:
             self.registry.evict(report.oldest_kept)
 
+    def begin_drain(self) -> None:
+        """Have sinks write what they keep back, as nothing follows for now."""
+        for delivery in self.deliveries:
+            delivery.begin_drain()
+
     def drain(self, seconds: float) -> bool:
         """Deliver all that waits; return whether every sink has it."""
         deadline, done = monotonic() + seconds, True

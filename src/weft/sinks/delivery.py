@@ -194,11 +194,8 @@ class Delivery:
                 self._backlog.add(commit, results)
             self._changed.notify_all()
 
-    def drain(self, seconds: float) -> bool:
-        """Deliver and flush the whole backlog; return whether that succeeded in time.
-
-        Return at once if another engine may deliver by now.
-        """
+    def begin_drain(self) -> bool:
+        """Have the whole backlog delivered and flushed from now on; False if another engine may deliver."""
         try:
             self._held()
         except EngineError:
@@ -208,6 +205,16 @@ class Delivery:
             if self._retry_at is not None:
                 self._retry_at = monotonic()
             self._changed.notify_all()
+        return True
+
+    def drain(self, seconds: float) -> bool:
+        """Deliver and flush the whole backlog; return whether that succeeded in time.
+
+        Return at once if another engine may deliver by now.
+        """
+        if not self.begin_drain():
+            return False
+        with self._changed:
             self._changed.wait_for(lambda: not self._draining or self._fenced, seconds)
             return not self._draining
 

@@ -188,6 +188,8 @@ class Loop:
                     except Exception as error:
                         self._error = error
                 self._report_waiting()
+                # Sinks write meanwhile.
+                self._ledger.begin_drain()
                 if self.batches > 0 and self._error is None:
                     # Schema changes in files that there was no time to read.
                     notices = tuple(self._pipeline.watch.rest(self.spark))
