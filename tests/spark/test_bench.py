@@ -19,7 +19,7 @@ from weft.bench.changes import newest_rows
 from weft.bench.churn import Churn
 from weft.bench.dataset import NOON_MS, Dataset
 from weft.bench.fragments import Fragments, Shards, Workload, collect
-from weft.bench.memory_run import Task, observe
+from weft.bench.memory import Task, observe
 from weft.bench.operations import Run
 from weft.bench.options import PAPER_ROWS, Check
 from weft.bench.predicates import Quantity
@@ -108,10 +108,11 @@ def test_sharing_saves_as_many_operations_as_in_the_paper(spark: SparkSession, f
     # neither a window nor a predicate in common, 1 : 1.85.
     tables = make_market(spark, folder)
     dataset = make_trades(spark, folder, rows=PAPER_ROWS, files=4)
-    market = collect(Input(spark=spark, dataset=dataset, files_per_trigger=2, tables=tables))
+    given = Input(spark=spark, dataset=dataset, files_per_trigger=2, tables=tables)
+    market = collect(given)
     run = Run(begin_ms=NOON_MS, end_ms=NOON_MS + HOUR_MS, rows=PAPER_ROWS)
     for seed in (1, 2):
-        counted = count_signatures(Workload(Predicates.LOW, market, seed).queries(256), market, run)
+        counted = count_signatures(Workload(given, Predicates.LOW, market, seed).queries(256), market, run)
         assert counted.times_fewer == pytest.approx(1.85, abs=0.1)
 
 
@@ -144,7 +145,7 @@ def _names(folder: Path) -> list[str]:
 
 def test_ordinary_queries_find_tables_in_memory(spark: SparkSession, trades: Dataset, folder: Path) -> None:
     given = Input(spark=spark, dataset=trades, files_per_trigger=2, tables=make_market(spark, folder))
-    query = Workload(Predicates.FRAGMENTS, collect(given), 1).queries(1)[0]
+    query = Workload(given, Predicates.FRAGMENTS, collect(given), 1).queries(1)[0]
 
     def plan() -> str:
         with given.folder() as checkpoint:
@@ -173,7 +174,7 @@ def test_a_small_bench_of_slices(spark: SparkSession, folder: Path, tmp_path: Pa
     paths = {"json": tmp_path / "slices.json", "plot": tmp_path / "slices.png"}
     (result,) = small(Slices, folder, slicing=Slicing.PANED, **paths).run()
     figures = result.figures
-    assert figures.rows_equal is True
+    assert result.rows_equal is True
     assert (figures.compared.queries, figures.compared.rows) == (4, figures.windows)
     assert (figures.rows, figures.partial_ops, figures.batches) == (4_000, 4_000, 2)
     for timed in (figures.weft, figures.without_checkpoint, figures.ordinary, figures.scan):
@@ -194,7 +195,7 @@ def test_a_small_bench_of_predicates(
         bench = small(Shards, folder, rows=(2_000,), low=workload is Predicates.LOW, **paths)
     assert bench.workload is workload
     (result,) = bench.run()
-    assert result.figures.rows_equal is True
+    assert result.rows_equal is True
     assert (result.figures.rows, result.figures.batches, result.change.adds) == (2_000, 2, 1)
     assert result.change_without_checkpoint.adds == 1
     told = json.loads((tmp_path / "it.json").read_text())
@@ -284,7 +285,7 @@ def test_retained_state_is_watched(spark: SparkSession, folder: Path, durable: b
         hours=1,
         batches=4,
         queries=4,
-        data=str(folder),
+        data=folder,
         cores=2,
         heap="2g",
         seed=1,

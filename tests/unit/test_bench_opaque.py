@@ -1,8 +1,13 @@
 """The queries of the bench of predicates that are no thresholds."""
 
-import pytest
+from io import StringIO
 
-from weft.bench.opaque import COLUMNS, SIZES, Case, OpaqueResult, Size, opaque_queries
+import pytest
+from rich.console import Console
+
+from weft.bench.opaque import COLUMNS, SIZES, Case, OpaquePredicates, OpaqueResult, Size, opaque_queries
+from weft.bench.records import Seconds
+from weft.bench.same_rows import Comparison
 from weft.predicates import canonical
 from weft.query import CreateStream, bind, parse, parse_select
 from weft.query.logical import Catalog, LogicalQuery
@@ -36,10 +41,12 @@ def test_fewer_queries_are_the_first_of_more() -> None:
 
 def test_ratios_are_of_medians_and_of_pairs() -> None:
     size = Size(
-        case=Case.LIKE, predicates=2, weft_s=(2.0, 9.0, 4.0), one_query_s=(1.0, 2.0, 4.0), relations=1,
-        groups=5, stages_s={}, compared_queries=1, differences=("q0: value differs",),
+        case=Case.LIKE, predicates=2, weft=Seconds((2.0, 9.0, 4.0)), one_query=Seconds((1.0, 2.0, 4.0)),
+        relations=1, groups=5, stages_s={},
+        compared=Comparison(queries=1, differences=("q0: value differs",)),
     )  # fmt: skip
     assert (size.ratio, size.ratio_by_pairs) == (2.0, 2.0)
-    result = OpaqueResult(case=Case.LIKE, rows=9, batches=1, cores=2, pyspark="4", sizes=(size,))
-    assert not result.rows_equal
+    asked = OpaquePredicates(console=Console(file=StringIO()))
+    result = OpaqueResult(asked=asked, case=Case.LIKE, rows=9, sizes=(size,), compared=size.compared)
+    assert not result.passed
     assert result.as_json()["sizes"][0]["ratio"] == 2.0  # type: ignore[index]

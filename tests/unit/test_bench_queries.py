@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from weft.bench.queries import QueriesSize, Taken, many_queries, queries_table
+from weft.bench.queries import ManyQueries, QueriesResult, QueriesSize, Taken, many_queries
 from weft.query import bind, parse_select
 from weft.query.logical import Catalog, ColumnDef, StreamDef
 from weft.types import BIGINT, DOUBLE, STRING, TIMESTAMP
@@ -45,7 +45,8 @@ def test_each_number_of_queries_is_a_column() -> None:
         for count in (100, 10_000)
     ]  # fmt: skip
     shown = StringIO()
-    Console(width=200, file=shown).print(queries_table(results))
+    console = Console(width=200, file=shown)
+    QueriesResult(asked=ManyQueries(console=console), sizes=tuple(results)).show(console)
     told = shown.getvalue()
     assert "10,000 queries" in told
     assert told.count("2.00 (0.25)") == 8

@@ -73,3 +73,27 @@ def test_a_query_without_rows_may_have_no_file(tmp_path: Path) -> None:
     found = read_rows(tmp_path)
     assert found is not None
     assert found.num_rows == 3
+
+
+def rows(*values: tuple[int, int, float]) -> pa.Table:
+    start, end, value = zip(*values, strict=True)
+    moments = [pa.array(times).cast(pa.timestamp("us", "UTC")) for times in (start, end)]
+    return pa.table([*moments, pa.array(value)], names=["window_start", "window_end", "value"])
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (rows((5, 9, 2.0), (0, 4, 1.0 + 1e-12)), None),
+        (rows((0, 4, 1.0)), "1 rows, expected 2"),
+        (rows((0, 4, 1.0), (0, 4, 1.0), (5, 9, 2.0)), "3 rows"),
+        (rows((0, 4, 1.0), (0, 4, 1.0)), "window_start is"),
+        (rows((0, 4, 1.0), (5, 8, 2.0)), "window_end is"),
+        (rows((0, 4, 1.0), (5, 9, 2.0 + 1e-8)), "2.00000001"),
+        (rows((0, 4, 1.0), (5, 9, float("nan"))), "nan"),
+    ],
+)
+def test_a_difference_is_seen(found: pa.Table, said: str | None) -> None:
+    difference_ = difference("q", found, rows((0, 4, 1.0), (5, 9, 2.0)))
+    assert (said is None) == (difference_ is None)
+    assert said is None or (difference_ is not None and said in difference_)

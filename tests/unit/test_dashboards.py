@@ -15,6 +15,7 @@ from rich.console import Console
 
 from weft.bench.contenders import stream_columns
 from weft.bench.dashboards import (
+    Dashboards,
     Workload,
     computes,
     keeping_text,
@@ -26,6 +27,7 @@ from weft.bench.dashboards_figures import Contender, DashboardsResult, Mode
 from weft.bench.duck import duck_sql
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables, read_flights
 from weft.bench.flights import main as write_example
+from weft.bench.records import Seconds
 from weft.errors import SourceError
 from weft.expression import Call, Slot, SlotKind
 from weft.query import CreateStream, CreateTable, bind, parse, parse_select
@@ -216,19 +218,18 @@ def test_the_example_s_files_are_where_its_workload_looks(tmp_path: Path, dashbo
 
 def figures(mode: Mode = Mode.REPLAY, queries: int = 60, **runs: tuple[float, ...]) -> DashboardsResult:
     return DashboardsResult(
+        asked=Dashboards(console=Console(file=StringIO())),
+        cores=2,
         mode=mode,
         queries=queries,
         computing=queries // 2,
         rows=1000,
         batches=4,
-        cores=2,
-        runs_s={Contender[name]: seconds for name, seconds in runs.items()},
-        warmup_s={Contender[name]: (7.5,) for name in runs},
+        runs_s={Contender[name]: Seconds(seconds, (7.5,)) for name, seconds in runs.items()},
         results={Contender.WEFT: 500, Contender.KEEPING: 11_000_000},
         stages_s={Contender.WEFT: {"plan": 1.0}},
         batch_sample=60,
         streaming_sample=3,
-        differences=(),
     )
 
 

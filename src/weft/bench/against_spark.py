@@ -1,10 +1,10 @@
-"""Weft against ordinary Spark queries and a bare scan, by turns: all counted rounds, none chosen.
+"""Weft, ordinary Spark queries and a bare scan, alternating in every round.
 
-Everyone runs in one session with the same source, files per trigger, cores and shuffle partitions, once in
-every round, and has the same rounds to warm up in. Everyone has a checkpoint on disk; Weft without one is a
-figure of its own. Tables that queries join are in memory for ordinary queries, and read by Weft in its time.
-Weft's time runs from the text of its queries to their results in Parquet, all windows closed; an ordinary
-query throws its results away, and leaves the last windows open, at no cost to it.
+All run in one session with the same source, files per trigger, cores and shuffle partitions, once per round,
+after the same number of warm-up rounds. All have a checkpoint on disk; Weft without one is reported
+separately. Tables that queries join are in memory for ordinary queries; Weft's time includes reading them.
+Weft's time runs from the text of its queries to their results in Parquet, with all windows closed. An
+ordinary query discards its results and leaves its last windows open, at no cost.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,15 +20,16 @@ from rich.console import Console
 from rich.table import Table
 
 from weft.bench import report
+from weft.bench.bench import PicturedResult
 from weft.bench.dataset import TableFiles
-from weft.bench.equality import Comparison, compare, written
+from weft.bench.equality import compare
 from weft.bench.options import Options, Timed
 from weft.bench.records import Record, Seconds, concatenated, pooled_by
 from weft.bench.runs import How, Input, WeftRun, run_query, run_scan, run_weft
+from weft.bench.same_rows import Comparison, read_rows
 from weft.bench.tiny_batches import FixedCost, fixed_cost
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery, spread_over
-from weft.optimizer.slices import Slicing
 from weft.storage.names import file_name
 
 _WEFT, _WITHOUT, _SCAN = "Weft", "Weft without a checkpoint", "bare scan"
@@ -39,13 +40,12 @@ class Figures(Record):
     """What was measured for one number of queries, from one seed or from several."""
 
     computed: ClassVar[str] = (
-        "unshared_s ratio_to_one_query ratio_without_checkpoint ratio_by_pairs speedup_vs_unshared rows_equal"
+        "unshared_s ratio_to_one_query ratio_without_checkpoint ratio_by_pairs speedup_vs_unshared"
     )
     internal: ClassVar[str] = "weft without_checkpoint ordinary scan pairs fixed"
     queries: int
     rows: int
     seeds: tuple[int, ...] = pooled_by(concatenated)
-    slicing: Slicing
     weft: Seconds
     """With a checkpoint on disk."""
     without_checkpoint: Seconds
@@ -61,12 +61,8 @@ class Figures(Record):
     """Of Weft's plan."""
     measured_queries: int
     """How many ordinary queries were run; `unshared_s` is their mean, times all."""
-    repeats: int
-    warmups: int
     batches: int
     windows: int
-    cores: int
-    pyspark: str
     register_s: float
     stages_s: dict[str, float]
     """Weft's seconds within batches, in its last run."""
@@ -75,7 +71,7 @@ class Figures(Record):
 
     @property
     def weft_s(self) -> float:
-        """Weft with a checkpoint on disk: the median of all counted rounds, as the others."""
+        """Weft with a checkpoint on disk: the median of all counted rounds."""
         return self.weft.median
 
     @property
@@ -107,11 +103,6 @@ class Figures(Record):
     def speedup_vs_unshared(self) -> float:
         """How many times as long the ordinary queries take together."""
         return self.unshared_s / self.weft_s
-
-    @property
-    def rows_equal(self) -> bool | None:
-        """Whether all rows compared are plain Spark's; None when nothing was compared."""
-        return self.compared.equal
 
     def as_json(self) -> dict[str, object]:
         """Return all figures by name."""
@@ -170,10 +161,10 @@ class WeftTurns:
         return run.seconds
 
     def compare(self) -> Comparison:
-        """Compare the rows of the last run with plain Spark's, for the queries that the options choose."""
+        """Compare the last durable run's rows of the queries that the options choose with plain Spark's."""
         chosen = self.options.check.choose(self.queries)
         return compare(
-            self.given, chosen, lambda name: written(self.out / file_name(name)), self.options.console
+            self.given, chosen, lambda name: read_rows(self.out / file_name(name)), self.options.console
         )
 
 
@@ -204,23 +195,18 @@ def against_spark(
         fixed = fixed or fixed_cost(given, queries, options)
     last, ordinary = weft.last, [taken[f"ordinary {query.name}"] for query in chosen]
     return Figures(
-        queries=len(queries), rows=last.rows, seeds=(seed,), slicing=options.slicing,
-        weft=taken[_WEFT], without_checkpoint=taken[_WITHOUT], ordinary=Seconds.pooled(ordinary),
+        queries=len(queries), rows=last.rows, seeds=(seed,), weft=taken[_WEFT],
+        without_checkpoint=taken[_WITHOUT], ordinary=Seconds.pooled(ordinary),
         scan=taken[_SCAN],
-        pairs=tuple(
-            mine / theirs
-            for query in ordinary
-            for mine, theirs in zip(taken[_WEFT].runs, query.runs, strict=True)
-        ),
+        pairs=Seconds.pooled([taken[_WEFT].over(query) for query in ordinary]).runs,
         partial_ops=last.partial_ops, final_ops=last.final_ops, relations=last.relations,
-        measured_queries=len(chosen), repeats=options.repeats, warmups=options.warmups, batches=last.batches,
-        windows=last.windows, cores=given.cores, pyspark=pyspark.__version__, register_s=last.register_s,
+        measured_queries=len(chosen), batches=last.batches, windows=last.windows, register_s=last.register_s,
         stages_s=last.stages, compared=compared, fixed=fixed,
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgainstSpark(report.PicturedResult):
+class AgainstSpark(PicturedResult):
     """What a bench against ordinary Spark found for one number of queries."""
 
     figures: Figures
@@ -228,7 +214,11 @@ class AgainstSpark(report.PicturedResult):
     @property
     def rows_equal(self) -> bool | None:
         """Whether all rows compared are plain Spark's; None when nothing was compared."""
-        return self.figures.rows_equal
+        return self.figures.compared.equal
+
+    def as_json(self) -> dict[str, object]:
+        """Return all figures by name."""
+        return {**PicturedResult.as_json(self), **self.figures.as_json()}
 
 
 AnyResult = TypeVar("AnyResult", bound=AgainstSpark)
@@ -239,8 +229,9 @@ def headlines(results: Sequence[AnyResult]) -> list[AnyResult]:
     return list({(result.figures.rows, result.figures.queries): result for result in results}.values())
 
 
-def seconds_table(figures: Figures, *, joins: str = "") -> Table:
+def seconds_table(result: AgainstSpark, *, joins: str = "") -> Table:
     """Return the seconds of Weft, ordinary queries and a scan."""
+    figures, asked = result.figures, result.asked
     timed = {
         f"Weft, {figures.queries:,} queries": figures.weft,
         "Weft without a checkpoint": figures.without_checkpoint,
@@ -256,9 +247,9 @@ def seconds_table(figures: Figures, *, joins: str = "") -> Table:
     stages = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in figures.stages_s.items())
     caption = (
         f"Medians of all {len(figures.weft.runs)} counted rounds, and their least and most; "
-        f"{figures.warmups} rounds before them warm up. In a round each runs once, every second round "
-        f"backwards. {figures.batches} micro-batches, {figures.cores} cores, pyspark {figures.pyspark}, "
-        f"{figures.slicing} slices. All have a checkpoint on the same disk unless it says otherwise. An "
+        f"{asked.warmups} rounds before them warm up. In a round each runs once, every second round "
+        f"backwards. {figures.batches} micro-batches, {result.cores} cores, pyspark {pyspark.__version__}, "
+        f"{asked.slicing} slices. All have a checkpoint on the same disk unless it says otherwise. An "
         f"ordinary query is withWatermark, {joins}groupBy(window), append mode; it throws its results away, "
         "which favours Spark. Weft's time includes its queries' text, finals and results in Parquet (in "
         f"batches: {stages})."

@@ -9,11 +9,11 @@ from rich.console import Console
 from typer import Option
 
 from weft.bench import report
-from weft.bench.bench import Bench
+from weft.bench.bench import Bench, Result
 from weft.bench.options import Counts, OneSeed, Repeats
 from weft.bench.records import Record
 from weft.bench.runs import Input, WeftRun, engine_for, run_engine
-from weft.bench.same_rows import differences_from_plain
+from weft.bench.same_rows import NOT_COMPARED, Comparison, compare_with_plain
 from weft.bench.trades import make_trades
 from weft.bench.workloads import SqlQuery
 from weft.spark.session.local import DEFAULT_MEMORY
@@ -45,20 +45,11 @@ class AlertsSize(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlertsResult(report.Result):
+class AlertsResult(Result):
     """Finals by number of alerts, and whether rows are plain Spark's."""
 
-    rows_per_batch: int
-    batches: int
-    repeats: int
-    seed: int
+    asked: "Alerts"
     sizes: tuple[AlertsSize, ...]
-    differences: tuple[str, ...]
-
-    @property
-    def rows_equal(self) -> bool | None:
-        """Whether all rows that were compared are plain Spark's."""
-        return not self.differences
 
     def show(self, console: Console) -> None:
         """Print finals by number of alerts."""
@@ -67,10 +58,10 @@ class AlertsResult(report.Result):
             "least": "{0.least_ms:.2f}", "most": "{0.most_ms:.2f}", "ratio to one": "{0.ratio:.2f}",
             "results": "{0.results:,}",
         }  # fmt: skip
-        console.print(report.make_table(f"batches of {self.rows_per_batch:,} rows", columns, self.sizes))
-        console.print(f"medians over {self.repeats} rounds of {self.batches - _WARM} batches each")
-        differences = "\n".join(["[red]rows differ[/red]", *self.differences[:5]])
-        console.print(differences if self.differences else "rows equal plain Spark's")
+        asked = self.asked
+        console.print(report.make_table(f"batches of {asked.rows_per_batch:,} rows", columns, self.sizes))
+        console.print(f"medians over {asked.repeats} rounds of {asked.batches - _WARM} batches each")
+        console.print(report.equality(self.compared))
 
 
 def alert(having: str, number: int, alerts: int) -> str:
@@ -92,7 +83,7 @@ class _Alerts:
         ]
         self.finals_s: list[float] = []
         self.results = 0
-        self.differences: tuple[str, ...] | None = None
+        self.compared = NOT_COMPARED
 
     def run(self) -> float:
         """Run all batches; the first time, compare some rows with plain Spark's."""
@@ -100,9 +91,9 @@ class _Alerts:
         seconds = run_engine(self._given, engine, run.note, durable=False, keep=True)
         self.finals_s += [stages["finals"] for stages in run.seconds_of if "finals" in stages][_WARM:]
         self.results = run.windows
-        if self.differences is None:
+        if self.compared is NOT_COMPARED:
             chosen = self._queries[:: max(1, len(self._queries) // _CHECKED)]
-            self.differences = differences_from_plain(engine, (query.name for query in chosen))
+            self.compared = compare_with_plain(engine, (query.name for query in chosen))
         return seconds
 
 
@@ -127,7 +118,7 @@ class Alerts(Bench[AlertsResult]):
     memory: str = DEFAULT_MEMORY
 
     def measure(self) -> Iterator[AlertsResult]:
-        """Run each number of alerts of each shape by turns."""
+        """Run each number of alerts of each shape, alternating."""
         spark, rows = self.session(), self.rows_per_batch * self.batches
         dataset = make_trades(spark, self.data, rows=rows, files=self.batches, seed=self.seed)
         given = Input(spark=spark, dataset=dataset, files_per_trigger=1)
@@ -145,8 +136,5 @@ class Alerts(Bench[AlertsResult]):
             )
             for (shape, count), alerts in cases.items()
         )  # fmt: skip
-        yield AlertsResult(
-            rows_per_batch=self.rows_per_batch, batches=self.batches, repeats=self.repeats,
-            seed=self.seed, sizes=sizes,
-            differences=tuple(text for alerts in cases.values() for text in alerts.differences or ()),
-        )  # fmt: skip
+        compared = Comparison.pooled([alerts.compared for alerts in cases.values()])
+        yield AlertsResult(asked=self, cores=given.cores, sizes=sizes, compared=compared)

@@ -1,4 +1,4 @@
-"""What every bench is: its options, what it measures, and how that is shown.
+"""The interface of a benchmark and its results, and the runner that all share.
 
 options ─measure→ results, one by one ─show→ tables
                   all results ─as_json→ a file
@@ -10,29 +10,83 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from rich.console import Console
 
 from weft.bench.options import Options
-from weft.bench.report import Figure, Result
+from weft.bench.records import Record
+from weft.bench.report import Figure
+from weft.bench.same_rows import NOT_COMPARED, Comparison
 from weft.errors import UserError
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(Record, ABC):
+    """What one measurement of a bench found, and how that is shown."""
+
+    asked: "Bench[Any]"
+    cores: int = 0
+    """How many tasks Spark ran at once."""
+    compared: Comparison = NOT_COMPARED
+    """Rows that were compared with those of another system."""
+
+    @property
+    def rows_equal(self) -> bool | None:
+        """Whether all rows compared are right; None when nothing was compared."""
+        return self.compared.equal
+
+    @property
+    def passed(self) -> bool:
+        """Whether no row was found to be wrong."""
+        return self.rows_equal is not False
+
+    def as_json(self) -> dict[str, object]:
+        """Return options and figures by name."""
+        found = {**Record.as_json(self), "rows_equal": self.rows_equal, "pyspark": version("pyspark")}
+        del found["asked"]
+        return {**self.asked.chosen, **found}
+
+    @abstractmethod
+    def show(self, console: Console) -> None:
+        """Print the figures as tables."""
+
+
+class PicturedResult(Result):
+    """A result that can also be drawn."""
+
+    __slots__ = ()
+
+    @classmethod
+    @abstractmethod
+    def draw(cls, results: Sequence[Self]) -> Figure:
+        """Return a picture of all results."""
+
+
 AnyResult = TypeVar("AnyResult", bound=Result)
+Source = TypeVar("Source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench(Options, ABC, Generic[AnyResult]):
-    """A bench, with what it is asked: a command of `weft bench`, whose help is the docstring."""
+    """A benchmark and its options: a command of `weft bench`, whose help is the docstring."""
 
     offers: ClassVar[str] = "queries rows seeds measured repeats warmups slicing check json data cores"
     """The options that the command line has, by the names of fields."""
     pictures: ClassVar[tuple[str, ...]] = ()
-    """What its picture is called unless another path is given; if there is none, it draws no picture."""
+    """Default names of its pictures; a benchmark without any draws none."""
 
     @property
     def picture(self) -> int:
-        """Which of the pictures these options make."""
+        """Index of the picture that these options make."""
         return 0
+
+    @property
+    def chosen(self) -> dict[str, object]:
+        """The options of the command line by name, those of files aside."""
+        return {name: getattr(self, name) for name in self.offers.split() if name not in ("json", "data")}
 
     @abstractmethod
     def measure(self) -> Iterator[AnyResult]:
@@ -58,13 +112,19 @@ class Bench(Options, ABC, Generic[AnyResult]):
             self.console.print(f"plot: {self.plot}", soft_wrap=True)
         return tuple(results)
 
-    def over_sets(self, measure: Callable[[int, int, int], AnyResult]) -> Iterator[AnyResult]:
-        """Yield what each set of queries gives, and after several seeds what they give together."""
+    def over_sets(
+        self, prepare: Callable[[int], Source], measure: Callable[[Source, int, int], AnyResult]
+    ) -> Iterator[AnyResult]:
+        """Yield what each set of queries gives, and after several seeds what they give together.
+
+        `prepare` makes a number of rows, over which all sizes and seeds are measured.
+        """
         for rows in self.rows:
+            source = prepare(rows)
             for size in self.queries:
                 of_seeds = []
                 for seed in self.seeds:
-                    of_seeds.append(measure(rows, size, seed))
+                    of_seeds.append(measure(source, size, seed))
                     yield of_seeds[-1]
                 if len(of_seeds) > 1:
                     yield type(of_seeds[-1]).pooled(of_seeds)

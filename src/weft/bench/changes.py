@@ -52,7 +52,7 @@ def spread_evenly(count: int, boundaries: int) -> list[int]:
 
 @dataclass(slots=True)
 class Changes:
-    """Let queries come and go after each batch, as many of each."""
+    """Adds and removes equally many queries after each batch."""
 
     engine: Engine
     pairs: Iterator[Pair]

@@ -6,7 +6,7 @@ round makes the changes of another: code that Spark compiled for one is not foun
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from itertools import count
 from typing import Annotated, Self
 
@@ -14,16 +14,15 @@ from rich.console import Console
 from typer import Option
 
 from weft.bench import report
-from weft.bench.against_spark import trades_input
-from weft.bench.bench import Bench
+from weft.bench.bench import Bench, PicturedResult
 from weft.bench.changes import Changes, Pair, changes, newest_rows
 from weft.bench.churn_memory import MemoryOverTime, memory_over_time
-from weft.bench.equality import Comparison, compare
-from weft.bench.fragments import Workload, collect
-from weft.bench.options import Batches, Check, Checked, Options, Repeats, Rows
+from weft.bench.equality import compare
+from weft.bench.fragments import Workload, workloads
+from weft.bench.options import Batches, Check, Checked, Repeats, Rows
 from weft.bench.records import Record, Seconds, concatenated, pooled_by
 from weft.bench.runs import How, Input, engine_for, run_engine
-from weft.bench.trades import make_market
+from weft.bench.same_rows import Comparison
 from weft.bench.workloads import BenchQuery, Predicates
 
 
@@ -46,8 +45,7 @@ class Rounds(Record):
     @property
     def by_pairs(self) -> Seconds:
         """The same, of the two runs of each round."""
-        rounds = zip(self.quiet.runs, self.churned.runs, strict=True)
-        return Seconds(tuple(quiet / churned for quiet, churned in rounds))
+        return self.quiet.over(self.churned)
 
     def as_json(self) -> dict[str, object]:
         """Return the figures by name."""
@@ -62,7 +60,7 @@ class Rounds(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChurnResult(report.PicturedResult):
+class ChurnResult(PicturedResult):
     """What `weft bench churn` found for one number of rows and of queries, from one seed or from several."""
 
     queries: int
@@ -70,25 +68,18 @@ class ChurnResult(report.PicturedResult):
     seeds: tuple[int, ...] = pooled_by(concatenated)
     batches: int
     operations: int
-    warmups: int
     durable: Rounds
     without_checkpoint: Rounds
     plans: int
     """How many batches of the last run had a plan of their own."""
     warm: int = pooled_by(sum)
     """How many of the queries that joined in the run that was compared answered earlier windows, too."""
-    compared: Comparison
     memory: MemoryOverTime | None = pooled_by(lambda _: None)  # noqa: RUF009
     """Of one seed."""
 
-    @property
-    def rows_equal(self) -> bool | None:
-        """Whether all rows compared are plain Spark's; None when nothing was compared."""
-        return self.compared.equal
-
     def as_json(self) -> dict[str, object]:
         """Return all figures by name."""
-        figures = Record.as_json(self)
+        figures = PicturedResult.as_json(self)
         del figures["durable"]
         return {**figures, **self.durable.as_json()}
 
@@ -103,9 +94,9 @@ class ChurnResult(report.PicturedResult):
         columns = {"": "{0}", "seconds": "{1.median:.2f}", "spread": "{1.spread}", "rows/s": "{2:,.0f}"}
         caption = (
             f"Medians of all {len(durable.quiet.runs)} counted rounds, with their least and most, after "
-            f"{self.warmups} that warm up; {self.batches} micro-batches, of which {self.plans} had a plan "
-            "of their own. Half of the changes are queries that join: in turn, a new predicate and a new "
-            "window take the place of the oldest, in all of their queries, so the workload stays regular. "
+            f"{self.asked.warmups} that warm up; {self.batches} micro-batches, of which {self.plans} had a "
+            "plan of their own. Half of the changes are queries that join: in turn, a new predicate and a "
+            "new window take the place of the oldest, in all of their queries: the workload stays regular. "
             "Changes are spread evenly over the batches; each is a call of its own, durable when it returns, "
             f"and no round repeats another's. A call took {1000 * durable.calls.median:.0f} ms (median; at "
             f"most {1000 * durable.calls.most:.0f}), which is included."
@@ -143,23 +134,25 @@ class ChurnResult(report.PicturedResult):
 class _Churn:
     """A workload, and the queries that join it while it runs."""
 
-    options: Options
-    given: Input
-    queries: Sequence[BenchQuery]
+    asked: "Churn"
     source: Workload
-    operations: int
-    how: How
+    queries: Sequence[BenchQuery]
     numbers: "count[int]" = field(default_factory=count)
     last: Changes | None = None
     calls: dict[bool, list[float]] = field(default_factory=lambda: {True: [], False: []})
 
+    @property
+    def given(self) -> Input:
+        """What all runs read."""
+        return self.source.given
+
     def next_pairs(self) -> Sequence[Pair]:
         """Return the changes of another run: which query leaves, and which joins."""
-        return self.source.turnover(len(self.queries), self.operations // 2, run=next(self.numbers))
+        return self.source.turnover(len(self.queries), self.asked.operations // 2, run=next(self.numbers))
 
     def start(self, pairs: Sequence[Pair], newest: Sequence[int] | None = None) -> Changes:
         """Return an engine with all queries and the changes to make while it runs."""
-        engine = engine_for(self.given, self.queries, self.how)
+        engine = engine_for(self.given, self.queries, How(slicing=self.asked.slicing))
         # The last batch has no next: a query that joins after it has nothing to do.
         return changes(engine, pairs, boundaries=max(1, self.given.batches - 1), newest=newest)
 
@@ -182,7 +175,7 @@ class _Churn:
             for durable in (True, False)
             for changing in (False, True)
         ]
-        quiet, churned, quiet_without, churned_without = self.options.alternate(turns).values()
+        quiet, churned, quiet_without, churned_without = self.asked.alternate(turns).values()
         calls, calls_without = (Seconds(tuple(self.calls[durable])) for durable in (True, False))
         return (
             Rounds(quiet=quiet, churned=churned, calls=calls),
@@ -191,16 +184,25 @@ class _Churn:
 
     def compare(self) -> tuple[Comparison, int]:
         """Compare the rows of queries that came or went with plain Spark's, in a run of its own."""
-        if self.options.check is Check.NONE:
+        if self.asked.check is Check.NONE:
             return Comparison(), 0
-        pairs, console = self.next_pairs(), self.options.console
+        pairs, console = self.next_pairs(), self.asked.console
         made = self.start(pairs, newest_rows(self.given))
         with console.status("running once more, to compare rows"):
             run_engine(self.given, made.engine, made.note, keep=True)
         known = {query.name: query for query in (*self.queries, *(joins for _, joins in pairs))}
-        changed = self.options.check.choose([known[name] for name in made.spans])
+        changed = self.asked.check.choose([known[name] for name in made.spans])
         rows_of = {name: handle.results for name, handle in made.handles.items()}
         return compare(self.given, changed, lambda name: rows_of[name](), console, made.spans), made.warm
+
+    def memory(self) -> MemoryOverTime:
+        """Watch memory over many small batches, two queries leaving and two joining in each."""
+        batches = self.asked.memory_batches
+        pairs = self.source.turnover(len(self.queries), 2 * batches)
+        how = How(slicing=self.asked.slicing)
+        return memory_over_time(
+            self.given, self.queries, pairs, how, batches=batches, console=self.asked.console
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,32 +229,17 @@ class Churn(Bench[ChurnResult]):
         """Measure runs of workload C regular with and without changes, and memory over many small batches."""
         for size in self.queries:
             Predicates.REGULAR.check(size)
-        spark = self.session()
-        tables = make_market(spark, self.data)
+        return self.over_sets(partial(workloads, self, Predicates.REGULAR), self._measure)
 
-        @cache
-        def sources(rows: int) -> tuple[Input, dict[int, Workload]]:
-            given = trades_input(spark, self, rows, tables=tables)
-            market = collect(given)
-            return given, {seed: Workload(Predicates.REGULAR, market, seed) for seed in self.seeds}
-
-        def measure(rows: int, size: int, seed: int) -> ChurnResult:
-            given, workloads = sources(rows)
-            source, how = workloads[seed], How(slicing=self.slicing)
-            queries = source.queries(size)
-            churn = _Churn(self, given, queries, source, self.operations, how)
-            durable, without = churn.rounds()
-            last = churn.last
-            assert last is not None
-            compared, warm = churn.compare()
-            memory = None
-            if batches := self.memory_batches:
-                pairs = source.turnover(size, 2 * batches)
-                memory = memory_over_time(given, queries, pairs, how, batches=batches, console=self.console)
-            return ChurnResult(
-                queries=size, rows=given.dataset.rows, seeds=(seed,), batches=last.batches,
-                operations=last.operations, warmups=self.warmups, durable=durable, without_checkpoint=without,
-                plans=last.plans, warm=warm, compared=compared, memory=memory,
-            )  # fmt: skip
-
-        return self.over_sets(measure)
+    def _measure(self, sources: dict[int, Workload], size: int, seed: int) -> ChurnResult:
+        churn = _Churn(self, sources[seed], sources[seed].queries(size))
+        durable, without = churn.rounds()
+        compared, warm = churn.compare()
+        last = churn.last
+        assert last is not None
+        return ChurnResult(
+            asked=self, cores=churn.given.cores, queries=size, rows=churn.given.dataset.rows, seeds=(seed,),
+            batches=last.batches, operations=last.operations, durable=durable, without_checkpoint=without,
+            plans=last.plans, warm=warm, compared=compared,
+            memory=churn.memory() if self.memory_batches else None,
+        )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import getpid
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from weft.bench import report
 from weft.bench.changes import Pair, changes
-from weft.bench.memory_run import heap_in_use, resident
+from weft.bench.memory import heap_in_use, resident_mb
 from weft.bench.options import progress
 from weft.bench.records import Record
 from weft.bench.runs import How, Input, engine_for, run_engine
@@ -24,6 +25,9 @@ _SAMPLES = 50
 _SETTLED = 0.4
 """The part of a run in which windows fill and code is compiled; growth is looked for after it."""
 _SPREADS = 2.0
+_WATCHED = {
+    "jvm_mb": "JVM live heap, MB", "python_mb": "Python resident, MB", "partials": "partials held"
+}  # fmt: skip
 _PIECE_MB = 1.0
 """How much Python and Java take at a time at least, as an arena or a region: growth by less says nothing."""
 
@@ -78,7 +82,6 @@ class Sample(Record):
 class MemoryOverTime(Record):
     """Samples of a run, and their trends."""
 
-    computed: ClassVar[str] = "jvm_mb python_mb partials"
     batches: int
     operations: int
     samples: tuple[Sample, ...]
@@ -88,36 +91,24 @@ class MemoryOverTime(Record):
         """The samples in which growth is looked for."""
         return tuple(sample for sample in self.samples if sample.batch > _SETTLED * self.batches)
 
-    @property
-    def jvm_mb(self) -> Trend:
-        """Spark's live heap, in megabytes."""
-        return self._trend("jvm_mb", grain=_PIECE_MB)
+    def trend(self, name: str) -> Trend:
+        """Return the trend of a figure of the samples."""
+        batches, sizes = (
+            np.array([getattr(sample, of) for sample in self.settled], dtype=float) for of in ("batch", name)
+        )
+        return trend(batches, sizes, grain=_PIECE_MB if name.endswith("_mb") else 0.0)
 
-    @property
-    def python_mb(self) -> Trend:
-        """Python's resident set, in megabytes."""
-        return self._trend("python_mb", grain=_PIECE_MB)
-
-    @property
-    def partials(self) -> Trend:
-        """The partials held."""
-        return self._trend("partials")
-
-    def _trend(self, name: str, *, grain: float = 0.0) -> Trend:
-        batches, sizes = ([getattr(sample, of) for sample in self.settled] for of in ("batch", name))
-        return trend(np.array(batches, dtype=float), np.array(sizes, dtype=float), grain=grain)
+    def as_json(self) -> dict[str, object]:
+        """Return the samples and the trends."""
+        return {**Record.as_json(self), **{name: self.trend(name).as_json() for name in _WATCHED}}
 
     def show(self, console: Console) -> None:
         """Print what memory grows by."""
-        trends = {
-            "JVM live heap, MB": self.jvm_mb,
-            "Python resident, MB": self.python_mb,
-            "partials held": self.partials,
-        }
-        rows = [(name, line, "flat" if line.flat else "grows") for name, line in trends.items()]
+        lines = [(label, self.trend(name)) for name, label in _WATCHED.items()]
+        rows = [(label, line, "flat" if line.flat else "grows") for label, line in lines]
         names = {"mean": "mean", "per 100 batches": "per_100_batches", "growth": "growth", "spread": "spread"}
-        lines = {heading: f"{{1.{name}:,.1f}}" for heading, name in names.items()}
-        columns = {"<": "{0}", **lines, "": "{2}"}
+        figures = {heading: f"{{1.{name}:,.1f}}" for heading, name in names.items()}
+        columns = {"<": "{0}", **figures, "": "{2}"}
         caption = (
             f"A line through {len(self.settled)} samples, after windows have filled. Flat: what it grows by "
             "is within twice the spread of the samples around it, or is less than the megabyte that Python "
@@ -163,7 +154,7 @@ def memory_over_time(
             if made.batches % every == 0 and len(samples) < made.batches // every:
                 sample = Sample(
                     batch=made.batches, queries=len(engine.queries), partials=engine.state_rows(),
-                    jvm_mb=heap_in_use(given.spark), python_mb=resident(),
+                    jvm_mb=heap_in_use(given.spark), python_mb=resident_mb(getpid()),
                 )  # fmt: skip
                 samples.append(sample)
 

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from threading import Event
@@ -36,7 +35,7 @@ _PATIENCE_S = 10.0
 
 
 class BatchTimes(StreamingQueryListener):
-    """Times each batch of the one stream that runs meanwhile, from listing files to Spark's commit."""
+    """Times each batch of the one stream that runs inside it, from listing files to Spark's commit."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -99,16 +98,11 @@ def run_batch(given: Input, query: LogicalQuery, folder: Path) -> float:
     return perf_counter() - began
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamRun:
-    """What one ordinary streaming query took."""
+def run_stream(given: Input, query: LogicalQuery, folder: Path) -> tuple[float, tuple[float, ...]]:
+    """Run one query as Structured Streaming's guide teaches it: a watermark, a checkpoint, Parquet.
 
-    seconds: float
-    batch_s: tuple[float, ...]
-
-
-def run_stream(given: Input, query: LogicalQuery, folder: Path) -> StreamRun:
-    """Run one query as Structured Streaming's guide teaches it: a watermark, a checkpoint, Parquet."""
+    Return the seconds of the run, and those of each batch.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     with BatchTimes(given.spark) as times:
         began = perf_counter()
@@ -116,7 +110,7 @@ def run_stream(given: Input, query: LogicalQuery, folder: Path) -> StreamRun:
         writer = rows.writeStream.format("parquet").outputMode("append").option("path", str(folder / "out"))
         drain(writer, folder / "checkpoint")
         seconds = perf_counter() - began
-        return StreamRun(seconds=seconds, batch_s=times.settled())
+        return seconds, times.settled()
 
 
 def stream_columns(queries: Sequence[LogicalQuery]) -> list[str]:

@@ -1,9 +1,9 @@
 """The bench of everyday queries: a team's dashboards and alerts over a year of flights.
 
-Everyone reads the same files and writes Parquet, in one process, by turns, after rounds that are not counted.
-Starting Spark is not timed; static tables are in memory for all but Weft, which reads them in its own time.
-Replay takes the whole year in few batches; live takes small batches one after another. Weft's rows are
-compared with DuckDB's, query by query.
+All contenders read the same files and write Parquet, in one process, alternating, after warm-up rounds.
+Starting Spark is not timed. Static tables are in memory for all but Weft, whose time includes reading them.
+Replay processes the whole year in few batches, live processes small batches one after another. Weft's rows
+are compared with DuckDB's, query by query.
 """
 
 import re
@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
@@ -33,7 +32,7 @@ from weft.bench.duck import Duck
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables
 from weft.bench.options import Queries, Repeats, Timed, Warmups, progress
 from weft.bench.runs import How, Input, WeftRun, run_scan, run_weft
-from weft.bench.same_rows import difference, read_rows
+from weft.bench.same_rows import Comparison, compare_rows, read_rows
 from weft.bench.workloads import SqlQuery, spread_over
 from weft.errors import SourceError, Span
 from weft.expression import Slot, SlotKind, walk
@@ -48,14 +47,6 @@ DEFAULT_WORKLOAD = Path(__file__).parents[3] / "examples" / "flights" / "workloa
 _HAVING = re.compile(r"\bHAVING\s+(.*)$", re.DOTALL)
 _FROM_TO_HAVING = re.compile(r"(\bFROM \w+.*?)(?:\s+HAVING\b.*)?$", re.DOTALL)
 _VARIANTS = (Contender.NO_CHECKPOINT, Contender.PLAIN, Contender.KEEPING)
-
-
-class Modes(StrEnum):
-    """Which ways of taking the stream are measured."""
-
-    REPLAY = "replay"
-    LIVE = "live"
-    BOTH = "both"
 
 
 class Workload(NamedTuple):
@@ -170,17 +161,18 @@ class _Contest:
         ]
         return {name: median(seconds.get(name, 0.0) for seconds in stages) for name in stages[-1]}
 
-    def compare(self) -> list[str]:
-        """Return how the rows of Weft's last run differ from DuckDB's."""
+    def compare(self) -> Comparison:
+        """Compare the rows of Weft's last run with DuckDB's."""
         if not self._duck_folder.is_dir():
             self._run_duck()
-        differences = []
+        compared = list[Comparison]()
         with progress(self.options.console) as bar:
             for query in bar.track(self.queries, description="comparing rows with DuckDB's"):
                 weft = read_rows(self.scratch / Contender.WEFT.name / file_name(query.name))
-                problem = difference(query.name, weft, read_rows(duck_file(self._duck_folder, query)))
-                differences += [] if problem is None else [problem]
-        return differences
+                compared.append(
+                    compare_rows(query.name, weft, read_rows(duck_file(self._duck_folder, query)))
+                )
+        return Comparison.pooled(compared)
 
     @property
     def _duck_folder(self) -> Path:
@@ -202,18 +194,18 @@ class _Contest:
         return run.seconds if mode is Mode.REPLAY else median(run.batch_s)
 
     def _spark_batch(self) -> float:
-        """Run a sample one by one; what all would take is scaled by the mean."""
+        """Run a sample one by one, and scale the mean to all queries."""
         chosen = sample(self.queries, self.options.measured)
         folder = self.scratch / "batch"
         return mean(run_batch(self.given, query, folder) for query in chosen) * len(self.queries)
 
     def _spark_stream(self, mode: Mode) -> float:
-        """Run a sample one by one: what all would take, or the median over the median batch of each."""
+        """Run a sample one by one: the mean scaled to all queries, or the median of their median batches."""
         chosen = sample(self.queries, self.options.streaming)
         runs = [run_stream(self.given, query, self.scratch / "stream") for query in chosen]
         if mode is Mode.LIVE:
-            return median(median(run.batch_s) for run in runs)
-        return mean(run.seconds for run in runs) * len(self.queries)
+            return median(median(batch_s) for _, batch_s in runs)
+        return mean(seconds for seconds, _ in runs) * len(self.queries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,13 +216,15 @@ class Dashboards(Bench[DashboardsResult]):
     """
 
     offers = (
-        "queries mode flights batches live_rows live_batches measured streaming no_variants repeats warmups "
+        "queries modes flights batches live_rows live_batches measured streaming no_variants repeats warmups "
         "workload json data cores"
     )
     pictures = ("dashboards",)
     queries: Queries = (60,)
     """How many of the workload, from the first on."""
-    mode: Annotated[Modes, Option(help="The year in few batches, small batches, or both.")] = Modes.BOTH
+    modes: Annotated[
+        tuple[Mode, ...], Option("--mode", help="The year in few batches, or small ones; may be repeated.")
+    ] = tuple(Mode)
     flights: Annotated[int, Option("--rows", help="The first flights of the year.", min=1000)] = YEAR_ROWS
     batches: Annotated[int, Option(help="Micro-batches of a replay.", min=1)] = 4
     live_rows: Annotated[int, Option(help="Flights in a live batch.", min=1)] = 1000
@@ -255,9 +249,8 @@ class Dashboards(Bench[DashboardsResult]):
     def measure(self) -> Iterator[DashboardsResult]:
         """Measure the first queries of the workload, each number of them in each mode."""
         known = read_dashboards(self.workload).queries
-        modes = tuple(Mode) if self.mode is Modes.BOTH else (Mode(self.mode),)
         with self.console.status("starting Spark, writing flights"):
-            given = {mode: self._given(mode) for mode in modes}
+            given = {mode: self._given(mode) for mode in self.modes}
         for mode, stream in given.items():
             duck = Duck(stream.dataset, stream.tables, threads=stream.cores)
             with stream.persisted() as held, closing(duck):
@@ -284,14 +277,14 @@ class Dashboards(Bench[DashboardsResult]):
             contest = _Contest(self, given, duck, queries, scratch)
             self.console.print(f"{mode}, {len(queries)} queries over {rows:,} flights", style="bold")
             taken = self.alternate([(str(name), run) for name, run in contest.turns(mode).items()])
-            differences = contest.compare()
+            compared = contest.compare()
         return DashboardsResult(
-            mode=mode, queries=len(queries), computing=sum(map(computes, queries)), rows=rows,
-            batches=given.batches, cores=given.cores,
-            runs_s={Contender(name): seconds.runs for name, seconds in taken.items()},
-            warmup_s={Contender(name): seconds.warmups for name, seconds in taken.items()},
+            asked=self, cores=given.cores, compared=compared, mode=mode, queries=len(queries),
+            computing=sum(map(computes, queries)), rows=rows,
+            batches=given.batches,
+            runs_s={Contender(name): seconds for name, seconds in taken.items()},
             results={name: runs[-1].windows for name, runs in contest.weft_runs.items()},
             stages_s={name: contest.stages(name) for name in contest.weft_runs},
             batch_sample=min(self.measured, len(queries)),
-            streaming_sample=min(self.streaming, len(queries)), differences=tuple(differences),
+            streaming_sample=min(self.streaming, len(queries)),
         )  # fmt: skip

@@ -4,16 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import version
-from statistics import median
 from typing import ClassVar, Self
 
 from rich.console import Console
 from rich.table import Table
 
 from weft.bench import report
-from weft.bench.records import Record
-
-_SHOWN = 20
+from weft.bench.bench import PicturedResult
+from weft.bench.records import Record, Seconds
 
 
 class Mode(StrEnum):
@@ -52,7 +50,7 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar(Record):
-    """A figure and what it may be at most, or must be at least."""
+    """A figure and its upper or lower limit."""
 
     computed: ClassVar[str] = "met"
     name: str
@@ -67,21 +65,18 @@ class Bar(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DashboardsResult(report.PicturedResult):
+class DashboardsResult(PicturedResult):
     """What was measured for one number of queries in one mode."""
 
-    computed: ClassVar[str] = "bars rows_equal"
+    computed: ClassVar[str] = "bars"
     mode: Mode
     queries: int
     computing: int
     """How many have HAVING or arithmetic on aggregates."""
     rows: int
     batches: int
-    cores: int
-    runs_s: Mapping[Contender, tuple[float, ...]]
-    """Every counted run: seconds of all batches in a replay, the median batch of a live run."""
-    warmup_s: Mapping[Contender, tuple[float, ...]]
-    """Every run before those that count."""
+    runs_s: Mapping[Contender, Seconds]
+    """Every run: seconds of all batches in a replay, the median batch of a live run."""
     results: Mapping[Contender, int]
     """Result rows of Weft's runs."""
     stages_s: Mapping[Contender, Mapping[str, float]]
@@ -89,22 +84,15 @@ class DashboardsResult(report.PicturedResult):
     batch_sample: int
     streaming_sample: int
     """How many ordinary queries ran; what all of them take is scaled by the mean."""
-    differences: tuple[str, ...]
-    """How Weft's rows differ from DuckDB's, query by query."""
-
-    @property
-    def rows_equal(self) -> bool | None:
-        """Whether Weft's rows are DuckDB's."""
-        return not self.differences
 
     def seconds(self, contender: Contender) -> float:
         """Return the median of all counted runs."""
-        return median(self.runs_s[contender])
+        return self.runs_s[contender].median
 
     def spread(self, contender: Contender) -> float:
         """Return the distance of the slowest run from the quickest, relative to the median."""
         runs = self.runs_s[contender]
-        return (max(runs) - min(runs)) / median(runs)
+        return (runs.most - runs.least) / runs.median
 
     def ratio(self, one: Contender, other: Contender) -> float | None:
         """Return the ratio of two medians; None if one did not take part."""
@@ -116,7 +104,7 @@ class DashboardsResult(report.PicturedResult):
         """Return the median of the ratios within each round."""
         if one not in self.runs_s or other not in self.runs_s:
             return None
-        return median(a / b for a, b in zip(self.runs_s[one], self.runs_s[other], strict=True))
+        return self.runs_s[one].over(self.runs_s[other]).median
 
     def results_per_s(self, contender: Contender = Contender.WEFT) -> float:
         """Return the result rows per second of a whole replay: those that HAVING leaves."""
@@ -154,7 +142,7 @@ class DashboardsResult(report.PicturedResult):
         others = [name for name in self.runs_s if name is not Contender.WEFT]
         rated = self.results if self.mode is Mode.REPLAY else ()
         return {
-            **Record.as_json(self),
+            **PicturedResult.as_json(self),
             "seconds": {name: self.seconds(name) for name in self.runs_s},
             "spread": {name: self.spread(name) for name in self.runs_s},
             "ratio_of_weft_to": {name: self.ratio(Contender.WEFT, name) for name in others},
@@ -174,29 +162,21 @@ class DashboardsResult(report.PicturedResult):
             sign = "≥" if bar.at_least else "≤"
             verdict = "[green]met[/green]" if bar.met else "[red]not met[/red]"
             console.print(f"{bar.name}: {bar.value:,.2f} (bar {sign} {bar.limit:,.2f}: {verdict})")
-        if self.differences:
-            console.print(f"[red]rows of {len(self.differences)} queries differ from DuckDB's[/red]:")
-            console.print("\n".join(self.differences[:_SHOWN]))
-            return
-        compared = f"{self.results[Contender.WEFT]:,} rows of {self.queries} queries compared"
-        rate = f"; {self.results_per_s():,.0f} results/s" if self.mode is Mode.REPLAY else ""
-        console.print(f"rows equal DuckDB's: {compared}{rate}")
+        console.print(report.equality(self.compared, "DuckDB"))
+        if self.mode is Mode.REPLAY:
+            console.print(f"{self.results_per_s():,.0f} results/s")
 
     @classmethod
     def draw(cls, results: Sequence[Self]) -> report.Figure:
         """Draw the seconds of each contender over the number of queries, a panel for each mode."""
-        by_mode = {mode: [result for result in results if result.mode is mode] for mode in Mode}
-        panels = {mode: of_mode for mode, of_mode in by_mode.items() if of_mode}
-        figure = report.new_figure(6.5 * len(panels), 5.2)
-        all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, (mode, of_mode) in zip(all_axes, panels.items(), strict=True):
+        modes = [mode for mode in Mode if any(result.mode is mode for result in results)]
+        figure = report.new_figure(6.5 * len(modes), 5.2)
+        for axes, mode in zip(figure.subplots(1, len(modes), squeeze=False)[0], modes, strict=True):
+            of_mode = [result for result in results if result.mode is mode]
             for contender, (color, line) in _STYLES.items():
-                points = [
-                    (result.queries, result.seconds(contender))
-                    for result in of_mode
-                    if contender in result.runs_s
-                ]
-                if points:
+                taken = [result for result in of_mode if contender in result.runs_s]
+                if taken:
+                    points = [(result.queries, result.seconds(contender)) for result in taken]
                     report.draw_line(axes, points, line, color=color, markersize=3, label=contender)
             unit = "seconds for all batches" if mode is Mode.REPLAY else "median seconds of a batch"
             title = f"{mode}: {of_mode[0].rows:,} flights"
@@ -212,13 +192,13 @@ def _seconds(result: DashboardsResult) -> Table:
         return f"{1000 * seconds:,.0f}" if live else f"{seconds:,.2f}"
 
     rows = []
-    for name in result.runs_s:
-        warmups, results = result.warmup_s.get(name), result.results.get(name)
+    for name, runs in result.runs_s.items():
+        results = result.results.get(name)
         ratios = [result.ratio(weft, name), result.ratio_by_pairs(weft, name)]
         rows.append(
             (
                 name, shown(result.seconds(name)), 50 * result.spread(name),
-                shown(warmups[0]) if warmups else "",
+                shown(runs.warmups[0]) if runs.warmups else "",
                 *("" if name is weft or ratio is None else f"{ratio:,.2f}" for ratio in ratios),
                 "" if results is None else f"{results:,}",
             )
@@ -227,9 +207,10 @@ def _seconds(result: DashboardsResult) -> Table:
         "": "{0}", "ms a batch" if live else "seconds": "{1}", "spread": "±{2:.0f} %", "first": "{3}",
         "Weft/this": "{4}", "by pairs": "{5}", "results": "{6}",
     }  # fmt: skip
-    rounds, warmed = len(result.runs_s[weft]), len(result.warmup_s[weft])
+    of_weft = result.runs_s[weft]
     caption = (
-        f"Medians over {rounds} alternating rounds, after {warmed} that warm up; {result.cores} cores. "
+        f"Medians over {len(of_weft.runs)} alternating rounds, after {len(of_weft.warmups)} that warm up; "
+        f"{result.cores} cores. "
         "Everyone reads the same files and writes Parquet; starting Spark is nobody's time. "
     )
     caption += (

@@ -1,4 +1,4 @@
-"""Folders of Parquet files in the order of event time, made once and kept."""
+"""Folders of Parquet files in the order of event time, generated once and kept."""
 
 import os
 import shutil

@@ -46,7 +46,7 @@ class Duck:
         self._connection.execute(f"COPY ({sql}) TO {text(str(path))} (FORMAT parquet)")
 
     def close(self) -> None:
-        """Let go of memory and files."""
+        """Close the database."""
         self._connection.close()
 
 

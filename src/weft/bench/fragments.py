@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import partial
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -59,11 +59,13 @@ def collect(given: Input) -> Market:
 
 
 class Workload:
-    """The queries of a workload over given rows."""
+    """The queries of a workload over given trades."""
 
-    def __init__(self, workload: Predicates, market: Market, seed: int) -> None:
+    def __init__(self, given: Input, workload: Predicates, market: Market, seed: int) -> None:
+        self.given = given
         self._workload, self._market, self._seed = workload, market, seed
         self._sample = market.take(slice(None, None, max(1, len(market) // _SAMPLE)))
+        self._counted: tuple[Signatures, ...] = ()
 
     def queries(self, size: int) -> tuple[BenchQuery, ...]:
         """Return the first queries of the workload."""
@@ -78,24 +80,35 @@ class Workload:
         return tuple(replace(query, name=f"new_{query.name}") for query in queries)
 
     def turnover(self, size: int, count: int, *, run: int = 0) -> tuple[tuple[str, BenchQuery], ...]:
-        """Return changes of a regular workload, others in each run: which query leaves, and which joins."""
+        """Return pairs of a query that leaves a regular workload and one that joins; each run has its own."""
         return tuple(turnover(size, count, self._sample, seed=self._seed, run=run))
 
-    def count(self, sizes: Sequence[int], given: Input, options: Options) -> tuple[Signatures, ...]:
-        """Return the paper's counts for several sizes."""
-        begin = given.dataset.begin_ms
-        run = Run(begin_ms=begin, end_ms=begin + given.dataset.span_ms, rows=len(self._market))
-        with progress(options.console) as bar:
-            return tuple(
-                count_signatures(self.queries(size), self._market, run, options.slicing)
-                for size in bar.track(sorted(set(sizes)), description="counting operations")
-            )
+    def count(self, sizes: Sequence[int], options: Options) -> tuple[Signatures, ...]:
+        """Return the paper's counts for several sizes, once and for all."""
+        begin = self.given.dataset.begin_ms
+        run = Run(begin_ms=begin, end_ms=begin + self.given.dataset.span_ms, rows=len(self._market))
+        if not self._counted:
+            with progress(options.console) as bar:
+                self._counted = tuple(
+                    count_signatures(self.queries(size), self._market, run, options.slicing)
+                    for size in bar.track(sorted(set(sizes)), description="counting operations")
+                )
+        return self._counted
+
+
+def workloads(options: Options, workload: Predicates, rows: int) -> dict[int, Workload]:
+    """Return a workload over trades for each seed."""
+    spark = options.session()
+    given = trades_input(spark, options, rows, tables=make_market(spark, options.data))
+    market = collect(given)
+    return {seed: Workload(given, workload, market, seed) for seed in options.seeds}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentsResult(AgainstSpark):
     """What `weft bench fragments` or `weft bench shards` found for one number of queries."""
 
+    internal: ClassVar[str] = "counted change change_without_checkpoint"
     workload: Predicates
     change: PlanChange
     change_without_checkpoint: PlanChange
@@ -115,9 +128,9 @@ class FragmentsResult(AgainstSpark):
 
         printed = PAPER_COUNTS[self.workload]
         return {
+            **AgainstSpark.as_json(self),
             "workload": self.workload.described,
             **described(self.signatures),
-            **self.figures.as_json(),
             "signatures": [described(counted) for counted in self.counted],
             "plan_change_ms": self.change.plan_change_ms,
             "plan_change": self.change.as_json(),
@@ -135,7 +148,7 @@ class FragmentsResult(AgainstSpark):
         """Print seconds, operations, signatures and what was checked."""
         figures = self.figures
         console.rule(self.workload.described)
-        console.print(seconds_table(figures, joins="two broadcast joins of tables in memory, where, "))
+        console.print(seconds_table(self, joins="two broadcast joins of tables in memory, where, "))
         if len(figures.seeds) == 1:
             console.print(_operations(self))
             console.print(_signatures(self))
@@ -188,38 +201,26 @@ class Fragments(Bench[FragmentsResult]):
         workload = self.workload
         for size in self.queries:
             workload.check(size)
-        spark = self.session()
-        tables = make_market(spark, self.data)
-
-        @cache
-        def trades(rows: int) -> tuple[Input, Market]:
-            given = trades_input(spark, self, rows, tables=tables)
-            return given, collect(given)
-
-        @cache
-        def count(rows: int, seed: int) -> tuple[Signatures, ...]:
-            given, market = trades(rows)
-            return Workload(workload, market, seed).count((*workload.sizes, *self.queries), given, self)
-
-        # What tiny batches cost does not depend on the rows: it is measured with the first number of them.
         known: dict[tuple[int, int], FragmentsResult] = {}
 
-        def measure(rows: int, size: int, seed: int) -> FragmentsResult:
-            given, market = trades(rows)
-            source, before = Workload(workload, market, seed), known.get((size, seed))
-            queries, fixed = source.queries(size), None if before is None else before.figures.fixed
+        def measure(sources: dict[int, Workload], size: int, seed: int) -> FragmentsResult:
+            source, given = sources[seed], sources[seed].given
+            # What tiny batches cost does not depend on the rows: it is measured with the first of them.
+            queries, before = source.queries(size), known.get((size, seed))
+            fixed = None if before is None else before.figures.fixed
             figures = against_spark(given, queries, self, seed=seed, fixed=fixed)
             if before is None:
                 change, without = self._plan_changes(given, queries, source.joining(size, 2 * self.adds))
             else:
                 change, without = before.change, before.change_without_checkpoint
             known[size, seed] = FragmentsResult(
-                workload=workload, figures=figures, change=change, change_without_checkpoint=without,
-                counted=count(rows, seed),
+                asked=self, cores=given.cores, workload=workload, figures=figures, change=change,
+                change_without_checkpoint=without,
+                counted=source.count((*workload.sizes, *self.queries), self),
             )  # fmt: skip
             return known[size, seed]
 
-        return self.over_sets(measure)
+        return self.over_sets(partial(workloads, self, workload), measure)
 
     def _plan_changes(
         self, given: Input, queries: Sequence[BenchQuery], joining: Sequence[BenchQuery]
@@ -299,15 +300,13 @@ def _draw_seconds(
     """Draw the seconds of each number of queries, and what other numbers of rows took."""
     figures = [result.figures for result in results]
     last, sizes = figures[-1], [of_size.queries for of_size in figures]
-    curves = {
-        f"ordinary Spark queries ({last.measured_queries} measured, scaled)": (
-            [of_size.unshared_s for of_size in figures], "-", "o", report.RED
-        ),
-        "one ordinary query": ([of_size.one_query_s for of_size in figures], ":", ".", report.RED),
-        "bare scan": ([of_size.scan.median for of_size in figures], ":", ".", report.GREY),
-    }  # fmt: skip
-    for label, (seconds, line, marker, color) in curves.items():
-        axes.plot(sizes, seconds, line, marker=marker, color=color, label=label)
+    all_queries = [(of_size.queries, of_size.unshared_s) for of_size in figures]
+    one_query = [(of_size.queries, of_size.one_query_s) for of_size in figures]
+    scan = [(of_size.queries, of_size.scan.median) for of_size in figures]
+    scaled = f"ordinary Spark queries ({last.measured_queries} measured, scaled)"
+    report.draw_line(axes, all_queries, color=report.RED, label=scaled)
+    report.draw_line(axes, one_query, ":", marker=".", color=report.RED, label="one ordinary query")
+    report.draw_line(axes, scan, ":", marker=".", color=report.GREY, label="bare scan")
     weft = [of_size.weft for of_size in figures]
     report.draw_medians(axes, sizes, weft, color=report.BLUE, label="Weft, least to most")
     for sharing, color in _COLORS.items():
@@ -319,7 +318,7 @@ def _draw_seconds(
             label = f"{name}, {other.rows:,} rows"
             axes.plot([other.queries], [taken], "s", color=color, fillstyle="none", label=label)
     axes.margins(y=0.1)
-    title = f"{last.rows:,} rows, {last.cores} cores"
+    title = f"{last.rows:,} rows, {results[-1].cores} cores"
     report.finish(axes, [*sizes, PAPER_SIZE], ylabel="seconds", title=title)
 
 

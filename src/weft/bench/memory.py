@@ -1,28 +1,77 @@
 """The bench of memory: many rows in a small heap, and state that does not grow with the input.
 
-Each run is a process of its own, so that its peak is its own. It has a checkpoint on disk; a second set of
-runs has none.
+Each run has a process to itself, since a peak is that of a process. It has a checkpoint on disk; a second set
+of runs has none.
 """
 
-import json
+import gc
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import ClassVar
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from os import getpid
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import ClassVar, TypeVar
 
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from weft.bench import report
-from weft.bench.bench import Bench
-from weft.bench.memory_run import Observed, Task
+from weft.bench.bench import Bench, Result
+from weft.bench.dataset import Dataset
 from weft.bench.options import Rows, progress
 from weft.bench.records import Record
+from weft.bench.runs import How, Input, WeftRun, engine_for, is_micro_batch, run_engine
+from weft.bench.trades import make_trades
+from weft.bench.workloads import paper_queries
+from weft.optimizer.slices import Slicing
+from weft.spark.session.local import local_session
+from weft.stream.pipeline import BatchReport
 
 _BATCHES_AN_HOUR = 8
 _LONGER = 10
 HEAP = "2g"
 """Of the Spark that memory is measured of."""
+_COLLECTIONS = 5
+_LETTING_GO_SECONDS = 0.3
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is run."""
+
+    rows: int
+    hours: int
+    batches: int
+    queries: int
+    data: Path
+    cores: int | None
+    heap: str
+    seed: int
+    durable: bool = True
+    """Whether there is a checkpoint on disk."""
+    slicing: Slicing = Slicing.PAIRED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed(Record):
+    """What a run needed."""
+
+    rows: int
+    hours: int
+    batches: int
+    seconds: float
+    windows: int
+    most_retained: int
+    """Partials kept between batches, at most."""
+    last_retained: int
+    heap_limit_mb: float
+    jvm_live_mb: float
+    jvm_rss_mb: float
+    python_rss_mb: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +98,7 @@ class MemoryRuns(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryResult(report.Result):
+class MemoryResult(Result):
     """What `weft bench memory` found for one number of rows and one seed."""
 
     queries: int
@@ -60,8 +109,9 @@ class MemoryResult(report.Result):
 
     def as_json(self) -> dict[str, object]:
         """Return all figures by name."""
-        own = {"queries": self.queries, "seed": self.seed, "heap": self.heap}
-        return {**own, **self.durable.as_json(), "without_checkpoint": self.without_checkpoint.as_json()}
+        figures = Result.as_json(self)
+        del figures["durable"]
+        return {**figures, **self.durable.as_json()}
 
     def show(self, console: Console) -> None:
         """Print peaks and retained state."""
@@ -109,40 +159,97 @@ class Memory(Bench[MemoryResult]):
 
     def _measure(self, rows: int, queries: int, seed: int) -> MemoryResult:
         short = Task(
-            rows=self.hourly_rows, hours=1, batches=_BATCHES_AN_HOUR, queries=queries,
-            data=str(self.data.resolve()), cores=self.cores, heap=HEAP, seed=seed, durable=True,
-            slicing=self.slicing,
+            rows=self.hourly_rows, hours=1, batches=_BATCHES_AN_HOUR, queries=queries, data=self.data,
+            cores=self.cores, heap=HEAP, seed=seed, slicing=self.slicing,
         )  # fmt: skip
         long = replace(short, rows=_LONGER * short.rows, hours=_LONGER, batches=_LONGER * short.batches)
-        tasks = {
-            "many rows": replace(short, rows=rows, batches=2 * short.batches),
-            "one hour": short,
-            "ten hours": long,
-        }
-        durable = _observe(tasks, ("make", "run"), self.console)
-        tasks = {name: replace(task, durable=False) for name, task in tasks.items()}
-        without = _observe(tasks, ("run",), self.console)
+        large = replace(short, rows=rows, batches=2 * short.batches)
+        tasks = {"large": large, "short": short, "long": long}
+        with progress(self.console) as bar:
+            for task in bar.track(tasks.values(), description="making trades"):
+                apart(make_data, task)
+            durable, without = (
+                MemoryRuns(
+                    **{
+                        name: apart(run_task, replace(task, durable=durable))
+                        for name, task in bar.track(tasks.items(), description=f"running, {durable=}")
+                    }
+                )
+                for durable in (True, False)
+            )
         return MemoryResult(
-            queries=queries, seed=seed, heap=HEAP, durable=durable, without_checkpoint=without
+            asked=self, queries=queries, seed=seed, heap=HEAP, durable=durable, without_checkpoint=without
         )
 
 
-def _observe(tasks: Mapping[str, Task], actions: tuple[str, ...], console: Console) -> MemoryRuns:
-    observed = []
-    with progress(console) as bar:
-        shown = bar.add_task("", total=len(actions) * len(tasks))
-        for name, task in tasks.items():
-            for action in actions:
-                doing = "making trades" if action == "make" else "running"
-                bar.update(shown, description=f"{name}: {doing}")
-                # A process of its own prints what it observed as its last line.
-                command = [sys.executable, "-m", "weft.bench.memory_run", action, json.dumps(asdict(task))]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                if done.returncode:
-                    raise RuntimeError(
-                        f"the run ended with {done.returncode}:\n{done.stderr.strip()[-2000:]}"
-                    )
-                bar.advance(shown)
-            observed.append(Observed(**json.loads(done.stdout.splitlines()[-1])))
-    large, short, long = observed
-    return MemoryRuns(large=large, short=short, long=long)
+def apart(call: Callable[["Task"], Answer], task: Task) -> Answer:
+    """Call a function in a process of its own, which ends with it."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(call, task).result()
+
+
+def make_data(task: Task) -> None:
+    """Make the trades of a task."""
+    _session_and_trades(task)
+
+
+def run_task(task: Task) -> Observed:
+    """Run the queries of a task over its trades."""
+    return observe(*_session_and_trades(task), task)
+
+
+def _session_and_trades(task: Task) -> tuple[SparkSession, Dataset]:
+    spark = local_session(cores=task.cores, memory=task.heap)
+    files = task.batches * spark.sparkContext.defaultParallelism
+    return spark, make_trades(spark, task.data, rows=task.rows, files=files, hours=task.hours)
+
+
+def observe(spark: SparkSession, dataset: Dataset, task: Task) -> Observed:
+    """Run the task's queries and return what that needed."""
+    given = Input(spark=spark, dataset=dataset, files_per_trigger=dataset.files // task.batches)
+    began = perf_counter()
+    queries = paper_queries(task.queries, seed=task.seed)
+    engine = engine_for(given, queries, How(slicing=task.slicing))
+    registered = perf_counter() - began
+    run, retained = WeftRun(), list[int]()
+
+    def note(stream: str, report: BatchReport) -> None:
+        run.note(stream, report)
+        # After the report that closes all windows at the end, nothing is retained.
+        if is_micro_batch(report):
+            retained.append(engine.state_rows())
+
+    seconds = registered + run_engine(given, engine, note, durable=task.durable)
+    lang = spark._jvm.java.lang  # type: ignore[union-attr]
+    return Observed(
+        rows=run.rows, hours=task.hours, batches=run.batches, seconds=seconds, windows=run.windows,
+        most_retained=max(retained), last_retained=retained[-1],
+        heap_limit_mb=lang.Runtime.getRuntime().maxMemory() / 2**20, jvm_live_mb=heap_in_use(spark),
+        jvm_rss_mb=resident_mb(lang.ProcessHandle.current().pid(), peak=True),
+        python_rss_mb=resident_mb(getpid(), peak=True),
+    )  # fmt: skip
+
+
+def heap_in_use(spark: SparkSession) -> float:
+    """Return the JVM's live heap in megabytes, after collections in both processes.
+
+    Python's garbage holds objects of Spark's. Threads of Spark let go of buffers, of 64 MB each, up to a
+    second after a collection has found them unused.
+    """
+    lang = spark._jvm.java.lang  # type: ignore[union-attr]
+    runtime = lang.Runtime.getRuntime()
+    gc.collect()
+    for _ in range(_COLLECTIONS):
+        lang.System.gc()
+        sleep(_LETTING_GO_SECONDS)
+    return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
+
+
+def resident_mb(pid: int, *, peak: bool = False) -> float:
+    """Return a process's resident set in megabytes, or its peak where the system reports one."""
+    status, name = Path(f"/proc/{pid}/status"), "VmHWM" if peak else "VmRSS"
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith(name))
+        return int(line.split()[1]) / 1024
+    printed = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
+    return int(printed.stdout) / 1024

@@ -5,18 +5,16 @@ predicate, with Spark's own checkpoint, run by turns over the same files with th
 warmed up by as many rounds, and a figure is the median of all counted ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import repeat
 from pathlib import Path
 from random import Random
-from statistics import median
 from string import ascii_lowercase, digits
 from typing import Annotated, ClassVar
 
-import pyspark
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
@@ -24,11 +22,12 @@ from typer import Option
 
 from weft.bench import report
 from weft.bench.against_spark import WeftTurns
-from weft.bench.bench import Bench
+from weft.bench.bench import Bench, Result
 from weft.bench.dataset import Dataset, make, moment, uniform
 from weft.bench.options import Check, Checked, Counts, OneSeed, Repeats, Timed
-from weft.bench.records import Record
+from weft.bench.records import Record, Seconds
 from weft.bench.runs import Input, run_query
+from weft.bench.same_rows import Comparison
 from weft.bench.trades import HOUR_MS
 from weft.bench.workloads import BenchQuery, first_distinct
 from weft.spark.session.local import DEFAULT_MEMORY
@@ -76,57 +75,47 @@ class Size(Record):
     computed: ClassVar[str] = "ratio ratio_by_pairs"
     case: str
     predicates: int
-    weft_s: tuple[float, ...]
-    one_query_s: tuple[float, ...]
+    weft: Seconds
+    one_query: Seconds
     """The ordinary query that was run right after each run of Weft."""
     relations: int
     groups: int
     """Of the last batch."""
     stages_s: dict[str, float]
-    compared_queries: int
-    differences: tuple[str, ...]
+    compared: Comparison
 
     @property
     def ratio(self) -> float:
         """The median of Weft's runs over the median of the ordinary query's."""
-        return median(self.weft_s) / median(self.one_query_s)
+        return self.weft.median / self.one_query.median
 
     @property
     def ratio_by_pairs(self) -> float:
         """The median of each run of Weft over the ordinary query right after it."""
-        return median(weft / plain for weft, plain in zip(self.weft_s, self.one_query_s, strict=True))
+        return self.weft.over(self.one_query).median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpaqueResult(report.Result):
+class OpaqueResult(Result):
     """All that was measured of a case."""
 
     case: str
     rows: int
-    batches: int
-    cores: int
-    pyspark: str
     sizes: tuple[Size, ...]
-
-    @property
-    def rows_equal(self) -> bool | None:
-        """Whether all rows that were compared are plain Spark's."""
-        return not any(size.differences for size in self.sizes)
 
     def show(self, console: Console) -> None:
         """Print a case as a table."""
         columns = {
-            "predicates": "{0.predicates:,}", "Weft": "{1}", "one ordinary query": "{2}",
+            "predicates": "{0.predicates:,}", "Weft, s": "{0.weft.median:.2f}",
+            "spread": "{0.weft.spread}", "one ordinary query, s": "{0.one_query.median:.2f}",
+            "its spread": "{0.one_query.spread}",
             "ratio": "{0.ratio:.2f}", "by pairs": "{0.ratio_by_pairs:.2f}", "relations": "{0.relations:,}",
-            "groups": "{0.groups:,}", "rows": "{3}",
+            "groups": "{0.groups:,}",
         }  # fmt: skip
-        rows = []
-        for size in self.sizes:
-            verdict = [*size.differences, "equal" if size.compared_queries else "not compared"][0]
-            rows.append((size, _spread(size.weft_s), _spread(size.one_query_s), verdict))
         case = Case(self.case)
         title = f"{case.described}, no two windows alike; {self.rows:,} rows, {self.cores} cores"
-        console.print(report.make_table(title, columns, rows))
+        console.print(report.make_table(title, columns, self.sizes))
+        console.print(report.equality(self.compared))
         count, most = case.bar
         console.print(f"bar: {count} predicates at most {most} × one ordinary query")
 
@@ -161,10 +150,8 @@ class OpaquePredicates(Bench[OpaqueResult]):
         given = Input(spark=spark, dataset=dataset, files_per_trigger=cores)
         for case in self.cases:
             sizes = tuple(self._measure(given, case, count) for count in sorted(self.predicates))
-            yield OpaqueResult(
-                case=case, rows=rows, batches=self.batches, cores=cores, pyspark=pyspark.__version__,
-                sizes=sizes,
-            )  # fmt: skip
+            compared = Comparison.pooled([size.compared for size in sizes])
+            yield OpaqueResult(asked=self, cores=cores, case=case, rows=rows, sizes=sizes, compared=compared)
 
     def _measure(self, given: Input, case: Case, count: int) -> Size:
         queries = opaque_queries(case, count, seed=self.seed)
@@ -174,17 +161,13 @@ class OpaquePredicates(Bench[OpaqueResult]):
                 (f"{count:,} predicates", weft.run),
                 ("one ordinary query", partial(run_query, given, queries[0])),
             ]
-            of_weft, ordinary = self.alternate(turns).values()
+            seconds, one_query = self.alternate(turns).values()
             compared = weft.compare()
         return Size(
-            case=case, predicates=count, weft_s=of_weft.runs, one_query_s=ordinary.runs,
+            case=case, predicates=count, weft=seconds, one_query=one_query,
             relations=weft.last.relations, groups=weft.last.groups, stages_s=weft.last.stages,
-            compared_queries=compared.queries, differences=compared.differences,
+            compared=compared,
         )  # fmt: skip
-
-
-def _spread(runs: Sequence[float]) -> str:
-    return f"{median(runs):.2f} s ({min(runs):.2f}–{max(runs):.2f})"
 
 
 def opaque_queries(case: Case, count: int, *, seed: int = 1) -> tuple[BenchQuery, ...]:

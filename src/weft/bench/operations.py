@@ -39,11 +39,9 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted(Record):
+class Operations(Record):
     """Operations over a whole run."""
 
-    queries: int
-    strategy: StrEnum
     partial: int
     final: int
 
@@ -51,6 +49,14 @@ class Counted(Record):
     def total(self) -> int:
         """Both steps together."""
         return self.partial + self.final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted(Operations):
+    """Operations of a number of queries."""
+
+    queries: int
+    strategy: StrEnum
 
 
 PAPER: dict[StrEnum, Counted] = {

@@ -1,4 +1,4 @@
-"""The configuration of all benches, from which each derives what it differs by; and runs by turns.
+"""The options that benchmarks share, and the rounds in which contenders alternate.
 
 A field that is annotated with an `Option` can be one of the command line: a bench names those that it offers.
 """
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, TypeVar
@@ -49,7 +50,7 @@ Queries = Annotated[Counts, Option("--queries", "-n", help="How many queries; ma
 Rows = Annotated[Counts, Option(help="How many rows; paper: the paper's 1,138,636. May be repeated.")]
 Seeds = Annotated[Counts, Option("--seed", help="Another set of queries each; may be repeated.")]
 OneSeed = Annotated[int, Option("--seed", help="What rows or queries are drawn from.")]
-"""For a bench that cannot be asked for several seeds."""
+"""For a benchmark that takes a single seed."""
 Batches = Annotated[int, Option(help="Micro-batches in a run.", min=2)]
 Measured = Annotated[int, Option(help="Ordinary Spark queries that are measured.", min=1)]
 Repeats = Annotated[int, Option(help="Rounds that count; all that is compared runs in each.", min=1)]
@@ -77,7 +78,7 @@ class Options:
     repeats: Repeats = 5
     """Rounds that count."""
     warmups: Warmups = 1
-    """Rounds that do not, for everyone alike."""
+    """Rounds that do not."""
     tiny_batches: int = 20
     adds: int = 5
     """How many queries join a running stream."""
@@ -96,16 +97,43 @@ class Options:
             raise UserError("a bench needs a number of queries, a number of rows and a seed")
 
     def session(self) -> SparkSession:
-        """Return the session that everyone runs in."""
+        """Return the session that all contenders share."""
         return local_session(cores=self.cores, memory=self.memory)
 
     def alternate(
-        self, turns: Sequence[tuple[str, Timed]], *, patience_s: float | None = None
+        self,
+        turns: Sequence[tuple[str, Timed]],
+        *,
+        patience_s: float = inf,
+        clock: Callable[[], float] = perf_counter,
     ) -> dict[str, Seconds]:
-        """Take turns in as many rounds as these options ask for."""
-        return alternate(
-            turns, repeats=self.repeats, warmups=self.warmups, console=self.console, patience_s=patience_s
-        )
+        """Take all turns, round after round; the first rounds warm up and are not counted.
+
+        Every second round goes backwards, so that nothing always runs after the same neighbour. A name may
+        have several turns in a round. A name that takes longer than `patience_s` has no further turn.
+        """
+        repeats, warmups = self.repeats, self.warmups
+        if repeats < 1 or warmups < 0:
+            raise ValueError(f"repeats must be 1 or more and warm-ups 0 or more, got {repeats} and {warmups}")
+        counted: dict[str, list[float]] = {name: [] for name, _ in turns}
+        before: dict[str, list[float]] = {name: [] for name, _ in turns}
+        too_slow: set[str] = set()
+        with progress(self.console) as bar:
+            task = bar.add_task("", total=len(turns) * (repeats + warmups))
+            for number in range(1 - warmups, repeats + 1):
+                label = f"round {number} of {repeats}" if number > 0 else "warm-up"
+                for name, run in turns if number % 2 else reversed(turns):
+                    bar.update(task, description=f"{label}: {name}")
+                    bar.advance(task)
+                    if name in too_slow:
+                        continue
+                    began = clock()
+                    seconds = run()
+                    (counted if number > 0 else before)[name].append(seconds)
+                    # By the clock, not by the seconds returned: those may be scaled.
+                    if clock() - began > patience_s:
+                        too_slow.add(name)
+        return {name: Seconds(tuple(runs), tuple(before[name])) for name, runs in counted.items()}
 
 
 def row_count(text: str) -> int:
@@ -119,43 +147,6 @@ def row_count(text: str) -> int:
     if not text.isdigit() or int(text) < 1000:
         raise UserError(f"rows must be a number from 1000 on, or paper, got {text}")
     return int(text)
-
-
-def alternate(
-    turns: Sequence[tuple[str, Timed]],
-    *,
-    repeats: int,
-    warmups: int,
-    console: Console,
-    patience_s: float | None = None,
-    clock: Callable[[], float] = perf_counter,
-) -> dict[str, Seconds]:
-    """Take all turns, round after round; the first rounds warm up and are not counted.
-
-    Every second round goes backwards, so that nothing always runs after the same neighbour. A name may have
-    several turns in a round. A name that takes longer than `patience_s` has no further turn.
-    """
-    if repeats < 1 or warmups < 0:
-        raise ValueError(f"repeats must be 1 or more and warm-ups 0 or more, got {repeats} and {warmups}")
-    counted: dict[str, list[float]] = {name: [] for name, _ in turns}
-    before: dict[str, list[float]] = {name: [] for name, _ in turns}
-    too_slow: set[str] = set()
-    with progress(console) as bar:
-        task = bar.add_task("", total=len(turns) * (repeats + warmups))
-        for number in range(1 - warmups, repeats + 1):
-            label = f"round {number} of {repeats}" if number > 0 else "warm-up"
-            for name, run in turns if number % 2 else reversed(turns):
-                bar.update(task, description=f"{label}: {name}")
-                bar.advance(task)
-                if name in too_slow:
-                    continue
-                began = clock()
-                seconds = run()
-                (counted if number > 0 else before)[name].append(seconds)
-                # By the clock, not by the seconds returned: those may be scaled.
-                if patience_s is not None and clock() - began > patience_s:
-                    too_slow.add(name)
-    return {name: Seconds(tuple(runs), tuple(before[name])) for name, runs in counted.items()}
 
 
 @contextmanager

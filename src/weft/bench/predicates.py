@@ -38,7 +38,7 @@ class Quantity(StrEnum):
 
 
 class Index(StrEnum):
-    """Whose members are asked for."""
+    """The index whose members are selected."""
 
     R3000 = "r3000"
     R2000 = "r2000"

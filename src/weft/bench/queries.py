@@ -8,10 +8,9 @@ from time import perf_counter, process_time
 
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.table import Table
 
 from weft.bench import report
-from weft.bench.bench import Bench
+from weft.bench.bench import Bench, Result
 from weft.bench.dataset import DELAY, Dataset
 from weft.bench.options import OneSeed, Queries, progress
 from weft.bench.records import Record
@@ -68,14 +67,30 @@ class QueriesSize(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueriesResult(report.Result):
+class QueriesResult(Result):
     """What `weft bench queries` found."""
 
     sizes: tuple[QueriesSize, ...]
 
     def show(self, console: Console) -> None:
         """Print what each number of queries took."""
-        console.print(queries_table(self.sizes))
+        steps = {
+            "parse and bind": "{0.read}",
+            "explain": "{0.explain}",
+            "plan, first batch": "{0.first_plan_s:,.2f}",
+            "first batch": "{0.first_batch_s:,.2f}",
+            "plan, later batches, at most": "{0.later_plan_s:,.3f}",
+            "later batches, at most": "{0.later_batch_s:,.2f}",
+            "add one: the call": "{0.add}",
+            "add one: plan of the next batch": "{0.add_plan_s:,.2f}",
+            "remove one: the call": "{0.remove}",
+            "remove one: plan of the next batch": "{0.remove_plan_s:,.3f}",
+        }
+        columns = {"<step": "{0}"}
+        columns |= {f"{size.queries:,} queries": f"{{{number}}}" for number, size in enumerate(self.sizes, 1)}
+        rows = [(step, *map(shown.format, self.sizes)) for step, shown in steps.items()]
+        title = "seconds (in brackets: processor time of the driver)"
+        console.print(report.make_table(title, columns, rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +112,7 @@ class ManyQueries(Bench[QueriesResult]):
         with progress(self.console) as bar:
             counts = bar.track(self.queries, description="queries")
             sizes = tuple(measure_size(spark, trades, count, self.seed) for count in counts)
-        yield QueriesResult(sizes=sizes)
+        yield QueriesResult(asked=self, sizes=sizes)
 
     def as_json(self, results: Sequence[QueriesResult]) -> object:
         """Return what each number of queries took, as a list."""
@@ -168,23 +183,3 @@ def _time(run: Callable[[], object]) -> Taken:
     wall, driver = perf_counter(), process_time()
     run()
     return Taken(wall_s=perf_counter() - wall, driver_s=process_time() - driver)
-
-
-def queries_table(sizes: Sequence[QueriesSize]) -> Table:
-    """Return the figures as a table, one column for each number of queries."""
-    steps = {
-        "parse and bind": "{0.read}",
-        "explain": "{0.explain}",
-        "plan, first batch": "{0.first_plan_s:,.2f}",
-        "first batch": "{0.first_batch_s:,.2f}",
-        "plan, later batches, at most": "{0.later_plan_s:,.3f}",
-        "later batches, at most": "{0.later_batch_s:,.2f}",
-        "add one: the call": "{0.add}",
-        "add one: plan of the next batch": "{0.add_plan_s:,.2f}",
-        "remove one: the call": "{0.remove}",
-        "remove one: plan of the next batch": "{0.remove_plan_s:,.3f}",
-    }
-    columns = {"<step": "{0}"}
-    columns |= {f"{size.queries:,} queries": f"{{{number}}}" for number, size in enumerate(sizes, 1)}
-    rows = [(step, *map(shown.format, sizes)) for step, shown in steps.items()]
-    return report.make_table("seconds (in brackets: processor time of the driver)", columns, rows)

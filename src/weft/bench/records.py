@@ -85,6 +85,10 @@ class Seconds(Record):
         """The slowest."""
         return max(self.runs)
 
+    def over(self, other: "Seconds") -> "Seconds":
+        """Return the ratios to the other's runs of the same rounds."""
+        return Seconds(tuple(mine / theirs for mine, theirs in zip(self.runs, other.runs, strict=True)))
+
     @property
     def spread(self) -> str:
         """From the quickest to the slowest, in words."""

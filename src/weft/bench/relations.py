@@ -6,12 +6,12 @@ departures of a few months, few a slice, and the queries are what dashboards ask
 """
 
 from collections.abc import Callable, Iterator, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
 from time import perf_counter
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import pyarrow as pa
 import pyspark
@@ -21,12 +21,12 @@ from rich.console import Console
 from typer import Option
 
 from weft.bench import report
-from weft.bench.bench import Bench
+from weft.bench.bench import Bench, Result
 from weft.bench.dataset import Dataset, make, moment, uniform
 from weft.bench.options import Check, Checked, Counts, Repeats, Warmups
 from weft.bench.records import Record, Seconds
 from weft.bench.runs import How, Input, engine_for
-from weft.bench.same_rows import differences_from_plain
+from weft.bench.same_rows import Comparison, compare_with_plain
 from weft.bench.workloads import SqlQuery
 from weft.optimizer.rules import Sharing
 from weft.spark.job.job import BatchJob
@@ -73,41 +73,28 @@ class Size(Record):
     groupings: int
     relations: int
     """As planned."""
-    groups: int = 0
-    """What the stage made of the batch."""
-    seconds: float = 0.0
-    runs_s: tuple[float, ...] = ()
-    ratio: float = 0.0
+    groups: int
+    """Partials of the batch."""
+    seconds: Seconds
+    ratio: float
     """In units of one ordinary query."""
-    compared_rows: int
-    differences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelationsResult(report.Result):
+class RelationsResult(Result):
     """What `weft bench relations` found."""
 
-    computed: ClassVar[str] = "rows_equal"
     workload: str = "dashboards of departures"
     rows: int
     queries: int
-    repeats: int
-    cores: int
-    pyspark: str
-    ordinary_s: float
-    ordinary_runs_s: tuple[float, ...]
+    one_query: Seconds
     sizes: tuple[Size, ...]
-
-    @property
-    def rows_equal(self) -> bool | None:
-        """Whether all rows that were compared are plain Spark's."""
-        return not any(size.differences for size in self.sizes)
 
     def show(self, console: Console) -> None:
         """Print the ratio for each number of relations."""
-        rows = [(_ORDINARY, "", "", Seconds(self.ordinary_runs_s), 1.0)]
+        rows = [(_ORDINARY, "", "", self.one_query, 1.0)]
         rows += [
-            (f"{size.groupings}", f"{size.relations}", f"{size.groups:,}", Seconds(size.runs_s), size.ratio)
+            (f"{size.groupings}", f"{size.relations}", f"{size.groups:,}", size.seconds, size.ratio)
             for size in self.sizes
         ]
         columns = {
@@ -115,20 +102,13 @@ class RelationsResult(report.Result):
             "least": "{3.least:.3f}", "most": "{3.most:.3f}", "ratio_to_one_query": "{4:.2f}",
         }  # fmt: skip
         caption = (
-            f"From rows in Parquet to partials in the driver, finals aside. Medians of {self.repeats} rounds "
-            "by turns: the ordinary query (one WHERE, groupBy(window, key)) runs before each of the others. "
-            f"{self.cores} cores, pyspark {self.pyspark}."
+            "From rows in Parquet to partials in the driver, finals aside. Medians of "
+            f"{self.asked.repeats} rounds by turns: the ordinary query (one WHERE, groupBy(window, key)) "
+            f"runs before each of the others. {self.cores} cores, pyspark {pyspark.__version__}."
         )
         title = f"{self.queries:,} queries over a batch of {self.rows:,} rows"
         console.print(report.make_table(title, columns, rows, caption=caption))
-        if not self.rows_equal:
-            differences = [text for size in self.sizes for text in size.differences[:5]]
-            console.print("\n".join(["[red]rows differ[/red]", *differences]))
-            return
-        compared = sum(size.compared_rows for size in self.sizes)
-        console.print(
-            f"rows equal plain Spark's: {compared:,} rows compared" if compared else "rows were not compared"
-        )
+        console.print(report.equality(self.compared))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,56 +131,58 @@ class Relations(Bench[RelationsResult]):
     seed: int = 1
 
     def measure(self) -> Iterator[RelationsResult]:
-        """Measure each number of GROUP BYs by turns."""
+        """Measure each number of GROUP BYs, alternating."""
         spark, rows = self.session(), self.batch_rows
         dataset = make_departures(spark, self.data, rows=rows, seed=self.seed)
         few = make_departures(spark, self.data, rows=min(rows, _COMPARED_ROWS), seed=self.seed)
         given, batch = Input(spark=spark, dataset=few, files_per_trigger=few.files), dataset.read(spark)
         stages = {
-            f"{count} GROUP BYs": self._stage(given, dataset, batch, count)
+            f"{count} GROUP BYs": _Stage(self, given, dataset, batch, count)
             for count in sorted(self.relations)
         }
         ordinary = (_ORDINARY, partial(_timed, partial(_ordinary, batch)))
-        turns = [(name, partial(_timed, run)) for name, (_, run) in stages.items()]
+        turns = [(name, partial(_timed, stage.run)) for name, stage in stages.items()]
         # As many turns of the ordinary query as of the others together: it is what all are divided by.
         taken = self.alternate([turn for stage in turns for turn in (ordinary, stage)])
         one_query = taken[_ORDINARY]
         yield RelationsResult(
-            rows=rows, queries=self.query_count, repeats=self.repeats, cores=given.cores,
-            pyspark=pyspark.__version__, ordinary_s=one_query.median, ordinary_runs_s=one_query.runs,
+            asked=self, cores=given.cores, rows=rows, queries=self.query_count, one_query=one_query,
+            compared=Comparison.pooled([stage.compared for stage in stages.values()]),
             sizes=tuple(
-                replace(
-                    size, groups=len(run()), seconds=taken[name].median, runs_s=taken[name].runs,
-                    ratio=taken[name].median / one_query.median,
+                Size(
+                    groupings=stage.groupings, relations=len(stage.job.relations), groups=len(stage.run()),
+                    seconds=taken[name], ratio=taken[name].median / one_query.median,
                 )
-                for name, (size, run) in stages.items()
+                for name, stage in stages.items()
             ),
         )  # fmt: skip
 
-    def _stage(
-        self, few: Input, dataset: Dataset, batch: DataFrame, groupings: int
-    ) -> tuple[Size, Callable[[], Sized]]:
-        """Compare what the queries give over few rows; return what is known of the batch's stage, and it."""
-        queries = departure_queries(groupings, queries=self.query_count, seed=self.seed)
+
+class _Stage:
+    """The Spark stage of a batch for queries with a number of GROUP BYs, and their rows over few rows."""
+
+    def __init__(
+        self, asked: Relations, few: Input, dataset: Dataset, batch: DataFrame, groupings: int
+    ) -> None:
+        self.groupings = groupings
+        queries = departure_queries(groupings, queries=asked.query_count, seed=asked.seed)
         engine = engine_for(few, queries, How(sharing=Sharing.JOINT))
         engine.run()
-        names = [query.name for query in self.check.choose(queries)]
+        self.compared = compare_with_plain(engine, [query.name for query in asked.check.choose(queries)])
         pipeline = engine.pipeline(dataset.name)
         assert pipeline is not None
         planner, stream = Planner(sharing=Sharing.JOINT), pipeline.stream
         sampled = partial(take_sample, batch, stream=stream, tables={}, functions={})
         plan = planner.plan([query.logical for query in engine.queries.values()], sampled)
-        bounds = Bounds(
+        self._batch, self._bounds = batch, Bounds(
             watermark=None, future=None, begin=planner.begin, span=dataset.span_ms * 1000,
             groups=planner.groups_per_slice, groups_per_row=planner.groups_per_row(plan),
         )  # fmt: skip
-        job = BatchJob(plan, stream, {}, {})
-        size = Size(
-            groupings=groupings, relations=len(job.relations),
-            compared_rows=sum(engine.results(name).num_rows for name in names),
-            differences=differences_from_plain(engine, names),
-        )  # fmt: skip
-        return size, partial(job.run, batch, bounds)
+        self.job = BatchJob(plan, stream, {}, {})
+
+    def run(self) -> Sized:
+        """Return the batch's partials."""
+        return self.job.run(self._batch, self._bounds)
 
 
 def _ordinary(batch: DataFrame) -> pa.Table:

@@ -1,16 +1,13 @@
-"""What results of benches have in common: what was equal, tables, pictures."""
+"""Tables and pictures of benches, and what their rows were compared with, in words."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
-from weft.bench.equality import Comparison
-from weft.bench.records import Record, Seconds
+from weft.bench.records import Seconds
+from weft.bench.same_rows import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -19,37 +16,9 @@ else:
     # Matplotlib is an extra: all but pictures works without it.
     Axes = Figure = object
 
+_SHOWN = 20
+"""How many differences are printed."""
 RED, ORANGE, GREY, BLUE, PALE_BLUE, GREEN = "#c44e52", "#dd8452", "#8c8c8c", "#4c72b0", "#a1b4d4", "#55a868"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result(Record, ABC):
-    """What one measurement of a bench found, and how that is shown."""
-
-    @property
-    def rows_equal(self) -> bool | None:
-        """Whether all rows that were compared are right; None when nothing was compared."""
-        return None
-
-    @property
-    def passed(self) -> bool:
-        """Whether no row was found to be wrong."""
-        return self.rows_equal is not False
-
-    @abstractmethod
-    def show(self, console: Console) -> None:
-        """Print the figures as tables."""
-
-
-class PicturedResult(Result):
-    """A result that can also be drawn."""
-
-    __slots__ = ()
-
-    @classmethod
-    @abstractmethod
-    def draw(cls, results: Sequence[Self]) -> Figure:
-        """Return a picture of all results."""
 
 
 def make_table(
@@ -76,14 +45,15 @@ def seeds_of(seeds: Sequence[int]) -> str:
     return f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
 
 
-def equality(compared: Comparison) -> str:
-    """Say whether rows were plain Spark's."""
+def equality(compared: Comparison, other: str = "plain Spark") -> str:
+    """Say whether rows were those of another system."""
     if compared.equal is None:
         return "rows were not compared"
     which = f"{compared.rows:,} rows of {compared.queries:,} queries"
     if compared.equal:
-        return f"rows equal plain Spark's: {which} compared"
-    return "\n".join([f"[red]rows differ from plain Spark's[/red] ({which}):", *compared.differences[:10]])
+        return f"rows equal {other}'s: {which} compared"
+    differ = f"[red]rows differ from {other}'s[/red] ({which}, of which {len(compared.differences)} differ):"
+    return "\n".join([differ, *compared.differences[:_SHOWN]])
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -131,9 +131,9 @@ class WeftRun:
     seconds_of: list[Mapping[str, float]] = field(default_factory=list)
     """Seconds by stage of each report."""
     batch_s: tuple[float, ...] = ()
-    """Each micro-batch, as Spark times its triggers, where that is asked for."""
+    """Each micro-batch, as Spark times its triggers, if that was recorded."""
     results: dict[str, Callable[[], pa.Table]] = field(default_factory=dict)
-    """All rows of each query, as they are asked for."""
+    """Functions that return all rows of each query."""
 
     @property
     def seconds(self) -> float:

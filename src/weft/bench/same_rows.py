@@ -1,6 +1,7 @@
 """Whether two sets of result rows are the same: exact but for doubles, never deduplicated."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from weft.bench.records import Record, concatenated, pooled_by
 from weft.engine import Engine
 
 TOLERANCE = 1e-9
@@ -21,10 +23,34 @@ def read_rows(path: Path) -> pa.Table | None:
     return pa.concat_tables([pq.read_table(file) for file in files]) if files else None
 
 
-def differences_from_plain(engine: Engine, names: Iterable[str]) -> tuple[str, ...]:
-    """Say how an engine's rows of some queries differ from plain Spark's."""
-    compared = (difference(name, engine.results(name), engine.run_plain(name)) for name in names)
-    return tuple(text for text in compared if text is not None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Record):
+    """What was compared and how it came out."""
+
+    queries: int = pooled_by(sum, default=0)
+    rows: int = pooled_by(sum, default=0)
+    differences: tuple[str, ...] = pooled_by(concatenated, default=())
+
+    @property
+    def equal(self) -> bool | None:
+        """Whether all rows are equal; None when nothing was compared."""
+        return not self.differences if self.queries else None
+
+
+NOT_COMPARED = Comparison()
+
+
+def compare_rows(name: str, weft: pa.Table | None, other: pa.Table | None) -> Comparison:
+    """Compare Weft's rows of a query with another's."""
+    problem = difference(name, weft, other)
+    rows = 0 if other is None else other.num_rows
+    return Comparison(queries=1, rows=rows, differences=() if problem is None else (problem,))
+
+
+def compare_with_plain(engine: Engine, names: Iterable[str]) -> Comparison:
+    """Compare an engine's rows of some queries with plain Spark's."""
+    compared = [compare_rows(name, engine.results(name), engine.run_plain(name)) for name in names]
+    return Comparison.pooled([NOT_COMPARED, *compared])
 
 
 def difference(name: str, weft: pa.Table | None, other: pa.Table | None) -> str | None:
@@ -60,7 +86,7 @@ def _normalized(table: pa.Table, inexact: set[str]) -> pa.Table:
         if field.name in inexact:
             column = column.cast(pa.float64())
         elif pa.types.is_timestamp(field.type):
-            column = column.cast(pa.timestamp("us", field.type.tz)).cast(pa.int64())
+            column = microseconds(column)
         elif pa.types.is_integer(field.type):
             column = column.cast(pa.int64())
         table = table.set_column(index, field.name, column)
@@ -81,3 +107,8 @@ def _differ(left: pa.ChunkedArray, right: pa.ChunkedArray, *, exact: bool) -> np
         same |= np.isnan(values) & np.isnan(others)
         same &= ~nulls & ~other_nulls
     return np.asarray(~same & ~(nulls & other_nulls))
+
+
+def microseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times as whole numbers."""
+    return times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.bench.operations import Counted, Run, Strategy, count, ends
+from weft.bench.operations import Counted, Operations, Run, Strategy, count, ends
 from weft.bench.predicates import Market, Numbers, Quantity
-from weft.bench.records import Record
 from weft.bench.workloads import BenchQuery, Predicates
 from weft.optimizer.slices import SliceManager, Slicing
 
@@ -37,17 +36,10 @@ class Sharing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Printed(Record):
+class Printed(Operations):
     """What the paper prints for 256 queries."""
 
     seconds: float
-    partial: int
-    final: int
-
-    @property
-    def total(self) -> int:
-        """Both steps together."""
-        return self.partial + self.final
 
 
 PAPER_COUNTS: dict[Predicates, dict[Sharing, Printed]] = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from typing import Self
 
 from rich.console import Console
@@ -11,7 +11,6 @@ from rich.table import Table
 from weft.bench import report
 from weft.bench.against_spark import (
     AgainstSpark,
-    Figures,
     against_spark,
     headlines,
     operations_table,
@@ -44,13 +43,12 @@ class SlicesResult(AgainstSpark):
     """The paper's counts for each strategy and each number of queries, with the last seed's queries."""
 
     def as_json(self) -> dict[str, object]:
-        """Return all fields by name."""
-        counted = {"operations": plain(self.operations), "paper": plain(tuple(PAPER.values()))}
-        return {"workload": self.workload, **self.figures.as_json(), **counted}
+        """Return all figures by name, and what the paper counted."""
+        return {**AgainstSpark.as_json(self), "paper": plain(tuple(PAPER.values()))}
 
     def show(self, console: Console) -> None:
         """Print seconds, operations and what was checked."""
-        console.print(seconds_table(self.figures))
+        console.print(seconds_table(self))
         if len(self.figures.seeds) == 1:
             console.print(_operations(self))
             console.print(_finals(self))
@@ -66,7 +64,7 @@ class SlicesResult(AgainstSpark):
         operations, *seconds = figure.subplots(1, 1 + len(largest))
         _draw_operations(operations, results[0])
         for axes, result in zip(seconds, largest.values(), strict=True):
-            _draw_seconds(axes, result.figures)
+            _draw_seconds(axes, result)
         return figure
 
 
@@ -82,20 +80,17 @@ class Slices(Bench[SlicesResult]):
     def measure(self) -> Iterator[SlicesResult]:
         """Measure each set of queries."""
         spark = self.session()
-
-        @cache
-        def trades(rows: int) -> Input:
-            return trades_input(spark, self, rows)
-
         fixed: dict[tuple[int, int], FixedCost] = {}
 
-        def measure(rows: int, size: int, seed: int) -> SlicesResult:
-            given, queries = trades(rows), paper_queries(size, seed=seed)
-            figures = against_spark(given, queries, self, seed=seed, fixed=fixed.get((size, seed)))
+        def measure(given: Input, size: int, seed: int) -> SlicesResult:
+            figures = against_spark(
+                given, paper_queries(size, seed=seed), self, seed=seed, fixed=fixed.get((size, seed))
+            )
             fixed[size, seed] = figures.fixed
-            return SlicesResult(figures=figures, operations=counts((*PAPER_SIZES, size), given.dataset, seed))
+            operations = counts((*PAPER_SIZES, size), given.dataset, seed)
+            return SlicesResult(asked=self, cores=given.cores, figures=figures, operations=operations)
 
-        return self.over_sets(measure)
+        return self.over_sets(partial(trades_input, spark, self), measure)
 
 
 def counts(sizes: Sequence[int], dataset: Dataset, seed: int) -> tuple[Counted, ...]:
@@ -106,9 +101,9 @@ def counts(sizes: Sequence[int], dataset: Dataset, seed: int) -> tuple[Counted, 
 
 
 def _operations(result: SlicesResult) -> Table:
-    figures = result.figures
+    figures, slicing = result.figures, result.asked.slicing
     caption = (
-        f"Weft's run has {figures.slicing} slices: compare it with shared {figures.slicing}. "
+        f"Weft's run has {slicing} slices: compare it with shared {slicing}. "
         "Counted over the windows that end within the hour; Weft's run has those closed at the end of input, "
         "too. The paper read 1,138,636 rows and took the mean of 10 sets of queries; it does not print "
         "unshared paned."
@@ -147,19 +142,19 @@ def _draw_operations(axes: report.Axes, result: SlicesResult) -> None:
     report.finish(axes, sizes, title=title, ylabel="partial + final")
 
 
-def _draw_seconds(axes: report.Axes, result: Figures) -> None:
-    bars = {
-        "bare scan": (result.scan, report.GREY),
-        f"Weft,\n{result.queries} queries": (result.weft, report.BLUE),
-        "without a\ncheckpoint": (result.without_checkpoint, report.PALE_BLUE),
-        "one ordinary\nSpark query": (result.ordinary, report.RED),
-        f"{result.queries} ordinary\n({result.measured_queries} measured)": (
-            Seconds((result.unshared_s,)), report.RED
-        ),
-    }  # fmt: skip
-    for name, (seconds, color) in bars.items():
+def _draw_seconds(axes: report.Axes, result: SlicesResult) -> None:
+    figures = result.figures
+    bars = (
+        ("bare scan", figures.scan, report.GREY),
+        (f"Weft,\n{figures.queries} queries", figures.weft, report.BLUE),
+        ("without a\ncheckpoint", figures.without_checkpoint, report.PALE_BLUE),
+        ("one ordinary\nSpark query", figures.ordinary, report.RED),
+        (f"{figures.queries} ordinary\n({figures.measured_queries} measured)",
+         Seconds((figures.unshared_s,)), report.RED),
+    )  # fmt: skip
+    for name, seconds, color in bars:
         axes.bar_label(report.draw_bar(axes, name, seconds, color), labels=[f"{seconds.median:,.1f} s"])
     axes.tick_params(axis="x", labelsize="small")
     axes.set_yscale("log")
     axes.margins(y=0.15)
-    axes.set(title=f"{result.rows:,} rows, {result.cores} cores", ylabel="seconds, least to most")
+    axes.set(title=f"{figures.rows:,} rows, {result.cores} cores", ylabel="seconds, least to most")

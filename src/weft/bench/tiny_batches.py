@@ -1,4 +1,4 @@
-"""What tiny micro-batches cost over Spark's own cost of taking one, and what a query costs that joins."""
+"""The cost that Weft adds to a tiny micro-batch, and the cost of adding a query to a running stream."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class FixedCost(Record):
     empty: Seconds
     """The same source with a loop that does nothing but has its checkpoint."""
     planning_ms: float = pooled_by(mean)
-    """What making new plans took besides, per batch."""
+    """Planning per batch, not included in `weft`."""
 
     @property
     def empty_ms(self) -> float:
@@ -141,7 +141,7 @@ def plan_change(
     given: Input, queries: Sequence[BenchQuery], joining: Sequence[BenchQuery], options: Options, *,
     durable: bool,
 ) -> PlanChange:  # fmt: skip
-    """Run tiny batches through the queries, and let others join one by one on the way."""
+    """Run tiny batches through the queries while others join one by one."""
     given = tiny_trades(given, batches=(len(joining) + 1) * _EVERY)
     engine = engine_for(given, queries, How(slicing=options.slicing))
     waiting, numbers = list(joining), count(1)

@@ -8,26 +8,26 @@ some are timed, and their mean is multiplied, with the reading of the stream, wh
 once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 
 from rich.console import Console
 from typer import Option
 
 from weft.bench import report
 from weft.bench.against_spark import trades_input
-from weft.bench.bench import Bench
-from weft.bench.equality import Comparison, compare
-from weft.bench.fragments import Workload, collect
+from weft.bench.bench import Bench, PicturedResult
+from weft.bench.equality import compare
+from weft.bench.fragments import workloads
 from weft.bench.operations import PAPER_SECONDS, Strategy
 from weft.bench.options import Check, Checked, Counts, Options, Queries, Repeats, Rows
 from weft.bench.records import Record, Seconds
 from weft.bench.runs import How, Input, WeftRun, run_weft
+from weft.bench.same_rows import Comparison
 from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE
 from weft.bench.signatures import Sharing as Printed
-from weft.bench.trades import make_market
 from weft.bench.workloads import BenchQuery, Predicates, paper_queries, spread_over
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
@@ -92,31 +92,13 @@ class Taken(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaysResult(report.PicturedResult):
+class WaysResult(PicturedResult):
     """One of the paper's figures over one number of rows."""
 
-    computed: ClassVar[str] = "rows_equal differences"
-    internal: ClassVar[str] = "compared"
+    asked: "PaperFigures"
     figure: int
     rows: int
-    seeds: tuple[int, ...]
-    repeats: int
-    warmups: int
-    measured: int
-    patience_s: float
-    cores: int
     taken: tuple[Taken, ...]
-    compared: Comparison
-
-    @property
-    def rows_equal(self) -> bool | None:
-        """Whether all rows compared are right, in every way; None when nothing was compared."""
-        return self.compared.equal
-
-    @property
-    def differences(self) -> tuple[str, ...]:
-        """How rows differ from plain Spark's."""
-        return self.compared.differences
 
     @property
     def title(self) -> str:
@@ -135,31 +117,35 @@ class WaysResult(report.PicturedResult):
 
     def show(self, console: Console) -> None:
         """Print the seconds of every way, and what was compared."""
+        asked = self.asked
         caption = (
-            f"Medians of all counted rounds ({self.repeats} for each of {report.seeds_of(self.seeds)}), "
-            f"with their least and most, after {self.warmups} that warm up; every way has a checkpoint "
-            f"on disk. One that takes more than {self.patience_s:g} s is not run again, and one that would "
+            f"Medians of all counted rounds ({asked.repeats} for each of {report.seeds_of(asked.seeds)}), "
+            f"with their least and most, after {asked.warmups} that warm up; every way has a checkpoint "
+            f"on disk. One that takes more than {asked.patience_s:g} s is not run again, and one that would "
             "is not run. The paper's program had 1,138,636 rows in memory and nothing durable."
         )
         if self.figure == 13:
             caption += (
-                f" Unshared: the mean of {self.measured} engines with one query each, times all; each engine "
-                "reads the stream."
+                f" Unshared: the mean of {asked.measured} engines with one query each, times all; each "
+                "engine reads the stream."
             )
-        columns = {
-            "queries": "{0.queries:,}", "<way": "{0.way}", "seconds": "{1}", "spread": "{2}",
-            "relations": "{0.relations:,}", "partial": "{0.partial_ops:,}", "final": "{0.final_ops:,}",
-            "the paper, s": "{3}",
-        }  # fmt: skip
-        rows = []
+        seconds, operations = [], []
         for taken in self.taken:
-            timed = (f"> {self.patience_s:g}" if taken.relations else "not run", "")
+            timed = (f"> {asked.patience_s:g}" if taken.relations else "not run", "")
             if taken.seconds.runs:
                 timed = (f"{taken.seconds.median:,.2f}", taken.seconds.spread)
             comparable = taken.queries == PAPER_SIZE and taken.way in self.printed_s
-            rows.append((taken, *timed, f"{self.printed_s[taken.way]:.2f}" if comparable else ""))
+            seconds.append((taken, *timed, f"{self.printed_s[taken.way]:.2f}" if comparable else ""))
+            operations += [taken] if taken.relations else []
+        of_way = {"queries": "{0.queries:,}", "<way": "{0.way}"}
+        columns = {**of_way, "seconds": "{1}", "spread": "{2}", "the paper, s": "{3}"}
         title = f"{self.title}, {self.rows:,} rows"
-        console.print(report.make_table(title, columns, rows, caption=caption, no_wrap=True))
+        console.print(report.make_table(title, columns, seconds, caption=caption, no_wrap=True))
+        columns = {
+            **of_way, "relations": "{0.relations:,}", "partial": "{0.partial_ops:,}",
+            "final": "{0.final_ops:,}",
+        }  # fmt: skip
+        console.print(report.make_table("operations", columns, operations, no_wrap=True))
         console.print(report.equality(self.compared))
 
     @classmethod
@@ -267,26 +253,27 @@ class PaperFigures(Bench[WaysResult]):
                 yield self._measure(rows, figure)
 
     def _measure(self, rows: int, figure: int) -> WaysResult:
-        spark, workload = self.session(), FIGURES[figure]
-        tables = () if workload is None else make_market(spark, self.data)
-        given = trades_input(spark, self, rows, tables=tables)
-        market = None if workload is None else collect(given)
+        workload = FIGURES[figure]
+        sources: dict[int, Callable[[int], Sequence[BenchQuery]]]
+        if workload is None:
+            given = trades_input(self.session(), self, rows)
+            sources = {seed: partial(paper_queries, seed=seed) for seed in self.seeds}
+        else:
+            of_seeds = workloads(self, workload, rows)
+            given = of_seeds[self.seeds[0]].given
+            sources = {seed: source.queries for seed, source in of_seeds.items()}
         taken, compared = list[Taken](), list[Comparison]()
         for size in sorted(self.queries):
             ways = [way for way in ways_of(workload) if worth_running(way, size, taken, self.patience_s)]
-            of_seeds = []
-            for seed in self.seeds:
-                if workload is None or market is None:
-                    queries = paper_queries(size, seed=seed)
-                else:
-                    queries = Workload(workload, market, seed).queries(size)
-                answered = _QuerySet(given, queries, self)
+            rounds = []
+            for queries_of in sources.values():
+                answered = _QuerySet(given, queries_of(size), self)
                 turns = [(way.name, partial(answered.run, way)) for way in ways]
-                of_seeds.append(self.alternate(turns, patience_s=self.patience_s))
+                rounds.append(self.alternate(turns, patience_s=self.patience_s))
                 compared.append(answered.compare())
             for way in ways_of(workload):
                 last = answered.last.get(way.name, WeftRun())
-                seconds = Seconds.pooled([seconds.get(way.name, Seconds(())) for seconds in of_seeds])
+                seconds = Seconds.pooled([seconds.get(way.name, Seconds(())) for seconds in rounds])
                 taken.append(
                     Taken(
                         queries=size, way=way.name, seconds=seconds, relations=last.relations,
@@ -294,7 +281,6 @@ class PaperFigures(Bench[WaysResult]):
                     )
                 )  # fmt: skip
         return WaysResult(
-            figure=figure, rows=rows, seeds=self.seeds, repeats=self.repeats, warmups=self.warmups,
-            measured=self.measured, patience_s=self.patience_s, cores=given.cores, taken=tuple(taken),
+            asked=self, cores=given.cores, figure=figure, rows=rows, taken=tuple(taken),
             compared=Comparison.pooled(compared),
         )  # fmt: skip

@@ -11,13 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Self
 
-import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
 from weft.bench import report
-from weft.bench.bench import Bench
+from weft.bench.bench import Bench, PicturedResult
 from weft.bench.dataset import Dataset, make, moment, uniform
 from weft.bench.options import Queries, Repeats, Rows
 from weft.bench.records import Record, Seconds
@@ -63,20 +62,13 @@ class Size(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowsResult(report.PicturedResult):
+class WindowsResult(PicturedResult):
     """What `weft bench windows` found."""
 
     computed: ClassVar[str] = "ratio"
     workload: str = "tumbling windows of 1–20 s"
     rows: int
-    rate: int
-    """Rows per second of event time."""
-    batches: int
-    repeats: int
-    warmups: int
-    seeds: tuple[int, ...]
-    cores: int
-    pyspark: str
+    asked: "Windows"
     sizes: tuple[Size, ...]
 
     @property
@@ -86,15 +78,15 @@ class WindowsResult(report.PicturedResult):
 
     def show(self, console: Console) -> None:
         """Print the throughput for each number of windows."""
-        first = self.sizes[0]
+        first, asked = self.sizes[0], self.asked
         rows = [
             (size, size.rows_per_s / first.rows_per_s, size.scotty_rows_per_s / first.scotty_rows_per_s)
             for size in self.sizes
         ]
         caption = (
-            f"Medians of all counted rounds ({self.repeats} for each of seeds "
-            f"{', '.join(map(str, self.seeds))}), with their least and most, after {self.warmups} that warm "
-            f"up; {self.rate:,} rows per second of event time, {self.batches} micro-batches, {self.cores} "
+            f"Medians of all counted rounds ({asked.repeats} for each of {report.seeds_of(asked.seeds)}), "
+            f"with their least and most, after {asked.warmups} that warm up; {asked.rate:,} rows per second "
+            f"of event time, {asked.batches} micro-batches, {self.cores} "
             "cores. With a checkpoint on disk, from the text of the queries on. Without one it is as in "
             "Scotty's benchmark: windows are registered before the clock starts. Results stay in memory."
         )
@@ -142,7 +134,7 @@ class Windows(Bench[WindowsResult]):
     """Rows per second of event time."""
 
     def measure(self) -> Iterator[WindowsResult]:
-        """Measure each number of windows by turns."""
+        """Measure each number of windows, alternating."""
         spark = self.session()
         cores = spark.sparkContext.defaultParallelism
         for rows in self.rows:
@@ -150,14 +142,11 @@ class Windows(Bench[WindowsResult]):
             dataset = make_events(spark, self.data, rows=rows, rate=self.rate, files=files)
             given = Input(spark=spark, dataset=dataset, files_per_trigger=cores)
             of_seeds = zip(*(self._of_seed(given, seed) for seed in self.seeds), strict=True)
-            yield WindowsResult(
-                rows=rows, rate=self.rate, batches=self.batches, repeats=self.repeats,
-                warmups=self.warmups, seeds=self.seeds, cores=cores, pyspark=pyspark.__version__,
-                sizes=tuple(map(Size.pooled, of_seeds)),
-            )  # fmt: skip
+            sizes = tuple(map(Size.pooled, of_seeds))
+            yield WindowsResult(asked=self, cores=cores, rows=rows, sizes=sizes)
 
     def _of_seed(self, given: Input, seed: int) -> list[Size]:
-        """Take each number of windows by turns, with a checkpoint and as Scotty does it."""
+        """Alternate between numbers of windows, with a checkpoint and as Scotty measures."""
         last: dict[int, WeftRun] = {}
 
         def take(count: int, *, durable: bool) -> float:

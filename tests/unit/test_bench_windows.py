@@ -1,0 +1,63 @@
+"""The benches of many windows and of memory: tables, JSON and pictures."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.bench_samples import cells, check_legends, console, printed
+
+from weft.bench.bench import save_figure
+from weft.bench.memory import Memory, MemoryResult, MemoryRuns, Observed
+from weft.bench.records import Seconds
+from weft.bench.windows import Size, Windows, WindowsResult
+
+
+@pytest.fixture
+def windows() -> WindowsResult:
+    sizes = tuple(
+        Size(
+            queries=count, rows=100, durable=Seconds((seconds, 9.0, 0.5)), as_scotty=Seconds((0.5,)),
+            windows=9, slices=3, register_s=0.1, stages_s={},
+        )
+        for count, seconds in ((1, 1.0), (1000, 1.25))
+    )  # fmt: skip
+    return WindowsResult(asked=Windows(console=console(), rate=50), cores=2, rows=100, sizes=sizes)
+
+
+def test_windows_as_table_and_json(windows: WindowsResult) -> None:
+    shown = console()
+    windows.show(shown)
+    assert cells(printed(shown).replace("│   ", "│ "), "1,000")[:4] == ["80", "0.80", "1.25", "0.50–9.00"]
+    told = json.loads(json.dumps(windows.as_json()))
+    assert told["ratio"] == 0.8
+    assert [one["scotty_rows_per_s"] for one in told["sizes"]] == [200, 200]
+
+
+def test_memory_as_table_and_json() -> None:
+    one = Observed(
+        rows=10, hours=1, batches=2, seconds=1.0, windows=4, most_retained=100, last_retained=90,
+        heap_limit_mb=2048, jvm_live_mb=60, jvm_rss_mb=900, python_rss_mb=200,
+    )  # fmt: skip
+    durable = MemoryRuns(large=one, short=one, long=replace(one, most_retained=150))
+    without = MemoryRuns(large=one, short=one, long=one)
+    result = MemoryResult(
+        asked=Memory(console=console()),
+        queries=256,
+        seed=1,
+        heap="2g",
+        durable=durable,
+        without_checkpoint=without,
+    )
+    shown = console()
+    result.show(shown)
+    assert "event time: retained partials × 1.50" in printed(shown)
+    assert "without a checkpoint: retained partials × 1.00" in printed(shown)
+    assert (result.as_json()["rss_ratio"], result.as_json()["retained_ratio"]) == (1.0, 1.5)
+
+
+def test_a_picture_of_windows(windows: WindowsResult, tmp_path: Path) -> None:
+    figure = WindowsResult.draw([windows])
+    check_legends(figure)
+    save_figure(figure, tmp_path / "windows.png")
+    assert {path.name for path in tmp_path.iterdir()} == {"windows.png"}
