@@ -175,8 +175,8 @@ def test_a_small_bench_of_slices(spark: SparkSession, folder: Path, tmp_path: Pa
     (result,) = small(Slices, folder, slicing=Slicing.PANED, **paths).run()
     figures = result.figures
     assert result.rows_equal is True
-    assert (figures.compared.queries, figures.compared.rows) == (4, figures.windows)
-    assert (figures.rows, figures.partial_ops, figures.batches) == (4_000, 4_000, 2)
+    assert (figures.compared.queries, figures.compared.rows) == (4, figures.run.windows)
+    assert (figures.run.rows, figures.run.partial_ops, figures.run.batches) == (4_000, 4_000, 2)
     for timed in (figures.weft, figures.without_checkpoint, figures.ordinary, figures.scan):
         assert len(timed.runs) == 1
     assert json.loads((tmp_path / "slices.json").read_text())["queries"] == 4
@@ -196,7 +196,7 @@ def test_a_small_bench_of_predicates(
     assert bench.workload is workload
     (result,) = bench.run()
     assert result.rows_equal is True
-    assert (result.figures.rows, result.figures.batches, result.change.adds) == (2_000, 2, 1)
+    assert (result.figures.run.rows, result.figures.run.batches, result.change.adds) == (2_000, 2, 1)
     assert result.change_without_checkpoint.adds == 1
     told = json.loads((tmp_path / "it.json").read_text())
     assert told["k"] >= 1
@@ -238,16 +238,20 @@ def test_a_small_bench_of_every_way(spark: SparkSession, folder: Path, tmp_path:
     assert [one.way for one in result.taken] == [
         way.name for way in ways_of(None if figure == 13 else Predicates.LOW)
     ]
-    assert all(one.seconds.runs and one.final_ops > 0 for one in result.taken)
+    assert all(one.seconds.runs and one.run.final_ops > 0 for one in result.taken)
     # With one query alone each, a way of Figure 13 that does not share is compared by that query only.
     assert (result.passed, result.compared.queries) == (True, 10 if figure == 13 else 20)
     by_way = {one.way: one for one in result.taken}
     if figure == 13:
-        assert by_way["unshared paired"].partial_ops == 4 * by_way["shared paired"].partial_ops == 4 * 2_000
+        assert (
+            by_way["unshared paired"].run.partial_ops
+            == 4 * by_way["shared paired"].run.partial_ops
+            == 4 * 2_000
+        )
     else:
-        assert by_way["separate"].relations == 4
-    assert by_way["shared paned" if figure == 13 else "joint, paned"].final_ops >= (
-        by_way["shared paired" if figure == 13 else "joint"].final_ops
+        assert by_way["separate"].run.relations == 4
+    assert by_way["shared paned" if figure == 13 else "joint, paned"].run.final_ops >= (
+        by_way["shared paired" if figure == 13 else "joint"].run.final_ops
     )
     assert (tmp_path / "it.png").stat().st_size > 0
 
@@ -274,7 +278,7 @@ def test_the_market_is_like_a_market(spark: SparkSession, trades: Dataset, folde
 def test_a_small_bench_of_windows(spark: SparkSession, folder: Path) -> None:
     (result,) = small(Windows, folder, queries=(1, 20), seeds=(1, 2), rate=400).run()
     assert [one.queries for one in result.sizes] == [1, 20]
-    assert result.sizes[1].windows > result.sizes[0].windows > 0
+    assert result.sizes[1].run.windows > result.sizes[0].run.windows > 0
     assert [len(one.durable.runs) for one in result.sizes] == [2, 2]
 
 

@@ -16,6 +16,7 @@ from weft.bench.bench import Bench, save, save_figure
 from weft.bench.fragments import Fragments, FragmentsResult
 from weft.bench.operations import Counted, Run, count_all
 from weft.bench.records import Seconds
+from weft.bench.runs import WeftRun
 from weft.bench.same_rows import Comparison
 from weft.bench.signatures import PAPER_COUNTS, PAPER_SPEEDUPS, Sharing, Signatures
 from weft.bench.slices import Slices, SlicesResult
@@ -35,10 +36,10 @@ FIELDS = (
 @pytest.fixture
 def figures() -> Figures:
     return Figures(
-        queries=256, rows=5, seeds=(1,), weft=Seconds((1.0, 2.0, 9.0)),
+        queries=256, seeds=(1,), weft=Seconds((1.0, 2.0, 9.0)),
         without_checkpoint=Seconds((1.5, 1.75, 1.8)), ordinary=Seconds((2.5, 2.0, 3.0)), scan=Seconds((1.0,)),
-        pairs=(0.5, 0.7, 4.0), partial_ops=5, final_ops=9, relations=3, measured_queries=1, batches=8,
-        windows=11, register_s=0.1, stages_s={"spark": 1.0},
+        pairs=(0.5, 0.7, 4.0), measured_queries=1,
+        run=WeftRun(rows=5, partial_ops=5, final_ops=9, relations=3, batches=8, windows=11),
         compared=Comparison(queries=256, rows=11),
         fixed=FixedCost(
             batches=20, weft=Seconds((0.13,)), without_checkpoint=Seconds((0.09,)), empty=Seconds((0.05,)),
@@ -86,7 +87,7 @@ def test_every_set_of_queries_is_measured(slices: SlicesResult) -> None:
 
     def measure(rows: int, size: int, seed: int) -> SlicesResult:
         asked.append((rows, size, seed))
-        figures = replace(slices.figures, rows=rows, queries=size, seeds=(seed,))
+        figures = replace(slices.figures, run=WeftRun(rows=rows), queries=size, seeds=(seed,))
         return Shown(asked=slices.asked, figures=figures, operations=slices.operations)
 
     @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,7 @@ def test_every_set_of_queries_is_measured(slices: SlicesResult) -> None:
     assert prepared == [7, 8]
     assert list(results) == shown
     assert [one.figures.seeds for one in results] == 4 * [(1,), (3,), (1, 3)]
-    assert [(one.figures.rows, one.figures.queries, one.figures.seeds) for one in headlines(results)] == [
+    assert [(one.figures.run.rows, one.figures.queries, one.figures.seeds) for one in headlines(results)] == [
         (7, 4, (1, 3)), (7, 16, (1, 3)), (8, 4, (1, 3)), (8, 16, (1, 3))
     ]  # fmt: skip
 
@@ -222,7 +223,8 @@ def test_no_number_is_cut_in_80_columns(fragments: FragmentsResult, slices: Slic
         )
         for one in fragments.counted
     )  # fmt: skip
-    figures = replace(fragments.figures, partial_ops=huge + 2, final_ops=huge + 3, relations=12)
+    run = replace(fragments.figures.run, partial_ops=huge + 2, final_ops=huge + 3, relations=12)
+    figures = replace(fragments.figures, run=run)
     shown = Console(file=io.StringIO(), width=80)
     replace(fragments, figures=figures, counted=counted).show(shown)
     replace(slices, figures=figures).show(shown)
@@ -258,14 +260,14 @@ def test_legends_of_fragments_cover_no_point(fragments: FragmentsResult) -> None
 
 
 def test_a_picture_of_slices(slices: SlicesResult, tmp_path: Path) -> None:
-    smaller = replace(slices, figures=replace(slices.figures, rows=3))
+    smaller = replace(slices, figures=replace(slices.figures, run=WeftRun(rows=3)))
     save_figure(SlicesResult.draw([slices, smaller]), tmp_path / "slices.png")
     assert {path.name for path in tmp_path.iterdir()} == {"slices.png"}
 
 
 def test_a_picture_of_fragments(fragments: FragmentsResult, tmp_path: Path) -> None:
     smaller = replace(fragments, figures=replace(fragments.figures, queries=16))
-    at_papers_size = replace(fragments, figures=replace(fragments.figures, rows=3))
+    at_papers_size = replace(fragments, figures=replace(fragments.figures, run=WeftRun(rows=3)))
     figure = FragmentsResult.draw([fragments, smaller, at_papers_size])
     save_figure(figure, tmp_path / "fragments.png")
     assert (tmp_path / "fragments.png").stat().st_size > 0

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from weft.bench.opaque import COLUMNS, SIZES, Case, OpaquePredicates, OpaqueResult, Size, opaque_queries
 from weft.bench.records import Seconds
+from weft.bench.runs import WeftRun
 from weft.bench.same_rows import Comparison
 from weft.predicates import canonical
 from weft.query import CreateStream, bind, parse, parse_select
@@ -42,7 +43,7 @@ def test_fewer_queries_are_the_first_of_more() -> None:
 def test_ratios_are_of_medians_and_of_pairs() -> None:
     size = Size(
         case=Case.LIKE, predicates=2, weft=Seconds((2.0, 9.0, 4.0)), one_query=Seconds((1.0, 2.0, 4.0)),
-        relations=1, groups=5, stages_s={},
+        run=WeftRun(),
         compared=Comparison(queries=1, differences=("q0: value differs",)),
     )  # fmt: skip
     assert (size.ratio, size.ratio_by_pairs) == (2.0, 2.0)

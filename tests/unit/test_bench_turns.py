@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.unit.bench_samples import console
+from tests.unit.bench_samples import console, printed
 
 from weft.bench.bench import needs_matplotlib
 from weft.bench.options import PAPER_ROWS, Options, row_count
@@ -47,6 +47,13 @@ def test_who_takes_too_long_has_no_further_turn() -> None:
     taken = Options(console=console(), repeats=2).alternate(turns, patience_s=5, clock=lambda: now)
     assert (taken["slow"].runs, taken["quick"].runs) == ((), (100.0, 100.0))
     assert order.count("slow") == 1
+
+
+def test_rounds_are_shown_where_there_is_no_bar() -> None:
+    options = Options(console=console(), repeats=1)
+    options.alternate([("quick", lambda: 0.25)])
+    lines = [line.strip() for line in printed(options.console).splitlines() if line.strip()]
+    assert lines == ["warm-up: quick: 0.25 s", "round 1 of 1: quick: 0.25 s"]
 
 
 def test_no_counted_round_is_refused() -> None:

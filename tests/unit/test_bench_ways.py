@@ -1,12 +1,15 @@
 """Every way to share: what is run, tables, JSON and pictures."""
 
+import io
 import json
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 from tests.unit.bench_samples import check_legends, console, printed
 
 from weft.bench.records import Seconds
+from weft.bench.runs import WeftRun
 from weft.bench.same_rows import Comparison
 from weft.bench.ways import FIGURES, PaperFigures, Taken, Way, WaysResult, ways_of, worth_running
 
@@ -16,7 +19,7 @@ def ways(request: pytest.FixtureRequest) -> WaysResult:
     taken = tuple(
         Taken(
             queries=size, way=way.name, seconds=Seconds(() if way.name == "separate" else (1.0, 3.0, 2.0)),
-            relations=1, partial_ops=7, final_ops=8,
+            run=WeftRun(relations=1, partial_ops=7, final_ops=8),
         )
         for size in (16, 256)
         for way in ways_of(FIGURES[request.param])
@@ -30,7 +33,10 @@ def ways(request: pytest.FixtureRequest) -> WaysResult:
 def test_a_way_that_would_take_too_long_is_not_run() -> None:
     joint = Way(name="joint")
     took = Taken(
-        queries=16, way="joint", seconds=Seconds((4.0, 9.0, 5.0)), relations=1, partial_ops=7, final_ops=8
+        queries=16,
+        way="joint",
+        seconds=Seconds((4.0, 9.0, 5.0)),
+        run=WeftRun(relations=1, partial_ops=7, final_ops=8),
     )
     assert worth_running(joint, 64, [], 30.0)
     assert worth_running(joint, 64, [took], 30.0)
@@ -56,6 +62,15 @@ def test_every_way_of_the_papers_figures_is_told(ways: WaysResult) -> None:
         assert "> 30" in text
     told = json.loads(json.dumps(ways.as_json()))
     assert {one["seconds"] for one in told["taken"]} == ({2.0} if ways.figure == 13 else {2.0, None})
+
+
+def test_no_number_of_a_way_is_cut_in_80_columns(ways: WaysResult) -> None:
+    run = WeftRun(relations=1, partial_ops=12_345_678_901, final_ops=98_765_432_109)
+    huge = tuple(replace(taken, run=run) for taken in ways.taken)
+    shown = Console(file=io.StringIO(), width=80)
+    replace(ways, taken=huge).show(shown)
+    assert "…" not in printed(shown)
+    assert printed(shown).count("12,345,678,901") == printed(shown).count("98,765,432,109") == len(huge)
 
 
 def test_legends_of_ways_cover_no_point(ways: WaysResult) -> None:

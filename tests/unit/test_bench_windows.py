@@ -10,6 +10,7 @@ from tests.unit.bench_samples import cells, check_legends, console, printed
 from weft.bench.bench import save_figure
 from weft.bench.memory import Memory, MemoryResult, MemoryRuns, Observed
 from weft.bench.records import Seconds
+from weft.bench.runs import WeftRun
 from weft.bench.windows import Size, Windows, WindowsResult
 
 
@@ -17,8 +18,8 @@ from weft.bench.windows import Size, Windows, WindowsResult
 def windows() -> WindowsResult:
     sizes = tuple(
         Size(
-            queries=count, rows=100, durable=Seconds((seconds, 9.0, 0.5)), as_scotty=Seconds((0.5,)),
-            windows=9, slices=3, register_s=0.1, stages_s={},
+            queries=count, run=WeftRun(rows=100, windows=9, slices=3),
+            durable=Seconds((seconds, 9.0, 0.5)), as_scotty=Seconds((0.5,)),
         )
         for count, seconds in ((1, 1.0), (1000, 1.25))
     )  # fmt: skip

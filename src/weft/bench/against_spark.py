@@ -42,9 +42,8 @@ class Figures(Record):
     computed: ClassVar[str] = (
         "unshared_s ratio_to_one_query ratio_without_checkpoint ratio_by_pairs speedup_vs_unshared"
     )
-    internal: ClassVar[str] = "weft without_checkpoint ordinary scan pairs fixed"
+    internal: ClassVar[str] = "run weft without_checkpoint ordinary scan pairs fixed"
     queries: int
-    rows: int
     seeds: tuple[int, ...] = pooled_by(concatenated)
     weft: Seconds
     """With a checkpoint on disk."""
@@ -55,17 +54,10 @@ class Figures(Record):
     scan: Seconds
     pairs: tuple[float, ...] = pooled_by(concatenated)
     """Each run of Weft over each ordinary query's run of the same round."""
-    partial_ops: int
-    final_ops: int
-    relations: int
-    """Of Weft's plan."""
     measured_queries: int
     """How many ordinary queries were run; `unshared_s` is their mean, times all."""
-    batches: int
-    windows: int
-    register_s: float
-    stages_s: dict[str, float]
-    """Weft's seconds within batches, in its last run."""
+    run: WeftRun
+    """The last one with a checkpoint."""
     compared: Comparison
     fixed: FixedCost
 
@@ -113,6 +105,7 @@ class Figures(Record):
             "scan": self.scan,
         }
         return {
+            **self.run.as_json(),
             **Record.as_json(self),
             **{f"{name}_s": seconds.median for name, seconds in timed.items()},
             "spread_s": {name: (seconds.least, seconds.most) for name, seconds in timed.items()},
@@ -193,15 +186,13 @@ def against_spark(
         taken = options.alternate(turns)
         compared = weft.compare()
         fixed = fixed or fixed_cost(given, queries, options)
-    last, ordinary = weft.last, [taken[f"ordinary {query.name}"] for query in chosen]
+    ordinary = [taken[f"ordinary {query.name}"] for query in chosen]
     return Figures(
-        queries=len(queries), rows=last.rows, seeds=(seed,), weft=taken[_WEFT],
+        queries=len(queries), seeds=(seed,), weft=taken[_WEFT],
         without_checkpoint=taken[_WITHOUT], ordinary=Seconds.pooled(ordinary),
         scan=taken[_SCAN],
         pairs=Seconds.pooled([taken[_WEFT].over(query) for query in ordinary]).runs,
-        partial_ops=last.partial_ops, final_ops=last.final_ops, relations=last.relations,
-        measured_queries=len(chosen), batches=last.batches, windows=last.windows, register_s=last.register_s,
-        stages_s=last.stages, compared=compared, fixed=fixed,
+        measured_queries=len(chosen), run=weft.last, compared=compared, fixed=fixed,
     )  # fmt: skip
 
 
@@ -226,7 +217,7 @@ AnyResult = TypeVar("AnyResult", bound=AgainstSpark)
 
 def headlines(results: Sequence[AnyResult]) -> list[AnyResult]:
     """Return one result for each number of rows and queries: over all seeds, where there are several."""
-    return list({(result.figures.rows, result.figures.queries): result for result in results}.values())
+    return list({(result.figures.run.rows, result.figures.queries): result for result in results}.values())
 
 
 def seconds_table(result: AgainstSpark, *, joins: str = "") -> Table:
@@ -244,17 +235,17 @@ def seconds_table(result: AgainstSpark, *, joins: str = "") -> Table:
     ]
     scaled = f"{figures.queries:,} ordinary queries, scaled"
     rows.append((scaled, figures.unshared_s, "", figures.unshared_s / one_query))
-    stages = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in figures.stages_s.items())
+    stages = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in figures.run.stages_s.items())
     caption = (
         f"Medians of all {len(figures.weft.runs)} counted rounds, and their least and most; "
         f"{asked.warmups} rounds before them warm up. In a round each runs once, every second round "
-        f"backwards. {figures.batches} micro-batches, {result.cores} cores, pyspark {pyspark.__version__}, "
-        f"{asked.slicing} slices. All have a checkpoint on the same disk unless it says otherwise. An "
-        f"ordinary query is withWatermark, {joins}groupBy(window), append mode; it throws its results away, "
-        "which favours Spark. Weft's time includes its queries' text, finals and results in Parquet (in "
-        f"batches: {stages})."
+        f"backwards. {figures.run.batches} micro-batches, {result.cores} cores, pyspark "
+        f"{pyspark.__version__}, {asked.slicing} slices. All have a checkpoint on the same disk unless it "
+        f"says otherwise. An ordinary query is withWatermark, {joins}groupBy(window), append mode; it "
+        "discards its results, which favours Spark. Weft's time includes its queries' text, finals and "
+        f"results in Parquet (in batches: {stages})."
     )
-    title = f"{figures.queries:,} queries over {figures.rows:,} rows, {report.seeds_of(figures.seeds)}"
+    title = f"{figures.queries:,} queries over {figures.run.rows:,} rows, {report.seeds_of(figures.seeds)}"
     columns = {"": "{0}", "seconds": "{1:,.2f}", "spread": "{2}", "of one query": "{3:,.2f}"}
     return report.make_table(title, columns, rows, caption=caption, no_wrap=True)
 
@@ -271,8 +262,8 @@ def operations_table(
     caption: str,
 ) -> Table:
     """Return the operations of all queries: counted, of Weft's run, and as the paper printed them."""
-    name = f"Weft's run, {figures.relations:,} relation{'s' if figures.relations != 1 else ''}"
-    run = (name, figures.partial_ops, figures.final_ops, f"{figures.weft_s:,.2f}")
+    name = f"Weft's run, {figures.run.relations:,} relation{'s' if figures.run.relations != 1 else ''}"
+    run = (name, figures.run.partial_ops, figures.run.final_ops, f"{figures.weft_s:,.2f}")
     title = f"operations of {figures.queries:,} queries (STS, section {section})"
     columns = {"": "{0}", "partial": "{1:,}", "final": "{2:,}", "seconds": "{3}"}
     return report.make_table(title, columns, [*counted, run, *printed], caption=caption, no_wrap=True)

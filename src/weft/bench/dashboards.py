@@ -156,7 +156,11 @@ class _Contest:
     def stages(self, contender: Contender) -> dict[str, float]:
         """Return where the time of the counted runs went, within batches and outside them: medians."""
         stages = [
-            {"register": run.register_s, **run.stages, "the rest": run.stream_s - sum(run.stages.values())}
+            {
+                "register": run.register_s,
+                **run.stages_s,
+                "the rest": run.stream_s - sum(run.stages_s.values()),
+            }
             for run in self.weft_runs[contender][-self.options.repeats :]
         ]
         return {name: median(seconds.get(name, 0.0) for seconds in stages) for name in stages[-1]}

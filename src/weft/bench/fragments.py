@@ -154,8 +154,8 @@ class FragmentsResult(AgainstSpark):
             console.print(_signatures(self))
             console.print(
                 f"premise: shared and unshared operations of {figures.queries:,} queries stand "
-                f"1 : {self.signatures.times_fewer:.2f} over these {figures.rows:,} rows; in the paper 1 : "
-                f"{times_fewer_in_paper(self.workload):.2f} (256 queries, 1,138,636 rows)"
+                f"1 : {self.signatures.times_fewer:.2f} over these {figures.run.rows:,} rows; in the paper "
+                f"1 : {times_fewer_in_paper(self.workload):.2f} (256 queries, 1,138,636 rows)"
             )
         show_checks(figures, console)
         change, without = self.change, self.change_without_checkpoint
@@ -169,10 +169,10 @@ class FragmentsResult(AgainstSpark):
     @classmethod
     def draw(cls, results: Sequence[Self]) -> report.Figure:
         """Draw all sizes that were measured, and the paper's printed points beside them."""
-        rows = results[0].figures.rows
+        rows = results[0].figures.run.rows
         results = sorted(headlines(results), key=lambda result: result.figures.queries)
-        others = [result for result in results if result.figures.rows != rows]
-        results = [result for result in results if result.figures.rows == rows]
+        others = [result for result in results if result.figures.run.rows != rows]
+        results = [result for result in results if result.figures.run.rows == rows]
         workload, figure = results[-1].workload, report.new_figure(15, 5.4)
         seconds, operations, speedup = figure.subplots(1, 3)
         _draw_seconds(seconds, results, others)
@@ -315,10 +315,10 @@ def _draw_seconds(
     for other in (result.figures for result in others):
         squares = (("ordinary", other.unshared_s, report.RED), ("Weft", other.weft_s, report.BLUE))
         for name, taken, color in squares:
-            label = f"{name}, {other.rows:,} rows"
+            label = f"{name}, {other.run.rows:,} rows"
             axes.plot([other.queries], [taken], "s", color=color, fillstyle="none", label=label)
     axes.margins(y=0.1)
-    title = f"{last.rows:,} rows, {results[-1].cores} cores"
+    title = f"{last.run.rows:,} rows, {results[-1].cores} cores"
     report.finish(axes, [*sizes, PAPER_SIZE], ylabel="seconds", title=title)
 
 

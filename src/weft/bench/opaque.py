@@ -26,7 +26,7 @@ from weft.bench.bench import Bench, Result
 from weft.bench.dataset import Dataset, make, moment, uniform
 from weft.bench.options import Check, Checked, Counts, OneSeed, Repeats, Timed
 from weft.bench.records import Record, Seconds
-from weft.bench.runs import Input, run_query
+from weft.bench.runs import Input, WeftRun, run_query
 from weft.bench.same_rows import Comparison
 from weft.bench.trades import HOUR_MS
 from weft.bench.workloads import BenchQuery, first_distinct
@@ -78,10 +78,8 @@ class Size(Record):
     weft: Seconds
     one_query: Seconds
     """The ordinary query that was run right after each run of Weft."""
-    relations: int
-    groups: int
-    """Of the last batch."""
-    stages_s: dict[str, float]
+    run: WeftRun
+    """The last one of Weft."""
     compared: Comparison
 
     @property
@@ -109,8 +107,8 @@ class OpaqueResult(Result):
             "predicates": "{0.predicates:,}", "Weft, s": "{0.weft.median:.2f}",
             "spread": "{0.weft.spread}", "one ordinary query, s": "{0.one_query.median:.2f}",
             "its spread": "{0.one_query.spread}",
-            "ratio": "{0.ratio:.2f}", "by pairs": "{0.ratio_by_pairs:.2f}", "relations": "{0.relations:,}",
-            "groups": "{0.groups:,}",
+            "ratio": "{0.ratio:.2f}", "by pairs": "{0.ratio_by_pairs:.2f}",
+            "relations": "{0.run.relations:,}", "groups": "{0.run.groups:,}",
         }  # fmt: skip
         case = Case(self.case)
         title = f"{case.described}, no two windows alike; {self.rows:,} rows, {self.cores} cores"
@@ -165,8 +163,7 @@ class OpaquePredicates(Bench[OpaqueResult]):
             compared = weft.compare()
         return Size(
             case=case, predicates=count, weft=seconds, one_query=one_query,
-            relations=weft.last.relations, groups=weft.last.groups, stages_s=weft.last.stages,
-            compared=compared,
+            run=weft.last, compared=compared,
         )  # fmt: skip
 
 

@@ -130,6 +130,9 @@ class Options:
                     began = clock()
                     seconds = run()
                     (counted if number > 0 else before)[name].append(seconds)
+                    if not self.console.is_terminal:
+                        # A log has no bar.
+                        self.console.print(f"{label}: {name}: {seconds:,.2f} s", soft_wrap=True)
                     # By the clock, not by the seconds returned: those may be scaled.
                     if clock() - began > patience_s:
                         too_slow.add(name)

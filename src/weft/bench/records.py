@@ -1,7 +1,7 @@
 """What benches measure, as records: they have a JSON, and those of several seeds are pooled into one."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from itertools import chain
 from statistics import median
 from typing import Any, ClassVar, Self
@@ -23,10 +23,11 @@ def concatenated(values: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
     return tuple(chain.from_iterable(values))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Figures by name."""
+    """Figures by name: a base of dataclasses."""
 
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     computed: ClassVar[str] = ""
     """The properties that JSON has beside the fields."""
     internal: ClassVar[str] = ""

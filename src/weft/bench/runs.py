@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from time import perf_counter
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.bench.dataset import DELAY, Dataset, TableFiles
+from weft.bench.records import Record
 from weft.bench.workloads import BenchQuery, SqlQuery
 from weft.engine import Engine
 from weft.optimizer.rules import Sharing
@@ -110,9 +112,11 @@ def is_micro_batch(report: BatchReport) -> bool:
 
 
 @dataclass(slots=True, kw_only=True)
-class WeftRun:
+class WeftRun(Record):
     """What a run of Weft did and where its time went."""
 
+    computed: ClassVar[str] = "stages_s"
+    internal: ClassVar[str] = "seconds_of batch_s results"
     register_s: float = 0.0
     """Parsing and binding the queries."""
     stream_s: float = 0.0
@@ -141,7 +145,7 @@ class WeftRun:
         return self.register_s + self.stream_s
 
     @property
-    def stages(self) -> dict[str, float]:
+    def stages_s(self) -> dict[str, float]:
         """Seconds within batches, by stage."""
         names = dict.fromkeys(stage for seconds in self.seconds_of for stage in seconds)
         return {stage: sum(seconds.get(stage, 0.0) for seconds in self.seconds_of) for stage in names}

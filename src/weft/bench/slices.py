@@ -59,7 +59,7 @@ class SlicesResult(AgainstSpark):
         """Draw the paper's Figure 13 in operations, and seconds beside it for each number of rows."""
         results = headlines(results)
         by_size = sorted(results, key=lambda result: result.figures.queries)
-        largest = {result.figures.rows: result for result in by_size}
+        largest = {result.figures.run.rows: result for result in by_size}
         figure = report.new_figure(6 + 5 * len(largest), 5)
         operations, *seconds = figure.subplots(1, 1 + len(largest))
         _draw_operations(operations, results[0])
@@ -137,7 +137,7 @@ def _draw_operations(axes: report.Axes, result: SlicesResult) -> None:
     for number, printed in enumerate(PAPER.values()):
         label = "_" if number else "the paper, 1.1 M rows"
         axes.scatter(printed.queries, printed.total, marker="x", color="black", label=label, zorder=3)
-    title = f"aggregate operations, {result.figures.rows:,} rows"
+    title = f"aggregate operations, {result.figures.run.rows:,} rows"
     sizes = [counted.queries for counted in result.operations]
     report.finish(axes, sizes, title=title, ylabel="partial + final")
 
@@ -157,4 +157,4 @@ def _draw_seconds(axes: report.Axes, result: SlicesResult) -> None:
     axes.tick_params(axis="x", labelsize="small")
     axes.set_yscale("log")
     axes.margins(y=0.15)
-    axes.set(title=f"{figures.rows:,} rows, {result.cores} cores", ylabel="seconds, least to most")
+    axes.set(title=f"{figures.run.rows:,} rows, {result.cores} cores", ylabel="seconds, least to most")

@@ -80,15 +80,14 @@ class Taken(Record):
     way: str
     seconds: Seconds
     """All counted rounds; none if the way took longer than there was patience for, or would have."""
-    relations: int
-    """Of its plan; none if it was not run."""
-    partial_ops: int
-    final_ops: int
+    run: WeftRun
+    """The last one; without relations if there was none."""
 
     def as_json(self) -> dict[str, object]:
         """Return all figures by name."""
         runs = self.seconds.runs
-        return {**Record.as_json(self), "seconds": self.seconds.median if runs else None, "runs_s": runs}
+        timed = {"seconds": self.seconds.median if runs else None, "runs_s": runs}
+        return {"queries": self.queries, "way": self.way, **timed, **self.run.as_json()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,19 +130,19 @@ class WaysResult(PicturedResult):
             )
         seconds, operations = [], []
         for taken in self.taken:
-            timed = (f"> {asked.patience_s:g}" if taken.relations else "not run", "")
+            timed = (f"> {asked.patience_s:g}" if taken.run.relations else "not run", "")
             if taken.seconds.runs:
                 timed = (f"{taken.seconds.median:,.2f}", taken.seconds.spread)
             comparable = taken.queries == PAPER_SIZE and taken.way in self.printed_s
             seconds.append((taken, *timed, f"{self.printed_s[taken.way]:.2f}" if comparable else ""))
-            operations += [taken] if taken.relations else []
+            operations += [taken] if taken.run.relations else []
         of_way = {"queries": "{0.queries:,}", "<way": "{0.way}"}
         columns = {**of_way, "seconds": "{1}", "spread": "{2}", "the paper, s": "{3}"}
         title = f"{self.title}, {self.rows:,} rows"
         console.print(report.make_table(title, columns, seconds, caption=caption, no_wrap=True))
         columns = {
-            **of_way, "relations": "{0.relations:,}", "partial": "{0.partial_ops:,}",
-            "final": "{0.final_ops:,}",
+            **of_way, "relations": "{0.run.relations:,}", "partial": "{0.run.partial_ops:,}",
+            "final": "{0.run.final_ops:,}",
         }  # fmt: skip
         console.print(report.make_table("operations", columns, operations, no_wrap=True))
         console.print(report.equality(self.compared))
@@ -272,14 +271,9 @@ class PaperFigures(Bench[WaysResult]):
                 rounds.append(self.alternate(turns, patience_s=self.patience_s))
                 compared.append(answered.compare())
             for way in ways_of(workload):
-                last = answered.last.get(way.name, WeftRun())
                 seconds = Seconds.pooled([seconds.get(way.name, Seconds(())) for seconds in rounds])
-                taken.append(
-                    Taken(
-                        queries=size, way=way.name, seconds=seconds, relations=last.relations,
-                        partial_ops=last.partial_ops, final_ops=last.final_ops,
-                    )
-                )  # fmt: skip
+                run = answered.last.get(way.name, WeftRun())
+                taken.append(Taken(queries=size, way=way.name, seconds=seconds, run=run))
         return WaysResult(
             asked=self, cores=given.cores, figure=figure, rows=rows, taken=tuple(taken),
             compared=Comparison.pooled(compared),

@@ -33,17 +33,12 @@ class Size(Record):
 
     computed: ClassVar[str] = "seconds rows_per_s scotty_rows_per_s"
     queries: int
-    rows: int
+    run: WeftRun
+    """The last one with a checkpoint."""
     durable: Seconds
     """With a checkpoint on disk and the windows' registration."""
     as_scotty: Seconds
     """Without either."""
-    windows: int
-    """Results."""
-    slices: int
-    """The most that a batch had."""
-    register_s: float
-    stages_s: dict[str, float]
 
     @property
     def seconds(self) -> float:
@@ -53,12 +48,12 @@ class Size(Record):
     @property
     def rows_per_s(self) -> float:
         """Throughput with a checkpoint."""
-        return self.rows / self.seconds
+        return self.run.rows / self.seconds
 
     @property
     def scotty_rows_per_s(self) -> float:
         """Throughput as Scotty's benchmark measures it."""
-        return self.rows / self.as_scotty.median
+        return self.run.rows / self.as_scotty.median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +89,7 @@ class WindowsResult(PicturedResult):
             "windows": "{0.queries:,}", "rows/s": "{0.rows_per_s:,.0f}", "of one window": "{1:.2f}",
             "seconds": "{0.seconds:.2f}", "spread": "{0.durable.spread}",
             "no checkpoint, rows/s": "{0.scotty_rows_per_s:,.0f}", "of one": "{2:.2f}",
-            "results": "{0.windows:,}", "slices a batch": "{0.slices:,}",
+            "results": "{0.run.windows:,}", "slices a batch": "{0.run.slices:,}",
         }  # fmt: skip
         title = f"tumbling windows of 1–20 s over {self.rows:,} rows"
         console.print(report.make_table(title, columns, rows, caption=caption))
@@ -163,9 +158,8 @@ class Windows(Bench[WindowsResult]):
         seconds = self.alternate(turns)
         return [
             Size(
-                queries=count, rows=run.rows, durable=seconds[names[count, True]],
-                as_scotty=seconds[names[count, False]], windows=run.windows, slices=run.slices,
-                register_s=run.register_s, stages_s=run.stages,
+                queries=count, run=run, durable=seconds[names[count, True]],
+                as_scotty=seconds[names[count, False]],
             )
             for count, run in sorted(last.items())
         ]  # fmt: skip
