@@ -88,7 +88,7 @@ def test_every_set_of_queries_is_measured(slices: SlicesResult) -> None:
     def measure(rows: int, size: int, seed: int) -> SlicesResult:
         asked.append((rows, size, seed))
         figures = replace(slices.figures, run=WeftRun(rows=rows), queries=size, seeds=(seed,))
-        return Shown(asked=slices.asked, figures=figures, operations=slices.operations)
+        return Shown(bench=slices.bench, figures=figures, operations=slices.operations)
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Sets(Bench[SlicesResult]):
@@ -113,7 +113,7 @@ def slices(figures: Figures) -> SlicesResult:
         for one in count_all([Window(range_ms=3, slide_ms=2)] * size, Run(begin_ms=0, end_ms=9, rows=5))
     ]
     asked = Slices(console=console(), repeats=3, warmups=2)
-    return SlicesResult(asked=asked, cores=2, figures=figures, operations=tuple(counted))
+    return SlicesResult(bench=asked, cores=2, figures=figures, operations=tuple(counted))
 
 
 @pytest.fixture(params=Predicates)
@@ -129,7 +129,7 @@ def fragments(figures: Figures, request: pytest.FixtureRequest) -> FragmentsResu
     change = PlanChange(quiet=Seconds((0.1, 0.1)), changed=Seconds((0.35,)), add=Seconds((0.04,)))
     without = replace(change, add=Seconds((0.01,)))
     return FragmentsResult(
-        asked=Fragments(console=console(), repeats=3, warmups=2), cores=2, workload=request.param,
+        bench=Fragments(console=console(), repeats=3, warmups=2), cores=2, workload=request.param,
         figures=figures, change=change, change_without_checkpoint=without, counted=tuple(counted),
     )  # fmt: skip
 

@@ -62,7 +62,7 @@ def churn() -> ChurnResult:
         quiet=Seconds((4.0, 5.0, 6.0)), churned=Seconds((8.0, 5.0, 10.0)), calls=Seconds((0.01, 0.03))
     )
     return ChurnResult(
-        asked=Churn(console=console()), queries=4, rows=100, seeds=(1,), batches=8, operations=6,
+        bench=Churn(console=console()), queries=4, rows=100, seeds=(1,), batches=8, operations=6,
         durable=durable, without_checkpoint=replace(durable, churned=durable.quiet), plans=3, warm=2,
         compared=Comparison(queries=7, rows=9), memory=None,
     )  # fmt: skip

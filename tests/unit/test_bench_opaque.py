@@ -48,6 +48,6 @@ def test_ratios_are_of_medians_and_of_pairs() -> None:
     )  # fmt: skip
     assert (size.ratio, size.ratio_by_pairs) == (2.0, 2.0)
     asked = OpaquePredicates(console=Console(file=StringIO()))
-    result = OpaqueResult(asked=asked, case=Case.LIKE, rows=9, sizes=(size,), compared=size.compared)
+    result = OpaqueResult(bench=asked, case=Case.LIKE, rows=9, sizes=(size,), compared=size.compared)
     assert not result.passed
     assert result.as_json()["sizes"][0]["ratio"] == 2.0  # type: ignore[index]

@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from weft.bench.queries import ManyQueries, QueriesResult, QueriesSize, Taken, many_queries
+from weft.bench.queries import ManyQueries, QueriesResult, QueriesSize, Timing, many_queries
 from weft.query import bind, parse_select
 from weft.query.logical import Catalog, ColumnDef, StreamDef
 from weft.types import BIGINT, DOUBLE, STRING, TIMESTAMP
@@ -36,7 +36,7 @@ def test_a_seed_gives_the_same_queries_and_another_gives_others() -> None:
 
 
 def test_each_number_of_queries_is_a_column() -> None:
-    taken = Taken(wall_s=2.0, driver_s=0.25)
+    taken = Timing(wall_s=2.0, driver_s=0.25)
     results = [
         QueriesSize(
             queries=count, seed=1, read=taken, explain=taken, first_plan_s=3.0, first_batch_s=9.0,
@@ -46,7 +46,7 @@ def test_each_number_of_queries_is_a_column() -> None:
     ]  # fmt: skip
     shown = StringIO()
     console = Console(width=200, file=shown)
-    QueriesResult(asked=ManyQueries(console=console), sizes=tuple(results)).show(console)
+    QueriesResult(bench=ManyQueries(console=console), sizes=tuple(results)).show(console)
     told = shown.getvalue()
     assert "10,000 queries" in told
     assert told.count("2.00 (0.25)") == 8

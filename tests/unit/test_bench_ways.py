@@ -11,13 +11,13 @@ from tests.unit.bench_samples import check_legends, console, printed
 from weft.bench.records import Seconds
 from weft.bench.runs import WeftRun
 from weft.bench.same_rows import Comparison
-from weft.bench.ways import FIGURES, PaperFigures, Taken, Way, WaysResult, ways_of, worth_running
+from weft.bench.ways import FIGURES, PaperFigures, Timing, Way, WaysResult, ways_of, worth_running
 
 
 @pytest.fixture(params=FIGURES)
 def ways(request: pytest.FixtureRequest) -> WaysResult:
     taken = tuple(
-        Taken(
+        Timing(
             queries=size, way=way.name, seconds=Seconds(() if way.name == "separate" else (1.0, 3.0, 2.0)),
             run=WeftRun(relations=1, partial_ops=7, final_ops=8),
         )
@@ -25,14 +25,14 @@ def ways(request: pytest.FixtureRequest) -> WaysResult:
         for way in ways_of(FIGURES[request.param])
     )  # fmt: skip
     return WaysResult(
-        asked=PaperFigures(console=console()), cores=2, figure=request.param, rows=100, taken=taken,
+        bench=PaperFigures(console=console()), cores=2, figure=request.param, rows=100, taken=taken,
         compared=Comparison(queries=4, rows=9),
     )  # fmt: skip
 
 
 def test_a_way_that_would_take_too_long_is_not_run() -> None:
     joint = Way(name="joint")
-    took = Taken(
+    took = Timing(
         queries=16,
         way="joint",
         seconds=Seconds((4.0, 9.0, 5.0)),

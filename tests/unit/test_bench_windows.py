@@ -23,7 +23,7 @@ def windows() -> WindowsResult:
         )
         for count, seconds in ((1, 1.0), (1000, 1.25))
     )  # fmt: skip
-    return WindowsResult(asked=Windows(console=console(), rate=50), cores=2, rows=100, sizes=sizes)
+    return WindowsResult(bench=Windows(console=console(), rate=50), cores=2, rows=100, sizes=sizes)
 
 
 def test_windows_as_table_and_json(windows: WindowsResult) -> None:
@@ -43,7 +43,7 @@ def test_memory_as_table_and_json() -> None:
     durable = MemoryRuns(large=one, short=one, long=replace(one, most_retained=150))
     without = MemoryRuns(large=one, short=one, long=one)
     result = MemoryResult(
-        asked=Memory(console=console()),
+        bench=Memory(console=console()),
         queries=256,
         seed=1,
         heap="2g",

@@ -218,7 +218,7 @@ def test_the_example_s_files_are_where_its_workload_looks(tmp_path: Path, dashbo
 
 def figures(mode: Mode = Mode.REPLAY, queries: int = 60, **runs: tuple[float, ...]) -> DashboardsResult:
     return DashboardsResult(
-        asked=Dashboards(console=Console(file=StringIO())),
+        bench=Dashboards(console=Console(file=StringIO())),
         cores=2,
         mode=mode,
         queries=queries,

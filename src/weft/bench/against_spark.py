@@ -25,7 +25,7 @@ from weft.bench.dataset import TableFiles
 from weft.bench.equality import compare
 from weft.bench.options import Options, Timed
 from weft.bench.records import Record, Seconds, concatenated, pooled_by
-from weft.bench.runs import How, Input, WeftRun, run_query, run_scan, run_weft
+from weft.bench.runs import Input, Settings, WeftRun, run_query, run_scan, run_weft
 from weft.bench.same_rows import Comparison, read_rows
 from weft.bench.tiny_batches import FixedCost, fixed_cost
 from weft.bench.trades import make_trades
@@ -147,8 +147,8 @@ class WeftTurns:
         """Take a turn; return its seconds."""
         self.runs += 1
         out = self.scratch / f"out-{self.runs}"
-        how = How(durable=durable, slicing=self.options.slicing)
-        run = run_weft(self.given, self.queries, how=how, out=out)
+        settings = Settings(durable=durable, slicing=self.options.slicing)
+        run = run_weft(self.given, self.queries, settings=settings, out=out)
         if durable:
             self.last, self.out = run, out
         return run.seconds
@@ -222,7 +222,7 @@ def headlines(results: Sequence[AnyResult]) -> list[AnyResult]:
 
 def seconds_table(result: AgainstSpark, *, joins: str = "") -> Table:
     """Return the seconds of Weft, ordinary queries and a scan."""
-    figures, asked = result.figures, result.asked
+    figures, bench = result.figures, result.bench
     timed = {
         f"Weft, {figures.queries:,} queries": figures.weft,
         "Weft without a checkpoint": figures.without_checkpoint,
@@ -238,9 +238,9 @@ def seconds_table(result: AgainstSpark, *, joins: str = "") -> Table:
     stages = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in figures.run.stages_s.items())
     caption = (
         f"Medians of all {len(figures.weft.runs)} counted rounds, and their least and most; "
-        f"{asked.warmups} rounds before them warm up. In a round each runs once, every second round "
+        f"{bench.warmups} rounds before them warm up. In a round each runs once, every second round "
         f"backwards. {figures.run.batches} micro-batches, {result.cores} cores, pyspark "
-        f"{pyspark.__version__}, {asked.slicing} slices. All have a checkpoint on the same disk unless it "
+        f"{pyspark.__version__}, {bench.slicing} slices. All have a checkpoint on the same disk unless it "
         f"says otherwise. An ordinary query is withWatermark, {joins}groupBy(window), append mode; it "
         "discards its results, which favours Spark. Weft's time includes its queries' text, finals and "
         f"results in Parquet (in batches: {stages})."

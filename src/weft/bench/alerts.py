@@ -48,7 +48,7 @@ class AlertsSize(Record):
 class AlertsResult(Result):
     """Finals by number of alerts, and whether rows are plain Spark's."""
 
-    asked: "Alerts"
+    bench: "Alerts"
     sizes: tuple[AlertsSize, ...]
 
     def show(self, console: Console) -> None:
@@ -58,9 +58,9 @@ class AlertsResult(Result):
             "least": "{0.least_ms:.2f}", "most": "{0.most_ms:.2f}", "ratio to one": "{0.ratio:.2f}",
             "results": "{0.results:,}",
         }  # fmt: skip
-        asked = self.asked
-        console.print(report.make_table(f"batches of {asked.rows_per_batch:,} rows", columns, self.sizes))
-        console.print(f"medians over {asked.repeats} rounds of {asked.batches - _WARM} batches each")
+        bench = self.bench
+        console.print(report.make_table(f"batches of {bench.rows_per_batch:,} rows", columns, self.sizes))
+        console.print(f"medians over {bench.repeats} rounds of {bench.batches - _WARM} batches each")
         console.print(report.equality(self.compared))
 
 
@@ -137,4 +137,4 @@ class Alerts(Bench[AlertsResult]):
             for (shape, count), alerts in cases.items()
         )  # fmt: skip
         compared = Comparison.pooled([alerts.compared for alerts in cases.values()])
-        yield AlertsResult(asked=self, cores=given.cores, sizes=sizes, compared=compared)
+        yield AlertsResult(bench=self, cores=given.cores, sizes=sizes, compared=compared)

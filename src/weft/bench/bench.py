@@ -27,7 +27,7 @@ from weft.errors import UserError
 class Result(Record, ABC):
     """What one measurement of a bench found, and how that is shown."""
 
-    asked: "Bench[Any]"
+    bench: "Bench[Any]"
     cores: int = 0
     """How many tasks Spark ran at once."""
     compared: Comparison = NOT_COMPARED
@@ -46,8 +46,8 @@ class Result(Record, ABC):
     def as_json(self) -> dict[str, object]:
         """Return options and figures by name."""
         found = {**Record.as_json(self), "rows_equal": self.rows_equal, "pyspark": version("pyspark")}
-        del found["asked"]
-        return {**self.asked.chosen, **found}
+        del found["bench"]
+        return {**self.bench.chosen, **found}
 
     @abstractmethod
     def show(self, console: Console) -> None:

@@ -21,7 +21,7 @@ from weft.bench.equality import compare
 from weft.bench.fragments import Workload, workloads
 from weft.bench.options import Batches, Check, Checked, Repeats, Rows
 from weft.bench.records import Record, Seconds, concatenated, pooled_by
-from weft.bench.runs import How, Input, engine_for, run_engine
+from weft.bench.runs import Input, Settings, engine_for, run_engine
 from weft.bench.same_rows import Comparison
 from weft.bench.workloads import BenchQuery, Predicates
 
@@ -94,7 +94,7 @@ class ChurnResult(PicturedResult):
         columns = {"": "{0}", "seconds": "{1.median:.2f}", "spread": "{1.spread}", "rows/s": "{2:,.0f}"}
         caption = (
             f"Medians of all {len(durable.quiet.runs)} counted rounds, with their least and most, after "
-            f"{self.asked.warmups} that warm up; {self.batches} micro-batches, of which {self.plans} had a "
+            f"{self.bench.warmups} that warm up; {self.batches} micro-batches, of which {self.plans} had a "
             "plan of their own. Half of the changes are queries that join: in turn, a new predicate and a "
             "new window take the place of the oldest, in all of their queries: the workload stays regular. "
             "Changes are spread evenly over the batches; each is a call of its own, durable when it returns, "
@@ -134,7 +134,7 @@ class ChurnResult(PicturedResult):
 class _Churn:
     """A workload, and the queries that join it while it runs."""
 
-    asked: "Churn"
+    bench: "Churn"
     source: Workload
     queries: Sequence[BenchQuery]
     numbers: "count[int]" = field(default_factory=count)
@@ -148,11 +148,11 @@ class _Churn:
 
     def next_pairs(self) -> Sequence[Pair]:
         """Return the changes of another run: which query leaves, and which joins."""
-        return self.source.turnover(len(self.queries), self.asked.operations // 2, run=next(self.numbers))
+        return self.source.turnover(len(self.queries), self.bench.operations // 2, run=next(self.numbers))
 
     def start(self, pairs: Sequence[Pair], newest: Sequence[int] | None = None) -> Changes:
         """Return an engine with all queries and the changes to make while it runs."""
-        engine = engine_for(self.given, self.queries, How(slicing=self.asked.slicing))
+        engine = engine_for(self.given, self.queries, Settings(slicing=self.bench.slicing))
         # The last batch has no next: a query that joins after it has nothing to do.
         return changes(engine, pairs, boundaries=max(1, self.given.batches - 1), newest=newest)
 
@@ -175,7 +175,7 @@ class _Churn:
             for durable in (True, False)
             for changing in (False, True)
         ]
-        quiet, churned, quiet_without, churned_without = self.asked.alternate(turns).values()
+        quiet, churned, quiet_without, churned_without = self.bench.alternate(turns).values()
         calls, calls_without = (Seconds(tuple(self.calls[durable])) for durable in (True, False))
         return (
             Rounds(quiet=quiet, churned=churned, calls=calls),
@@ -184,24 +184,24 @@ class _Churn:
 
     def compare(self) -> tuple[Comparison, int]:
         """Compare the rows of queries that came or went with plain Spark's, in a run of its own."""
-        if self.asked.check is Check.NONE:
+        if self.bench.check is Check.NONE:
             return Comparison(), 0
-        pairs, console = self.next_pairs(), self.asked.console
+        pairs, console = self.next_pairs(), self.bench.console
         made = self.start(pairs, newest_rows(self.given))
         with console.status("running once more, to compare rows"):
             run_engine(self.given, made.engine, made.note, keep=True)
         known = {query.name: query for query in (*self.queries, *(joins for _, joins in pairs))}
-        changed = self.asked.check.choose([known[name] for name in made.spans])
+        changed = self.bench.check.choose([known[name] for name in made.spans])
         rows_of = {name: handle.results for name, handle in made.handles.items()}
         return compare(self.given, changed, lambda name: rows_of[name](), console, made.spans), made.warm
 
     def memory(self) -> MemoryOverTime:
         """Watch memory over many small batches, two queries leaving and two joining in each."""
-        batches = self.asked.memory_batches
+        batches = self.bench.memory_batches
         pairs = self.source.turnover(len(self.queries), 2 * batches)
-        how = How(slicing=self.asked.slicing)
+        settings = Settings(slicing=self.bench.slicing)
         return memory_over_time(
-            self.given, self.queries, pairs, how, batches=batches, console=self.asked.console
+            self.given, self.queries, pairs, settings, batches=batches, console=self.bench.console
         )
 
 
@@ -238,7 +238,7 @@ class Churn(Bench[ChurnResult]):
         last = churn.last
         assert last is not None
         return ChurnResult(
-            asked=self, cores=churn.given.cores, queries=size, rows=churn.given.dataset.rows, seeds=(seed,),
+            bench=self, cores=churn.given.cores, queries=size, rows=churn.given.dataset.rows, seeds=(seed,),
             batches=last.batches, operations=last.operations, durable=durable, without_checkpoint=without,
             plans=last.plans, warm=warm, compared=compared,
             memory=churn.memory() if self.memory_batches else None,

@@ -14,7 +14,7 @@ from weft.bench.changes import Pair, changes
 from weft.bench.memory import heap_in_use, resident_mb
 from weft.bench.options import progress
 from weft.bench.records import Record
-from weft.bench.runs import How, Input, engine_for, run_engine
+from weft.bench.runs import Input, Settings, engine_for, run_engine
 from weft.bench.tiny_batches import tiny_trades
 from weft.bench.workloads import BenchQuery
 from weft.stream.pipeline import BatchReport
@@ -134,14 +134,14 @@ def memory_over_time(
     given: Input,
     queries: Sequence[BenchQuery],
     pairs: Sequence[Pair],
-    how: How,
+    settings: Settings,
     *,
     batches: int,
     console: Console,
 ) -> MemoryOverTime:
     """Run an hour of trades as many small batches with a checkpoint, and look at memory now and then."""
     given = tiny_trades(given, batches=batches, rows_in_batch=_ROWS_IN_BATCH)
-    engine = engine_for(given, queries, how)
+    engine = engine_for(given, queries, settings)
     made = changes(engine, pairs, boundaries=batches)
     samples: list[Sample] = []
     every = max(1, batches // _SAMPLES)

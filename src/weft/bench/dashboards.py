@@ -31,7 +31,7 @@ from weft.bench.dashboards_figures import Contender, DashboardsResult, Mode
 from weft.bench.duck import Duck
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables
 from weft.bench.options import Queries, Repeats, Timed, Warmups, progress
-from weft.bench.runs import How, Input, WeftRun, run_scan, run_weft
+from weft.bench.runs import Input, Settings, WeftRun, run_scan, run_weft
 from weft.bench.same_rows import Comparison, compare_rows, read_rows
 from weft.bench.workloads import SqlQuery, spread_over
 from weft.errors import SourceError, Span
@@ -190,9 +190,9 @@ class _Contest:
         shutil.rmtree(out, ignore_errors=True)
         text = _TEXTS.get(contender, as_written)
         queries = [SqlQuery(name=query.name, sql=text(query)) for query in self.queries]
-        how = How(durable=contender is not Contender.NO_CHECKPOINT)
+        settings = Settings(durable=contender is not Contender.NO_CHECKPOINT)
         with BatchTimes(self.given.spark) as times:
-            run = run_weft(self.given, queries, how=how, out=out, keep=False)
+            run = run_weft(self.given, queries, settings=settings, out=out, keep=False)
             run.batch_s = times.settled()
         self.weft_runs.setdefault(contender, []).append(run)
         return run.seconds if mode is Mode.REPLAY else median(run.batch_s)
@@ -283,7 +283,7 @@ class Dashboards(Bench[DashboardsResult]):
             taken = self.alternate([(str(name), run) for name, run in contest.turns(mode).items()])
             compared = contest.compare()
         return DashboardsResult(
-            asked=self, cores=given.cores, compared=compared, mode=mode, queries=len(queries),
+            bench=self, cores=given.cores, compared=compared, mode=mode, queries=len(queries),
             computing=sum(map(computes, queries)), rows=rows,
             batches=given.batches,
             runs_s={Contender(name): seconds for name, seconds in taken.items()},

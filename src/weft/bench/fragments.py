@@ -214,7 +214,7 @@ class Fragments(Bench[FragmentsResult]):
             else:
                 change, without = before.change, before.change_without_checkpoint
             known[size, seed] = FragmentsResult(
-                asked=self, cores=given.cores, workload=workload, figures=figures, change=change,
+                bench=self, cores=given.cores, workload=workload, figures=figures, change=change,
                 change_without_checkpoint=without,
                 counted=source.count((*workload.sizes, *self.queries), self),
             )  # fmt: skip

@@ -23,7 +23,7 @@ from weft.bench.bench import Bench, Result
 from weft.bench.dataset import Dataset
 from weft.bench.options import Rows, progress
 from weft.bench.records import Record
-from weft.bench.runs import How, Input, WeftRun, engine_for, is_micro_batch, run_engine
+from weft.bench.runs import Input, Settings, WeftRun, engine_for, is_micro_batch, run_engine
 from weft.bench.trades import make_trades
 from weft.bench.workloads import paper_queries
 from weft.optimizer.slices import Slicing
@@ -178,7 +178,7 @@ class Memory(Bench[MemoryResult]):
                 for durable in (True, False)
             )
         return MemoryResult(
-            asked=self, queries=queries, seed=seed, heap=HEAP, durable=durable, without_checkpoint=without
+            bench=self, queries=queries, seed=seed, heap=HEAP, durable=durable, without_checkpoint=without
         )
 
 
@@ -209,7 +209,7 @@ def observe(spark: SparkSession, dataset: Dataset, task: Task) -> Observed:
     given = Input(spark=spark, dataset=dataset, files_per_trigger=dataset.files // task.batches)
     began = perf_counter()
     queries = paper_queries(task.queries, seed=task.seed)
-    engine = engine_for(given, queries, How(slicing=task.slicing))
+    engine = engine_for(given, queries, Settings(slicing=task.slicing))
     registered = perf_counter() - began
     run, retained = WeftRun(), list[int]()
 

@@ -149,7 +149,7 @@ class OpaquePredicates(Bench[OpaqueResult]):
         for case in self.cases:
             sizes = tuple(self._measure(given, case, count) for count in sorted(self.predicates))
             compared = Comparison.pooled([size.compared for size in sizes])
-            yield OpaqueResult(asked=self, cores=cores, case=case, rows=rows, sizes=sizes, compared=compared)
+            yield OpaqueResult(bench=self, cores=cores, case=case, rows=rows, sizes=sizes, compared=compared)
 
     def _measure(self, given: Input, case: Case, count: int) -> Size:
         queries = opaque_queries(case, count, seed=self.seed)

@@ -32,7 +32,7 @@ _THRESHOLDS = range(10, 1_600_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken(Record):
+class Timing(Record):
     """How long a step took."""
 
     wall_s: float
@@ -49,20 +49,20 @@ class QueriesSize(Record):
 
     queries: int
     seed: int
-    read: Taken
+    read: Timing
     """Parsing and binding."""
-    explain: Taken
+    explain: Timing
     first_plan_s: float
     first_batch_s: float
     later_plan_s: float
     """The longest that a later batch took to plan, with the same queries."""
     later_batch_s: float
     """The longest of them as a whole."""
-    add: Taken
+    add: Timing
     """The call with which one more query joins."""
     add_plan_s: float
     """Planning of the batch after it."""
-    remove: Taken
+    remove: Timing
     remove_plan_s: float
 
 
@@ -112,7 +112,7 @@ class ManyQueries(Bench[QueriesResult]):
         with progress(self.console) as bar:
             counts = bar.track(self.queries, description="queries")
             sizes = tuple(measure_size(spark, trades, count, self.seed) for count in counts)
-        yield QueriesResult(asked=self, sizes=sizes)
+        yield QueriesResult(bench=self, sizes=sizes)
 
     def as_json(self, results: Sequence[QueriesResult]) -> object:
         """Return what each number of queries took, as a list."""
@@ -159,7 +159,7 @@ def measure_size(spark: SparkSession, trades: Dataset, count: int, seed: int) ->
         _ADD_AFTER: lambda: engine.add(joining, name=name),
         _REMOVE_AFTER: lambda: engine.remove(next(iter(texts))),
     }
-    batches, taken = list[dict[str, float]](), list[Taken]()
+    batches, taken = list[dict[str, float]](), list[Timing]()
 
     def note(stream: str, report: BatchReport) -> None:
         if is_micro_batch(report):
@@ -179,7 +179,7 @@ def measure_size(spark: SparkSession, trades: Dataset, count: int, seed: int) ->
     )  # fmt: skip
 
 
-def _time(run: Callable[[], object]) -> Taken:
+def _time(run: Callable[[], object]) -> Timing:
     wall, driver = perf_counter(), process_time()
     run()
-    return Taken(wall_s=perf_counter() - wall, driver_s=process_time() - driver)
+    return Timing(wall_s=perf_counter() - wall, driver_s=process_time() - driver)

@@ -25,7 +25,7 @@ from weft.bench.bench import Bench, Result
 from weft.bench.dataset import Dataset, make, moment, uniform
 from weft.bench.options import Check, Checked, Counts, Repeats, Warmups
 from weft.bench.records import Record, Seconds
-from weft.bench.runs import How, Input, engine_for
+from weft.bench.runs import Input, Settings, engine_for
 from weft.bench.same_rows import Comparison, compare_with_plain
 from weft.bench.workloads import SqlQuery
 from weft.optimizer.rules import Sharing
@@ -103,7 +103,7 @@ class RelationsResult(Result):
         }  # fmt: skip
         caption = (
             "From rows in Parquet to partials in the driver, finals aside. Medians of "
-            f"{self.asked.repeats} rounds by turns: the ordinary query (one WHERE, groupBy(window, key)) "
+            f"{self.bench.repeats} rounds by turns: the ordinary query (one WHERE, groupBy(window, key)) "
             f"runs before each of the others. {self.cores} cores, pyspark {pyspark.__version__}."
         )
         title = f"{self.queries:,} queries over a batch of {self.rows:,} rows"
@@ -146,7 +146,7 @@ class Relations(Bench[RelationsResult]):
         taken = self.alternate([turn for stage in turns for turn in (ordinary, stage)])
         one_query = taken[_ORDINARY]
         yield RelationsResult(
-            asked=self, cores=given.cores, rows=rows, queries=self.query_count, one_query=one_query,
+            bench=self, cores=given.cores, rows=rows, queries=self.query_count, one_query=one_query,
             compared=Comparison.pooled([stage.compared for stage in stages.values()]),
             sizes=tuple(
                 Size(
@@ -162,13 +162,13 @@ class _Stage:
     """The Spark stage of a batch for queries with a number of GROUP BYs, and their rows over few rows."""
 
     def __init__(
-        self, asked: Relations, few: Input, dataset: Dataset, batch: DataFrame, groupings: int
+        self, bench: Relations, few: Input, dataset: Dataset, batch: DataFrame, groupings: int
     ) -> None:
         self.groupings = groupings
-        queries = departure_queries(groupings, queries=asked.query_count, seed=asked.seed)
-        engine = engine_for(few, queries, How(sharing=Sharing.JOINT))
+        queries = departure_queries(groupings, queries=bench.query_count, seed=bench.seed)
+        engine = engine_for(few, queries, Settings(sharing=Sharing.JOINT))
         engine.run()
-        self.compared = compare_with_plain(engine, [query.name for query in asked.check.choose(queries)])
+        self.compared = compare_with_plain(engine, [query.name for query in bench.check.choose(queries)])
         pipeline = engine.pipeline(dataset.name)
         assert pipeline is not None
         planner, stream = Planner(sharing=Sharing.JOINT), pipeline.stream

@@ -31,7 +31,7 @@ from weft.window import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class How:
+class Settings:
     """How Weft runs queries."""
 
     durable: bool = True
@@ -40,7 +40,7 @@ class How:
     sharing: Sharing = Sharing.AUTO
 
 
-DURABLE = How()
+DURABLE = Settings()
 """As Weft is measured unless another way is named."""
 
 
@@ -168,9 +168,11 @@ class WeftRun(Record):
             self.relations, self.groups = len(blocks), sum(map(len, blocks))
 
 
-def engine_for(given: Input, queries: Sequence[BenchQuery | SqlQuery], how: How = DURABLE) -> Engine:
+def engine_for(
+    given: Input, queries: Sequence[BenchQuery | SqlQuery], settings: Settings = DURABLE
+) -> Engine:
     """Return an engine with the stream and the queries declared, as a user would."""
-    engine = Engine(given.spark, slicing=how.slicing, sharing=how.sharing)
+    engine = Engine(given.spark, slicing=settings.slicing, sharing=settings.sharing)
     engine.load(given.dataset.statement(given.files_per_trigger))
     for table in given.tables:
         engine.load(table.statement())
@@ -209,16 +211,16 @@ def run_weft(
     given: Input,
     queries: Sequence[BenchQuery | SqlQuery],
     *,
-    how: How = DURABLE,
+    settings: Settings = DURABLE,
     out: Path | None = None,
     keep: bool = True,
 ) -> WeftRun:
     """Run all queries through Weft; results go to memory if they are to be kept, and to a folder if given."""
     run = WeftRun()
     began = perf_counter()
-    engine = engine_for(given, queries, how)
+    engine = engine_for(given, queries, settings)
     run.register_s = perf_counter() - began
-    run.stream_s = run_engine(given, engine, run.note, durable=how.durable, out=out, keep=keep)
+    run.stream_s = run_engine(given, engine, run.note, durable=settings.durable, out=out, keep=keep)
     if keep:
         run.results = {query.name: engine.queries[query.name].results for query in queries}
     return run

@@ -88,7 +88,7 @@ class Slices(Bench[SlicesResult]):
             )
             fixed[size, seed] = figures.fixed
             operations = counts((*PAPER_SIZES, size), given.dataset, seed)
-            return SlicesResult(asked=self, cores=given.cores, figures=figures, operations=operations)
+            return SlicesResult(bench=self, cores=given.cores, figures=figures, operations=operations)
 
         return self.over_sets(partial(trades_input, spark, self), measure)
 
@@ -101,7 +101,7 @@ def counts(sizes: Sequence[int], dataset: Dataset, seed: int) -> tuple[Counted, 
 
 
 def _operations(result: SlicesResult) -> Table:
-    figures, slicing = result.figures, result.asked.slicing
+    figures, slicing = result.figures, result.bench.slicing
     caption = (
         f"Weft's run has {slicing} slices: compare it with shared {slicing}. "
         "Counted over the windows that end within the hour; Weft's run has those closed at the end of input, "

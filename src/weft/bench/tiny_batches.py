@@ -9,7 +9,7 @@ from time import perf_counter
 
 from weft.bench.options import Options, Timed
 from weft.bench.records import Record, Seconds, pooled_by
-from weft.bench.runs import How, Input, drain, engine_for, is_micro_batch, run_engine
+from weft.bench.runs import Input, Settings, drain, engine_for, is_micro_batch, run_engine
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
 from weft.stream.pipeline import BatchReport
@@ -56,7 +56,7 @@ def fixed_cost(given: Input, queries: Sequence[BenchQuery], options: Options) ->
 
     def weft(*, durable: bool) -> float:
         ends = Ends()
-        engine = engine_for(given, queries, How(slicing=options.slicing))
+        engine = engine_for(given, queries, Settings(slicing=options.slicing))
         run_engine(given, engine, lambda stream, report: ends.note(report), durable=durable)
         planning.append(ends.planning)
         return ends.between
@@ -143,7 +143,7 @@ def plan_change(
 ) -> PlanChange:  # fmt: skip
     """Run tiny batches through the queries while others join one by one."""
     given = tiny_trades(given, batches=(len(joining) + 1) * _EVERY)
-    engine = engine_for(given, queries, How(slicing=options.slicing))
+    engine = engine_for(given, queries, Settings(slicing=options.slicing))
     waiting, numbers = list(joining), count(1)
     changed, left_at = False, 0.0
     quiet_s, changed_s, add_s = list[float](), list[float](), list[float]()

@@ -24,7 +24,7 @@ from weft.bench.fragments import workloads
 from weft.bench.operations import PAPER_SECONDS, Strategy
 from weft.bench.options import Check, Checked, Counts, Options, Queries, Repeats, Rows
 from weft.bench.records import Record, Seconds
-from weft.bench.runs import How, Input, WeftRun, run_weft
+from weft.bench.runs import Input, Settings, WeftRun, run_weft
 from weft.bench.same_rows import Comparison
 from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE
 from weft.bench.signatures import Sharing as Printed
@@ -73,7 +73,7 @@ def ways_of(workload: Predicates | None) -> tuple[Way, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken(Record):
+class Timing(Record):
     """What one way took for one number of queries."""
 
     queries: int
@@ -94,10 +94,10 @@ class Taken(Record):
 class WaysResult(PicturedResult):
     """One of the paper's figures over one number of rows."""
 
-    asked: "PaperFigures"
+    bench: "PaperFigures"
     figure: int
     rows: int
-    taken: tuple[Taken, ...]
+    taken: tuple[Timing, ...]
 
     @property
     def title(self) -> str:
@@ -116,21 +116,21 @@ class WaysResult(PicturedResult):
 
     def show(self, console: Console) -> None:
         """Print the seconds of every way, and what was compared."""
-        asked = self.asked
+        bench = self.bench
         caption = (
-            f"Medians of all counted rounds ({asked.repeats} for each of {report.seeds_of(asked.seeds)}), "
-            f"with their least and most, after {asked.warmups} that warm up; every way has a checkpoint "
-            f"on disk. One that takes more than {asked.patience_s:g} s is not run again, and one that would "
+            f"Medians of all counted rounds ({bench.repeats} for each of {report.seeds_of(bench.seeds)}), "
+            f"with their least and most, after {bench.warmups} that warm up; every way has a checkpoint "
+            f"on disk. One that takes more than {bench.patience_s:g} s is not run again, and one that would "
             "is not run. The paper's program had 1,138,636 rows in memory and nothing durable."
         )
         if self.figure == 13:
             caption += (
-                f" Unshared: the mean of {asked.measured} engines with one query each, times all; each "
+                f" Unshared: the mean of {bench.measured} engines with one query each, times all; each "
                 "engine reads the stream."
             )
         seconds, operations = [], []
         for taken in self.taken:
-            timed = (f"> {asked.patience_s:g}" if taken.run.relations else "not run", "")
+            timed = (f"> {bench.patience_s:g}" if taken.run.relations else "not run", "")
             if taken.seconds.runs:
                 timed = (f"{taken.seconds.median:,.2f}", taken.seconds.spread)
             comparable = taken.queries == PAPER_SIZE and taken.way in self.printed_s
@@ -179,12 +179,12 @@ class _QuerySet:
 
     def run(self, way: Way) -> float:
         """Answer the queries in a way; where each has an engine of its own, scale the mean of some."""
-        how = How(slicing=way.slicing, sharing=way.sharing)
+        settings = Settings(slicing=way.slicing, sharing=way.sharing)
         if not way.alone:
-            self.last[way.name] = run_weft(self.given, self.queries, how=how)
+            self.last[way.name] = run_weft(self.given, self.queries, settings=settings)
             return self.last[way.name].seconds
         chosen = spread_over(self.queries, self.options.measured)
-        runs = [run_weft(self.given, [query], how=how) for query in chosen]
+        runs = [run_weft(self.given, [query], settings=settings) for query in chosen]
         times = len(self.queries) / len(chosen)
         self.last[way.name] = WeftRun(
             relations=round(times * sum(run.relations for run in runs)),
@@ -206,7 +206,7 @@ class _QuerySet:
         return Comparison.pooled(comparisons) if comparisons else Comparison()
 
 
-def worth_running(way: Way, size: int, taken: Sequence[Taken], patience_s: float) -> bool:
+def worth_running(way: Way, size: int, taken: Sequence[Timing], patience_s: float) -> bool:
     """Say whether a way is expected to end in time, if it takes as long for a query as it did with fewer."""
     before = [earlier for earlier in taken if earlier.way == way.name]
     if not before or way.alone:
@@ -261,7 +261,7 @@ class PaperFigures(Bench[WaysResult]):
             of_seeds = workloads(self, workload, rows)
             given = of_seeds[self.seeds[0]].given
             sources = {seed: source.queries for seed, source in of_seeds.items()}
-        taken, compared = list[Taken](), list[Comparison]()
+        taken, compared = list[Timing](), list[Comparison]()
         for size in sorted(self.queries):
             ways = [way for way in ways_of(workload) if worth_running(way, size, taken, self.patience_s)]
             rounds = []
@@ -273,8 +273,8 @@ class PaperFigures(Bench[WaysResult]):
             for way in ways_of(workload):
                 seconds = Seconds.pooled([seconds.get(way.name, Seconds(())) for seconds in rounds])
                 run = answered.last.get(way.name, WeftRun())
-                taken.append(Taken(queries=size, way=way.name, seconds=seconds, run=run))
+                taken.append(Timing(queries=size, way=way.name, seconds=seconds, run=run))
         return WaysResult(
-            asked=self, cores=given.cores, figure=figure, rows=rows, taken=tuple(taken),
+            bench=self, cores=given.cores, figure=figure, rows=rows, taken=tuple(taken),
             compared=Comparison.pooled(compared),
         )  # fmt: skip

@@ -20,7 +20,7 @@ from weft.bench.bench import Bench, PicturedResult
 from weft.bench.dataset import Dataset, make, moment, uniform
 from weft.bench.options import Queries, Repeats, Rows
 from weft.bench.records import Record, Seconds
-from weft.bench.runs import How, Input, WeftRun, run_weft
+from weft.bench.runs import Input, Settings, WeftRun, run_weft
 from weft.bench.workloads import SCOTTY_SIZES, scotty_queries
 
 _COLUMNS = "time TIMESTAMP, key INT, value BIGINT"
@@ -63,7 +63,7 @@ class WindowsResult(PicturedResult):
     computed: ClassVar[str] = "ratio"
     workload: str = "tumbling windows of 1–20 s"
     rows: int
-    asked: "Windows"
+    bench: "Windows"
     sizes: tuple[Size, ...]
 
     @property
@@ -73,15 +73,15 @@ class WindowsResult(PicturedResult):
 
     def show(self, console: Console) -> None:
         """Print the throughput for each number of windows."""
-        first, asked = self.sizes[0], self.asked
+        first, bench = self.sizes[0], self.bench
         rows = [
             (size, size.rows_per_s / first.rows_per_s, size.scotty_rows_per_s / first.scotty_rows_per_s)
             for size in self.sizes
         ]
         caption = (
-            f"Medians of all counted rounds ({asked.repeats} for each of {report.seeds_of(asked.seeds)}), "
-            f"with their least and most, after {asked.warmups} that warm up; {asked.rate:,} rows per second "
-            f"of event time, {asked.batches} micro-batches, {self.cores} "
+            f"Medians of all counted rounds ({bench.repeats} for each of {report.seeds_of(bench.seeds)}), "
+            f"with their least and most, after {bench.warmups} that warm up; {bench.rate:,} rows per second "
+            f"of event time, {bench.batches} micro-batches, {self.cores} "
             "cores. With a checkpoint on disk, from the text of the queries on. Without one it is as in "
             "Scotty's benchmark: windows are registered before the clock starts. Results stay in memory."
         )
@@ -138,15 +138,15 @@ class Windows(Bench[WindowsResult]):
             given = Input(spark=spark, dataset=dataset, files_per_trigger=cores)
             of_seeds = zip(*(self._of_seed(given, seed) for seed in self.seeds), strict=True)
             sizes = tuple(map(Size.pooled, of_seeds))
-            yield WindowsResult(asked=self, cores=cores, rows=rows, sizes=sizes)
+            yield WindowsResult(bench=self, cores=cores, rows=rows, sizes=sizes)
 
     def _of_seed(self, given: Input, seed: int) -> list[Size]:
         """Alternate between numbers of windows, with a checkpoint and as Scotty measures."""
         last: dict[int, WeftRun] = {}
 
         def take(count: int, *, durable: bool) -> float:
-            how = How(durable=durable, slicing=self.slicing)
-            run = run_weft(given, scotty_queries(count, seed=seed), how=how)
+            settings = Settings(durable=durable, slicing=self.slicing)
+            run = run_weft(given, scotty_queries(count, seed=seed), settings=settings)
             if not durable:
                 return run.stream_s
             last[count] = run
