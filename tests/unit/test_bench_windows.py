@@ -1,10 +1,12 @@
 """The benches of many windows and of memory: tables, JSON and pictures."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from tests.unit.bench_samples import cells, check_legends, console, printed
 
 from weft.bench.bench import save_figure
@@ -29,7 +31,11 @@ def windows() -> WindowsResult:
 def test_windows_as_table_and_json(windows: WindowsResult) -> None:
     shown = console()
     windows.show(shown)
-    assert cells(printed(shown).replace("│   ", "│ "), "1,000")[:4] == ["80", "0.80", "1.25", "0.50–9.00"]
+    text = printed(shown)
+    text, other = text[: text.index("results, and slices")], text[text.index("results, and slices") :]
+    assert cells(other.replace("│   ", "│ "), "1,000") == ["9", "3"]
+    assert cells(text, "1,000")[:4] == ["80", "0.80", "1.25", "0.50–9.00"]
+    assert cells(text, "1,000, no checkpoint")[:4] == ["200", "1.00", "0.50", "0.50–0.50"]
     told = json.loads(json.dumps(windows.as_json()))
     assert told["ratio"] == 0.8
     assert [one["scotty_rows_per_s"] for one in told["sizes"]] == [200, 200]
@@ -62,3 +68,13 @@ def test_a_picture_of_windows(windows: WindowsResult, tmp_path: Path) -> None:
     check_legends(figure)
     save_figure(figure, tmp_path / "windows.png")
     assert {path.name for path in tmp_path.iterdir()} == {"windows.png"}
+
+
+def test_no_number_of_windows_is_cut_in_80_columns(windows: WindowsResult) -> None:
+    run = WeftRun(rows=80_000_000, windows=1_234_567, slices=12_345)
+    slow = Seconds((1_100.0, 1_000.0, 1_200.0))
+    huge = tuple(replace(size, run=run, durable=slow, as_scotty=slow) for size in windows.sizes)
+    shown = Console(file=io.StringIO(), width=80)
+    replace(windows, sizes=huge).show(shown)
+    assert "…" not in printed(shown)
+    assert printed(shown).count("1,000.00–1,200.00") == 2 * len(huge)

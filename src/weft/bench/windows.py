@@ -74,25 +74,32 @@ class WindowsResult(PicturedResult):
     def show(self, console: Console) -> None:
         """Print the throughput for each number of windows."""
         first, bench = self.sizes[0], self.bench
+        durable, as_scotty = first.rows_per_s, first.scotty_rows_per_s
         rows = [
-            (size, size.rows_per_s / first.rows_per_s, size.scotty_rows_per_s / first.scotty_rows_per_s)
-            for size in self.sizes
+            *((f"{size.queries:,}", size.rows_per_s, durable, size.durable) for size in self.sizes),
+            *(
+                (f"{size.queries:,}, no checkpoint", size.scotty_rows_per_s, as_scotty, size.as_scotty)
+                for size in self.sizes
+            ),
         ]
         caption = (
             f"Medians of all counted rounds ({bench.repeats} for each of {report.seeds_of(bench.seeds)}), "
             f"with their least and most, after {bench.warmups} that warm up; {bench.rate:,} rows per second "
-            f"of event time, {bench.batches} micro-batches, {self.cores} "
-            "cores. With a checkpoint on disk, from the text of the queries on. Without one it is as in "
-            "Scotty's benchmark: windows are registered before the clock starts. Results stay in memory."
+            f"of event time, {bench.batches} micro-batches, {self.cores} cores. With a checkpoint on disk, "
+            "from the text of the queries on. Without one it is as in Scotty's benchmark: windows are "
+            "registered before the clock starts. Results stay in memory."
         )
         columns = {
-            "windows": "{0.queries:,}", "rows/s": "{0.rows_per_s:,.0f}", "of one window": "{1:.2f}",
-            "seconds": "{0.seconds:.2f}", "spread": "{0.durable.spread}",
-            "no checkpoint, rows/s": "{0.scotty_rows_per_s:,.0f}", "of one": "{2:.2f}",
-            "results": "{0.run.windows:,}", "slices a batch": "{0.run.slices:,}",
+            "<windows": "{0}", "rows/s": "{1:,.0f}", "of one": "{2:.2f}", "seconds": "{3.median:.2f}",
+            "spread": "{3.spread}",
         }  # fmt: skip
         title = f"tumbling windows of 1–20 s over {self.rows:,} rows"
-        console.print(report.make_table(title, columns, rows, caption=caption))
+        compared = [(name, speed, speed / one, seconds) for name, speed, one, seconds in rows]
+        console.print(report.make_table(title, columns, compared, caption=caption, no_wrap=True))
+        columns = {
+            "windows": "{0.queries:,}", "results": "{0.run.windows:,}", "slices a batch": "{0.run.slices:,}"
+        }  # fmt: skip
+        console.print(report.make_table("results, and slices of the largest batch", columns, self.sizes))
 
     @classmethod
     def draw(cls, results: Sequence[Self]) -> report.Figure:
