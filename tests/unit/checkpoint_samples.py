@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.unit.state_samples import EXACT, Row, block
+from tests.unit.state_samples import EXACT, Asked, Row, block
 
 from weft.durability.checkpoint import Checkpoint, Recovered
-from weft.durability.encoding import Commit
+from weft.durability.commits import Commit
+from weft.durability.declared import Declared
 from weft.durability.registry import QueryState, Registered
 from weft.expression import Column
 from weft.optimizer.plan import Grouping
@@ -32,7 +33,7 @@ def commit(number: int) -> Commit:
     return Commit(
         number=number,
         batch=number + 10,
-        stream="(x BIGINT) EVENT TIME x",
+        stream=Declared(columns={"x": "bigint"}, time="x", unit="s"),
         clock=Clock(watermark=5, oldest=None, newest=-7, counts=COUNTS),
     )
 
@@ -59,7 +60,7 @@ def restored(
     folder: Folder, predicates: Iterable[Any] = ("all",), derivations: Sequence[Derivation] = ()
 ) -> list[Block]:
     """Return the blocks of a checkpoint, as a restart takes them in."""
-    found = recovered(folder).blocks({GROUPING: predicates}, derivations)
+    found = recovered(folder).blocks({GROUPING: list(map(Asked, predicates))}, derivations)
     return [stored.block(EXACT, signatures) for _, stored, signatures in found]
 
 

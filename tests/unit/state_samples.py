@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from tests.unit.aggregate_samples import decimal_type, lifted
 
 from weft.aggregates import Combine, Primitive, count_of
+from weft.durability.stored_names import WRITERS, encoded
 from weft.expression import Column
+from weft.predicates import Test
+from weft.predicates.values import IS_TRUE
 from weft.state.driver_store import DriverStore
 from weft.state.signatures import Signatures
 from weft.state.store import Block
-from weft.types import BIGINT, DOUBLE, STRING
+from weft.types import BIGINT, BOOLEAN, DOUBLE, STRING
 
 MONEY = decimal_type(38, 2)
 
@@ -45,6 +48,12 @@ LOWEST = Primitive(("min",), Column("n", BIGINT), Combine.LEAST, (BIGINT,))
 HIGHEST = Primitive(("max",), Column("n", BIGINT), Combine.GREATEST, (BIGINT,))
 EXACT = (COUNT, TOTAL, FIRST, FEES)
 
+
+class Asked(str):
+    """A predicate by the name of what it asks, which is a column's where it is stored."""
+
+
+cast(dict[Any, Any], WRITERS)[Asked] = lambda name: encoded(Test(Column(name, BOOLEAN), IS_TRUE))
 PREDICATES: dict[Any, Callable[[Row], bool]] = {
     "all": lambda row: True,
     "positive": lambda row: row.n is not None and row.n > 0,
@@ -106,7 +115,7 @@ def block(
         keys=keys if keyed else keys.select([]),
         fragments=np.array([known.index(found) for _, _, found in groups], dtype=np.int32),
         signatures=Signatures(
-            predicates=tuple(predicates), bits=bits.reshape(len(known), len(predicates))
+            predicates=tuple(map(Asked, predicates)), bits=bits.reshape(len(known), len(predicates))
         ),
         partials=partials,
         rows=len(several),

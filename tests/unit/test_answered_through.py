@@ -13,7 +13,7 @@ from tests.unit.pipeline_samples import MS, asked
 from tests.unit.window_samples import windows
 
 from weft.durability.checkpoint import Checkpoint
-from weft.durability.encoding import read_commit
+from weft.durability.commits import read_commit
 from weft.durability.registry import QueryState
 from weft.errors import EngineError
 from weft.finals.readings import readings
@@ -150,15 +150,17 @@ def changes_of(runs: Runs, commit: int) -> list[dict[str, int]]:
     """Return what a commit stores of queries."""
     name = f"{commit:09}"
     stored = unpack(runs.folder.folder("commits").read(name), name=name)
-    return read_commit(bytes(stored["commit"]), "here")[1]
+    return read_commit(bytes(stored["commit"]))[1]
 
 
 def test_a_checkpoint_of_an_older_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
     runs = Runs(monkeypatch, LocalFolder(tmp_path))
     runs.start(LONG)
-    monkeypatch.setattr("weft.durability.encoding._FORMAT", 3)
+    monkeypatch.setattr("weft.durability.commits.FORMAT", 3)
     runs.batch(1)
     monkeypatch.undo()
-    with pytest.raises(EngineError, match="written by another version of Weft; start a new one"):
+    with pytest.raises(
+        EngineError, match="written by an older version of Weft: it has format 3, and this version"
+    ):
         Checkpoint(LocalFolder(tmp_path)).recover()

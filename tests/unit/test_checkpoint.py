@@ -31,6 +31,7 @@ from tests.unit.state_samples import (
     FIRST,
     SPREAD,
     TOTAL,
+    Asked,
     Row,
     block,
     contents,
@@ -39,9 +40,10 @@ from tests.unit.state_samples import (
 )
 
 from weft.aggregates import Combine, Primitive
-from weft.durability.checkpoint import Checkpoint, fingerprint
+from weft.durability.checkpoint import Checkpoint
 from weft.durability.encoding import StoredBlock, block_bytes
 from weft.durability.registry import QueryState, Registered, Registry
+from weft.durability.stored_names import grouping_name
 from weft.errors import DamagedFile, EngineError
 from weft.expression import Call, Column
 from weft.state.store import Block
@@ -50,7 +52,7 @@ from weft.storage.container import pack, unpack
 from weft.types import BIGINT, BOOLEAN, DataType, Kind
 
 ALL = (*EXACT, SPREAD)
-ALL_ROWS: list[Any] = ["all"]
+ALL_ROWS: list[Any] = [Asked("all")]
 """The predicate of most blocks here, which are named rather than written out."""
 
 
@@ -65,7 +67,7 @@ def folder(tmp_path: Path) -> LocalFolder:
 
 def stored(before: Block, *primitives: Primitive) -> Block:
     """Return a block as it comes back."""
-    return StoredBlock(block_bytes(before, "book")).block(primitives, before.signatures)
+    return StoredBlock("block/0", block_bytes(GROUPING, before, "book")).block(primitives, before.signatures)
 
 
 @settings(max_examples=25)
@@ -73,7 +75,7 @@ def stored(before: Block, *primitives: Primitive) -> Block:
 def test_a_block_comes_back_as_it_was(several: list[Row]) -> None:
     for keyed in (True, False):
         before = block(several, ALL, keyed=keyed)
-        assert StoredBlock(block_bytes(before, "book")).codebook == "book"
+        assert StoredBlock("block/0", block_bytes(GROUPING, before, "book")).codebook == "book"
         after = stored(before, *ALL)
         assert after.fragments.dtype == before.fragments.dtype
         assert after.fragments.tolist() == before.fragments.tolist()
@@ -273,14 +275,17 @@ def test_a_missing_commit_is_named(folder: LocalFolder, number: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["commits", "snapshots"])
-@pytest.mark.parametrize("version", [1, 99])
-def test_a_checkpoint_of_another_version_is_refused(folder: LocalFolder, version: int, kind: str) -> None:
+@pytest.mark.parametrize(("version", "age"), [(1, "an older"), (99, "a newer")])
+def test_a_checkpoint_of_another_version_is_refused(
+    folder: LocalFolder, version: int, age: str, kind: str
+) -> None:
     wrote(Checkpoint(folder), one_row())
     found = unpack(folder.folder("commits").read("000000000"), name="commit")
     record = json.loads(bytes(found["commit"])) | {"format": version}
     other = pack({"commit": json.dumps(record).encode()})
     folder.folder(kind).write("000000000", other, replace=True)
-    with pytest.raises(EngineError, match="another version"):
+    said = f"was written by {age} version of Weft: it has format {version}.* use the version that wrote it"
+    with pytest.raises(EngineError, match=said):
         Checkpoint(folder).recover()
 
 
@@ -296,10 +301,10 @@ def test_a_commit_from_before_files_were_counted_is_read(folder: LocalFolder) ->
     assert stored_state.last.clock.counts == COUNTS
 
 
-def test_a_fingerprint_is_the_same_in_every_run() -> None:
-    assert fingerprint(GROUPING) == fingerprint(((), (Column("symbol", BIGINT, (3, 9)),)))
-    assert fingerprint(GROUPING) != fingerprint(((), (Column("Symbol", BIGINT),)))
-    assert fingerprint(()) == "2e38e77b22c314a4"
+def test_a_grouping_has_the_same_name_in_every_run() -> None:
+    assert grouping_name(GROUPING) == grouping_name(((), (Column("symbol", BIGINT, (3, 9)),)))
+    assert grouping_name(GROUPING) != grouping_name(((), (Column("Symbol", BIGINT),)))
+    assert grouping_name(GROUPING) == '["grouping",[],[["column","symbol","bigint"]]]'
 
 
 # A lock that can be lost.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.churn_samples import Script, above, between, random_run
 from tests.unit.pipeline_samples import Row, asked, plain_pipeline, results
 
-from weft.durability.encoding import described
+from weft.durability.stored_names import predicate_name
 from weft.expression import Expression
 from weft.optimizer.plan import Grouping
 from weft.optimizer.slices import Slicing
@@ -84,14 +84,14 @@ def restarted(script: Script, slicing: Slicing) -> Script:
 
 def as_stored(signatures: Signatures, pipeline: Pipeline, grouping: Grouping) -> Signatures:
     """Return what a block's fragments mean to the pipeline's predicates, as a checkpoint would."""
-    names, bits = [described(one) for one in signatures.predicates], signatures.bits
+    names, bits = [predicate_name(one) for one in signatures.predicates], signatures.bits
     for live in pipeline.queries.values():
         stored = live.derivation and derivation_from(live.derivation.as_record())
         if stored and stored.predicate not in names:
             bits = np.column_stack([bits, stored.column(names, bits)])
             names.append(stored.predicate)
     relations = [relation for relation in pipeline.plan.relations if relation.grouping == grouping]
-    asked_for = {described(one): one for relation in relations for one in relation.predicates}
+    asked_for = {predicate_name(one): one for relation in relations for one in relation.predicates}
     known = [place for place, name in enumerate(names) if name in asked_for]
     return Signatures(predicates=tuple(asked_for[names[place]] for place in known), bits=bits[:, known])
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.durability.encoding import arrow_bytes, read_results, results_bytes
+from weft.durability.commits import read_results, results_bytes
+from weft.durability.encoding import arrow_bytes
 
 NAMES = st.text(max_size=5)
 TABLES = st.one_of(

@@ -18,6 +18,7 @@ from tests.unit.state_samples import (
     FIRST,
     PREDICATES,
     TOTAL,
+    Asked,
     Row,
     block,
     rows,
@@ -26,8 +27,9 @@ from tests.unit.state_samples import (
 )
 
 from weft.durability.checkpoint import Checkpoint
-from weft.durability.encoding import codebook_bytes, described, read_codebook
+from weft.durability.encoding import codebook_bytes, read_codebook
 from weft.durability.registry import Registry
+from weft.durability.stored_names import predicate_name
 from weft.expression import Call, Column, Expression, Literal
 from weft.finals.readings import Reading
 from weft.predicates import TRUE, Formula, canonical
@@ -51,14 +53,14 @@ def test_a_codebook_comes_back_as_it_was(
 ) -> None:
     # Ten predicates: more than one byte of bits.
     keys: dict[Any, Callable[[Row], bool]] = {name: partial(_has_key, name) for name in "abcd"}
-    predicates: list[Any] = [*PREDICATES, *keys]
+    predicates: list[Any] = list(map(Asked, (*PREDICATES, *keys)))
     with pytest.MonkeyPatch.context() as patch:
         for name, asked in keys.items():
             patch.setitem(PREDICATES, name, asked)
         before = block([Row(0, "a", 1, "x", None), *several], predicates=predicates).signatures
     stored = codebook_bytes(before)
     for kept in (predicates, predicates[::-1], predicates[3:9], predicates[-1:]):
-        after = read_codebook(stored, {described(one): one for one in kept})
+        after = read_codebook(stored, {predicate_name(one): one for one in kept})
         places = [place for place, one in enumerate(predicates) if one in kept]
         assert after.predicates == tuple(predicates[place] for place in places)
         assert after.bits.dtype == before.bits.dtype
@@ -71,7 +73,7 @@ def _has_key(key: str, row: Row) -> bool:
 
 def test_predicates_that_are_unknown_are_dropped() -> None:
     before = one_row(predicates=ASKED).signatures
-    after = read_codebook(codebook_bytes(before), {described(TRUE): TRUE})
+    after = read_codebook(codebook_bytes(before), {predicate_name(TRUE): TRUE})
     # The fragments are still numbered as in the blocks; they satisfy nothing.
     assert (after.predicates, after.bits.shape) == ((), (len(before.bits), 0))
 
@@ -80,7 +82,7 @@ def test_a_codebook_without_fragments_comes_back() -> None:
     # A relation of which no row was seen yet.
     seen = one_row(predicates=ASKED).signatures
     before = replace(seen, bits=seen.bits[:0])
-    after = read_codebook(codebook_bytes(before), {described(one): one for one in before.predicates})
+    after = read_codebook(codebook_bytes(before), {predicate_name(one): one for one in before.predicates})
     assert (after.predicates, after.bits.shape) == (before.predicates, before.bits.shape)
 
 
@@ -92,10 +94,10 @@ def test_a_predicate_is_known_wherever_its_text_stood() -> None:
         flag = Column("ok", BOOLEAN, span)
         return canonical(Call("or", (compared, flag), BOOLEAN, span))
 
-    assert described(big(5, (1, 2))) == described(big(5, (70, 80)))
-    assert described(big(5, (1, 2))) != described(big(6, (1, 2)))
+    assert predicate_name(big(5, (1, 2))) == predicate_name(big(5, (70, 80)))
+    assert predicate_name(big(5, (1, 2))) != predicate_name(big(6, (1, 2)))
     # The same in every run, or no checkpoint could be read again.
-    assert described(TRUE) == "1eac7e722b9eb7608c97846a0e0adee7"
+    assert predicate_name(TRUE) == '["all"]'
 
 
 # In a checkpoint.
@@ -137,7 +139,7 @@ def test_a_codebook_is_written_once_for_a_plan(folder: LocalFolder) -> None:
 def test_codebooks_that_differ_have_different_names(folder: LocalFolder, one: Any, other: Any) -> None:
     checkpoint = Checkpoint(folder)
     for number, (predicates, bits) in enumerate((one, other)):
-        found = Signatures(predicates=tuple(predicates), bits=np.array(bits))
+        found = Signatures(predicates=tuple(map(Asked, predicates)), bits=np.array(bits))
         checkpoint.write(commit(number), (), {(GROUPING, 0): replace(one_row(), signatures=found)}, {})
     names = [*codebooks(folder, "commits", "000000000"), *codebooks(folder, "commits", "000000001")]
     assert len(set(names)) == 2
@@ -297,7 +299,9 @@ def names(found: Block) -> list[Any]:
 def derived(predicate: Any, sources: Sequence[Any], patterns: Sequence[int]) -> Derivation:
     """Return how a predicate follows from others, as it comes back from a commit."""
     written = Derivation(
-        predicate=described(predicate), sources=tuple(map(described, sources)), patterns=tuple(patterns)
+        predicate=predicate_name(Asked(predicate)),  # type: ignore[arg-type]
+        sources=tuple(predicate_name(Asked(source)) for source in sources),  # type: ignore[arg-type]
+        patterns=tuple(patterns),
     )
     assert derivation_from(json.loads(json.dumps(written.as_record()))) == written
     return written

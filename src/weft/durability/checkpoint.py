@@ -21,21 +21,29 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
-from weft.durability.delivered import Note, Notes
-from weft.durability.encoding import (
+from weft.durability.commits import (
+    OLDEST,
     Commit,
-    StoredBlock,
-    block_bytes,
-    codebook_bytes,
     commit_bytes,
-    described,
-    read_codebook,
     read_commit,
+    read_format,
     read_results,
     results_bytes,
 )
+from weft.durability.delivered import Note, Notes
+from weft.durability.encoding import (
+    NAMES,
+    NAMES_OF_4,
+    StoredBlock,
+    block_bytes,
+    check_block,
+    check_codebook,
+    codebook_bytes,
+    read_codebook,
+)
 from weft.durability.position import mend, position
 from weft.durability.registry import Registry
+from weft.durability.stored_names import Unknown, predicate_name
 from weft.errors import DamagedFile, EngineError
 from weft.faultpoints import reach
 from weft.optimizer.plan import Grouping
@@ -70,6 +78,8 @@ class Recovered:
     registry: Registry
     files: list[Sections] = field(default_factory=list)
     """The snapshot's sections and those of the commits after it, oldest first."""
+    formats: set[int] = field(default_factory=set)
+    """The formats of these files."""
 
     def blocks(
         self,
@@ -81,8 +91,10 @@ class Recovered:
         Their fragments keep their meaning for the given predicates of the grouping, and for those that follow
         from others.
         """
+        # A derivation has the names of the format in which the partials that it is about were written.
         known = {
-            fingerprint(grouping): (grouping, {described(predicate): predicate for predicate in own})
+            names.grouping(grouping): (grouping, {names.predicate(predicate): predicate for predicate in own})
+            for names in ((NAMES, NAMES_OF_4) if OLDEST in self.formats else (NAMES,))
             for grouping, own in predicates.items()
         }
         books: dict[str, bytes | memoryview] = {}
@@ -92,19 +104,15 @@ class Recovered:
                 if name.startswith(_CODEBOOK):
                     books.setdefault(name.removeprefix(_CODEBOOK), stored)
             for name, stored in sections.items():
-                mark = name.removeprefix(_BLOCK).rpartition("/")[0]
-                if name.startswith(_BLOCK) and mark in known:
-                    grouping, asked = known[mark]
-                    block = StoredBlock(stored)
-                    key = mark, block.codebook
+                if not name.startswith(_BLOCK):
+                    continue
+                block = StoredBlock(name, stored)
+                if block.grouping in known:
+                    grouping, asked = known[block.grouping]
+                    key = block.grouping, block.codebook
                     if key not in read:
                         read[key] = read_codebook(books[block.codebook], asked, derivations)
                     yield grouping, block, read[key]
-
-
-def fingerprint(grouping: object) -> str:
-    """Return a short name for a relation's grouping that is the same in every run."""
-    return sha256(repr(grouping).encode()).hexdigest()[:16]
 
 
 class Checkpoint:
@@ -157,14 +165,30 @@ class Checkpoint:
                 raise self.missing(number)
             data = self._commits.read(name)
             sections: Sections = unpack(data, name=f"{self._commits.uri}/{name}")
-            commit, changes = read_commit(bytes(sections[_COMMIT]), self.folder.uri)
-            recovered = recovered or Recovered(last=commit, registry=Registry())
-            recovered.last = commit
-            recovered.registry.apply(changes)
-            recovered.files.append(sections)
+            recovered = self._took_in(sections, recovered, f"commit {name}")
             self._since_snapshot += 1
             self._since_bytes += len(data)
             self._stored |= _codebooks(sections)
+        return recovered
+
+    def _took_in(self, sections: Sections, recovered: Recovered | None, file: str) -> Recovered:
+        """Return what a snapshot is, or a commit adds; raise EngineError if it has anything unknown."""
+        head = bytes(sections[_COMMIT])
+        format = read_format(head, self.folder.uri)
+        try:
+            commit, changes = read_commit(head)
+            recovered = recovered or Recovered(last=commit, registry=Registry())
+            recovered.last = commit
+            recovered.registry.apply(changes)
+            if format > OLDEST:
+                _check_sections(sections)
+        except Unknown as unknown:
+            raise EngineError(
+                f"checkpoint {self.folder.uri}: {file} has a name that this version of Weft does not know: "
+                f"{unknown}; use the version that wrote it, or start a new checkpoint"
+            ) from unknown
+        recovered.files.append(sections)
+        recovered.formats.add(format)
         return recovered
 
     def missing(self, number: int, *, also: str = "") -> DamagedFile:
@@ -194,11 +218,8 @@ class Checkpoint:
                 damaged = damaged or error
                 self._damaged.add(name)
                 continue
-            commit, entries = read_commit(bytes(sections[_COMMIT]), self.folder.uri)
-            registry = Registry()
-            registry.apply(entries)
             self._snapshot_bytes = len(data)
-            return Recovered(last=commit, registry=registry, files=[sections])
+            return self._took_in(sections, None, f"snapshot {name}")
         if damaged is not None and "000000000" not in self._commits.names():
             raise damaged
         return None
@@ -270,15 +291,15 @@ class Checkpoint:
                 sections.setdefault(f"{_CODEBOOK}{name}", codebook_bytes(block.signatures))
         many = sum(map(len, held.values())) > _WORTH_THREADS
         stored = side_by_side(
-            lambda pair: block_bytes(*pair), zip(held.values(), names, strict=True), worth=many
+            lambda given: block_bytes(given[0][0], given[1], given[2]),
+            zip(held, held.values(), names, strict=True),
+            worth=many,
         )
-        for (grouping, number), data in zip(held, stored, strict=True):
-            sections[f"{_BLOCK}{fingerprint(grouping)}/{number}"] = data
-        return sections
+        return sections | {f"{_BLOCK}{number}": data for number, data in enumerate(stored)}
 
     def _codebook_name(self, signatures: Signatures) -> str:
         if signatures not in self._names:
-            names = [described(predicate) for predicate in signatures.predicates]
+            names = list(map(predicate_name, signatures.predicates))
             content = json.dumps(names).encode() + np.packbits(signatures.bits, axis=1).tobytes()
             self._names[signatures] = sha256(content).hexdigest()[:32]
         return self._names[signatures]
@@ -339,7 +360,7 @@ class Checkpoint:
         """Return the clock of a commit; raise FileNotFoundError if it was removed."""
         name = _named(number)
         sections = unpack(self._commits.read(name), name=f"{self._commits.uri}/{name}")
-        return read_commit(bytes(sections[_COMMIT]), self.folder.uri)[0].clock
+        return read_commit(bytes(sections[_COMMIT]))[0].clock
 
     def set_delivered(self, sink: str, number: int) -> None:
         """Note that a sink has made all results up to a commit visible."""
@@ -367,6 +388,17 @@ class Checkpoint:
             if int(name) <= min(delivered, int(whole[-2])):
                 self._commits.delete(name)
         reach("prune.after")
+
+
+def _check_sections(sections: Sections) -> None:
+    """Raise Unknown if a file has sections, or names in them, that this version does not know."""
+    for name, stored in sections.items():
+        if name.startswith(_CODEBOOK):
+            check_codebook(stored)
+        elif name.startswith(_BLOCK):
+            check_block(name, stored)
+        elif name != _COMMIT and not name.startswith(_RESULTS):
+            raise Unknown(f'section "{name}"')
 
 
 def _codebooks(sections: Iterable[str]) -> set[str]:

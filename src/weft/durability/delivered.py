@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from zlib import crc32
 
 from weft.errors import DamagedFile
@@ -67,7 +67,7 @@ class Notes:
         return None
 
     def _write(self, file: str, note: Note) -> None:
-        written = json.dumps({**asdict(note), "crc32": _checksum(note)}).encode()
+        written = json.dumps({**_record(note), "crc32": _checksum(note)}).encode()
         try:
             if self._folder.read(file) == written:
                 return
@@ -76,5 +76,9 @@ class Notes:
         self._folder.write(file, written, replace=True)
 
 
+def _record(note: Note) -> dict[str, object]:
+    return {"commit": note.commit, "away": note.away}
+
+
 def _checksum(note: Note) -> int:
-    return crc32(json.dumps(asdict(note)).encode())
+    return crc32(json.dumps(_record(note)).encode())

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from weft.durability.checkpoint import Checkpoint, Placed, Recovered
-from weft.durability.encoding import Commit
+from weft.durability.commits import Commit
+from weft.durability.declared import columns_read, declared, partials_read
 from weft.durability.registry import QueryState, Registered, Registry
 from weft.faultpoints import reach
 from weft.query.logical import LogicalQuery, StreamDef
@@ -134,7 +135,7 @@ class Ledger:
         commit = Commit(
             number=self.number + 1,
             batch=self.batch if batch is None else batch,
-            stream=described(outcome.stream),
+            stream=declared(outcome.stream),
             clock=outcome.clock,
             position=position,
         )
@@ -217,14 +218,6 @@ def kind_of(error: str) -> str:
     return "other" if kind is None else kind[1] or kind[2]
 
 
-def described(stream: StreamDef) -> str:
-    """Return what stored partials depend on: the columns, and which of them is the time."""
-    columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
-    return f"({columns}) EVENT TIME {stream.time}" + (
-        f" UNIT '{stream.time_unit}'" if stream.time_unit else ""
-    )
-
-
 def registered(running: RunningQuery, *, commit: int, added_live: bool) -> Registered:
     """Return a query that joins as the registry keeps it."""
     return Registered(
@@ -235,6 +228,8 @@ def registered(running: RunningQuery, *, commit: int, added_live: bool) -> Regis
         until=running.until,
         derivation=None if running.derivation is None else running.derivation.as_record(),
         commit=commit,
+        reads=columns_read(running.query),
+        partials=partials_read(running.query),
     )
 
 

@@ -1,10 +1,11 @@
 """The queries of a stream and their states: kept by name, and committed as changes."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from weft.durability.stored_names import Unknown, only
 from weft.state.clock import ALWAYS
 
 
@@ -49,14 +50,55 @@ class Registered:
     commit: int = 0
     """The commit with which it joined, or joined again."""
 
+    reads: Mapping[str, str] | None = None
+    """The columns that it reads, with their types; None if it joined before these were stored."""
+    partials: str = ""
+    """A digest of the names of what it is answered from; empty if it joined before these were stored."""
+
     def as_record(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return asdict(self)
+        return {
+            "name": self.name,
+            "text": self.text,
+            "state": self.state.value,
+            "live": self.live,
+            "answered_through": self.answered_through,
+            "until": self.until,
+            "derivation": self.derivation,
+            "error": self.error,
+            "failures": self.failures,
+            "commit": self.commit,
+            "reads": self.reads,
+            "partials": self.partials,
+        }
+
+
+_FIELDS = frozenset(Registered(name="", text="").as_record())
+_DERIVATION = frozenset({"predicate", "sources", "patterns"})
 
 
 def from_record(record: Mapping[str, Any]) -> Registered:
-    """Return a query from plain values."""
-    return Registered(**{**record, "state": QueryState(record["state"])})
+    """Return a query from plain values; raise Unknown if it has some that this version does not know."""
+    only(record, _FIELDS, "a query")
+    if record["state"] not in {state.value for state in QueryState}:
+        raise Unknown(f'state "{record["state"]}" of a query')
+    derivation = record["derivation"]
+    if derivation is not None:
+        only(derivation, _DERIVATION, "a derivation")
+    return Registered(
+        name=record["name"],
+        text=record["text"],
+        state=QueryState(record["state"]),
+        live=record["live"],
+        answered_through=record["answered_through"],
+        until=record["until"],
+        derivation=derivation,
+        error=record["error"],
+        failures=record["failures"],
+        commit=record["commit"],
+        reads=record.get("reads"),
+        partials=record.get("partials", ""),
+    )
 
 
 class Registry:
@@ -136,5 +178,6 @@ class Registry:
             if "text" in record:
                 self.put(from_record(record))
             else:
-                self.forget(**record)
+                only(record, ("name", "answered_through"), "a name that is free")
+                self.forget(record["name"], answered_through=record.get("answered_through", ALWAYS))
         self.committed()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.durability.checkpoint import Recovered
-from weft.durability.ledger import described
+from weft.durability.declared import columns_read, partials_read
 from weft.durability.registry import QueryState, Registered, Registry
 from weft.errors import EngineError, UserError
 from weft.query.logical import LogicalQuery, StreamDef
@@ -62,6 +62,8 @@ def rejoin(queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, w
             unbound.append(failed)
             notices.append(f"query {entry.name} cannot run on: {error}")
             continue
+        if not entry.partials and not over:
+            registry.put(replace(entry, reads=columns_read(query), partials=partials_read(query)))
         if entry.state is QueryState.RUNNING:
             running[entry.name] = query
         else:
@@ -84,11 +86,14 @@ def _is_same(entry: Registered, query: LogicalQuery, bind: Bind) -> bool:
 
 def check(stream: StreamDef, recovered: Recovered, queries: Sequence[LogicalQuery], uri: str) -> None:
     """Refuse a checkpoint of another stream, or with other queries of the same names."""
-    stored, declared = recovered.last.stream, described(stream)
-    if stored != declared:
+    named = {query.name for query in queries}
+    stays = [entry for entry in recovered.registry if entry.live or entry.name in named]
+    reads = {entry.name: entry.reads or {} for entry in stays if not entry.state.is_over}
+    problem = recovered.last.stream.problem(stream, reads)
+    if problem is not None:
         raise EngineError(
-            f"stream {stream.name} is not that of checkpoint {uri}; declare it as before, or "
-            f"start a new checkpoint\n  there: {stored}\n  here:  {declared}"
+            f"stream {stream.name} is not that of checkpoint {uri}: {problem}; declare it as before, or "
+            "start a new checkpoint"
         )
     for query in queries:
         known = recovered.registry.get(query.name)
@@ -98,6 +103,24 @@ def check(stream: StreamDef, recovered: Recovered, queries: Sequence[LogicalQuer
                 "start with the text that it has there, drop it (weft drop), and then change it"
                 f"\n  there: {known.text}\n  here:  {query.text}"
             )
+
+
+def check_meaning(running: Mapping[str, LogicalQuery], registry: Registry, uri: str) -> None:
+    """Refuse queries that continue if their partials in the checkpoint are not those that they need now."""
+    for name, query in running.items():
+        entry = registry.get(name)
+        if entry is None or not entry.partials or entry.partials == partials_read(query):
+            continue
+        then, now = entry.reads or {}, columns_read(query)
+        columns = [column for column in sorted(then.keys() | now) if then.get(column) != now.get(column)]
+        change = "a function has another type, or this version of Weft aggregates it in another way"
+        if columns:
+            there, here = (types.get(columns[0], "not read") for types in (then, now))
+            change = f'column "{columns[0]}" was {there} for it, and is {here} now'
+        raise EngineError(
+            f"query {name} means something else than in checkpoint {uri}: {change}; declare streams and "
+            "tables as before, use the version that wrote the checkpoint, or start a new one"
+        )
 
 
 def check_names(stream: str, rejoined: Rejoined, streams: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from weft.durability.ledger import Ledger, registered
 from weft.durability.past import Past, read_past
 from weft.durability.places import has_folder, identity, remove_folder
 from weft.durability.registry import QueryState, Registry
-from weft.durability.rejoining import Bind, check, check_names, rejoin
+from weft.durability.rejoining import Bind, check, check_meaning, check_names, rejoin
 from weft.durability.rewinding import rewind
 from weft.errors import EngineError
 from weft.finals.results import result_schema
@@ -136,7 +136,8 @@ class Execution:
         check_names(name, rejoined, streams | {query.name: query.stream for query in self.unbound.values()})
         for query in rejoined.running.values():
             pipeline.add(query)
-        if past.recovered is not None:
+        if past.checkpoint is not None and past.recovered is not None:
+            check_meaning(rejoined.running, registry, past.checkpoint.folder.uri)
             restore(pipeline, rejoined.running, past.recovered)
         for query in rejoined.new:
             registry.put(registered(pipeline.queries[query.name], commit=past.last + 1, added_live=live))

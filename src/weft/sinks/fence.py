@@ -10,7 +10,7 @@ to go on with another lineage is first taken back to the last commit that both k
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
@@ -21,10 +21,6 @@ from weft.sinks.sink import Sink
 
 _ANY = (1 << 63) - 1
 """Larger than any commit."""
-_STORED: Mapping[str, Callable[[Any], Any]] = {
-    "token": str, "number": int, "after": int, "begun": str, "by": str,
-}  # fmt: skip
-"""The stored fields of an incarnation, in checkpoints and in sinks."""
 _KEPT = 10_000
 """Number of incarnations that a lineage retains; a sink that saw an older one last refuses."""
 
@@ -150,7 +146,10 @@ def common_commit(lineage: Lineage, claim: Claim) -> int:
 def records_of(lineage: Lineage | None) -> list[dict[str, Any]]:
     """Return a lineage's incarnations as plain values, to be stored."""
     incarnations = () if lineage is None else lineage.incarnations
-    return [{name: getattr(incarnation, name) for name in _STORED} for incarnation in incarnations]
+    return [
+        {"token": one.token, "number": one.number, "after": one.after, "begun": one.begun, "by": one.by}
+        for one in incarnations
+    ]
 
 
 def lineage_from(records: list[Mapping[str, Any]], *, path: str = "") -> Lineage | None:
@@ -159,7 +158,14 @@ def lineage_from(records: list[Mapping[str, Any]], *, path: str = "") -> Lineage
     Other values raise ValueError, TypeError or KeyError.
     """
     incarnations = tuple(
-        Incarnation(**{name: type(record[name]) for name, type in _STORED.items()}) for record in records
+        Incarnation(
+            token=str(record["token"]),
+            number=int(record["number"]),
+            after=int(record["after"]),
+            begun=str(record["begun"]),
+            by=str(record["by"]),
+        )
+        for record in records
     )
     return Lineage(incarnations=incarnations, path=path) if incarnations else None
 

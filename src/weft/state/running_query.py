@@ -16,7 +16,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
-    """How a predicate follows from others, all known by their descriptions: the same in every run."""
+    """How a predicate follows from others, all known by their stored names."""
 
     predicate: str
     sources: tuple[str, ...]

@@ -7,7 +7,7 @@ removes it. The mark is a file that readers of datasets skip, under a name that 
 import json
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Protocol
 from zlib import crc32
 
@@ -117,7 +117,7 @@ def mark_of(folder: Folder) -> Mark | None:
 def put_mark(folder: Folder, mark: Mark) -> None:
     """Create a folder with its mark, before anything else is in it; an existing mark stays."""
     if mark_of(folder) is None:
-        stored = json.dumps({**asdict(mark), "crc32": _checksum(mark)}).encode()
+        stored = json.dumps({**_record(mark), "crc32": _checksum(mark)}).encode()
         folder.write(MARK, stored, replace=True)
 
 
@@ -134,5 +134,9 @@ def check_made_by(folder: Folder, name: str, checkpoint: str) -> None:
     )
 
 
+def _record(mark: Mark) -> dict[str, str]:
+    return {"checkpoint": mark.checkpoint, "stream": mark.stream}
+
+
 def _checksum(mark: Mark) -> int:
-    return crc32(json.dumps(asdict(mark)).encode())
+    return crc32(json.dumps(_record(mark)).encode())

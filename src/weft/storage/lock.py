@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from weft.errors import DamagedFile, EngineError, InUse
@@ -202,13 +202,14 @@ def _read_holder(folder: Folder) -> Holder | None:
     """Return the holder that the lock's file names, stale or not."""
     try:
         stored = json.loads(folder.read(_NAME))
-        return Holder(**{field.name: stored[field.name] for field in fields(Holder)})
+        return Holder(id=stored["id"], host=stored["host"], pid=stored["pid"], renewed=stored["renewed"])
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
 
 
 def _encoded(engine: Holder) -> bytes:
-    return json.dumps(asdict(engine)).encode()
+    record = {"id": engine.id, "host": engine.host, "pid": engine.pid, "renewed": engine.renewed}
+    return json.dumps(record).encode()
 
 
 def _is_renewed(folder: Folder, stored: Holder) -> bool:

@@ -9,7 +9,7 @@ All requests of one command are one file, and so is the answer to them.
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -91,9 +91,9 @@ class Mailbox:
             time.sleep(0.05)
         self._answers.delete(name)
         if "replies" in answer:
-            return [Reply(**reply) for reply in answer["replies"]]
+            return [_reply(record) for record in answer["replies"]]
         # The requests could not be read: a single answer for all.
-        return [Reply(**answer)] * len(requests)
+        return [_reply(answer)] * len(requests)
 
     def withdraw(self, request: Request) -> None:
         """Withdraw a request, with all others of its file, if there is no answer yet."""
@@ -170,13 +170,21 @@ class Mailbox:
         return next((name for name in self.names() if name.endswith(f"-{request.id}.json")), None)
 
     def _write_answer(self, id: str, replies: Sequence[Reply]) -> None:
-        now, [first, *others] = time.time(), [asdict(reply) for reply in replies]
+        now, [first, *others] = time.time(), [_record(reply) for reply in replies]
         if others:
             answer: dict[str, Any] = {"replies": [first, *others], "answered_at": now}
         else:
             # The format of versions that knew one request a file: the command may be of one.
             answer = {**first, "found": {**first["found"], "answered_at": now}}
         self._answers.write(f"{id}.json", json.dumps(answer).encode(), replace=True)
+
+
+def _record(reply: Reply) -> dict[str, Any]:
+    return {"ok": reply.ok, "said": reply.said, "found": reply.found}
+
+
+def _reply(record: Mapping[str, Any]) -> Reply:
+    return Reply(ok=record["ok"], said=record["said"], found=record["found"])
 
 
 def _encoded(requests: Sequence[Request]) -> bytes:

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weft.aggregates import arrow_type
 from weft.durability.checkpoint import Placed, Recovered
-from weft.durability.encoding import described
 from weft.durability.ledger import Outcome, as_it_joined
+from weft.durability.stored_names import predicate_name
 from weft.finals.answering import Answered, Asked, answer_due
 from weft.finals.readings import Reading, readings
 from weft.limits import DEFAULTS, Limits
@@ -133,8 +133,8 @@ class Pipeline:
                 self.stores[leaf.selection[0]].derive(derived.predicate, derived.sources, derived.patterns)
                 self._history.note(leaf, derived)
                 self._derivations[leaf.selection] = Derivation(
-                    predicate=described(derived.predicate),
-                    sources=tuple(map(described, derived.sources)),
+                    predicate=predicate_name(derived.predicate),
+                    sources=tuple(map(predicate_name, derived.sources)),
                     patterns=tuple(derived.patterns),
                 )
             if warm and start.since != since:
