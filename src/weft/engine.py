@@ -1,7 +1,8 @@
 """The engine: streams, tables and queries by name, and the loops that answer them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -14,17 +15,25 @@ from weft.optimizer.explain import explain
 from weft.optimizer.plan import SharedPlan
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import Slicing
-from weft.query import bind, parse, parse_duration, parse_select
-from weft.query.logical import LogicalQuery, StreamDef, TableDef, TimeUnit
-from weft.query.statements import CreateQuery, CreateStream, CreateTable
+from weft.query import Statement, bind, parse, parse_duration, parse_select, sink_def, sink_kind
+from weft.query.logical import LogicalQuery, SinkKind, StreamDef, TableDef, TimeUnit
+from weft.query.statements import CreateQuery, CreateSink, CreateStream, CreateTable
 from weft.service.control import Control
 from weft.service.execution import Execution
 from weft.service.observers import Observers, OnBatch, Subscriber
-from weft.service.options import MakeSink, RunOptions
+from weft.service.options import RunOptions, make_outlets, try_early
 from weft.service.queries import Queries, Query
 from weft.service.running_stream import RunningStream
 from weft.service.status import EngineStatus, QueryInfo
-from weft.sinks import Sink
+from weft.sinks import DeclaredSink, MakeSink, Outlet, Sink
+from weft.sinks.declared import (
+    Surroundings,
+    check_name,
+    check_queries,
+    declared_sink,
+    given_sink,
+    short_form,
+)
 from weft.spark.columns import Udf
 from weft.spark.input.declarations import Declarations
 from weft.spark.input.sources import frame_or_files
@@ -61,6 +70,7 @@ class Engine:
         self._sharing = Sharing(sharing)
         self._limits = limits
         self._declared = Declarations(lambda: self.spark)
+        self._sinks: dict[str, DeclaredSink] = {}
         self._execution: Execution | None = None
         """From the last start on, even after the stop."""
         self.observers = Observers()
@@ -141,13 +151,61 @@ class Engine:
         """Register a function that queries may call: a PySpark UDF, or anything from columns to a column."""
         self._declared.function(name, udf, returns)
 
-    def load(self, workload: str, *, base: Path | None = None) -> None:
+    def sink(
+        self,
+        name: str,
+        using: str | Sink | MakeSink,
+        *,
+        queries: Iterable[str] = (),
+        **options: str | Path,
+    ) -> None:
+        """Declare a sink before the start: a kind with its options, an object, or a function that makes one.
+
+        It gets the results of `queries`, or of all. Kinds are "parquet" with a `path`, "postgres" with a
+        `connection` or the name of an environment variable that holds it, `connection_env`, and "console".
+        """
+        wanted = (queries,) if isinstance(queries, str) else tuple(queries)
+        if isinstance(using, str):
+            given = {key: str(value) for key, value in options.items()}
+            self._declare_sink(declared_sink(sink_def(name, sink_kind(using), given, wanted)))
+        elif options:
+            raise EngineError(
+                f'sink "{name}": {next(iter(options))}=… goes with a kind of sinks, not with an object'
+            )
+        else:
+            self._declare_sink(given_sink(using, name=name, queries=wanted))
+
+    @property
+    def sinks(self) -> Mapping[str, DeclaredSink]:
+        """The declared sinks by name."""
+        return self._sinks
+
+    def outlets(self) -> tuple[Outlet, ...]:
+        """Return an instance of each declared sink, for results that no execution delivers."""
+        return make_outlets(self._sinks.values(), Surroundings(run=uuid4().hex, session=lambda: self.spark))
+
+    def try_sinks(
+        self, *, queries: Collection[str], checkpoint: str | Path | None = None, follow: bool = False
+    ) -> None:
+        """Try the declared sinks as far as that needs no Spark; `queries` are those that are to come."""
+        try_early(self._sinks.values(), queries=queries, checkpoint=checkpoint, follow=follow)
+
+    def _declare_sink(self, sink: DeclaredSink) -> None:
+        if self._active is not None:
+            raise EngineError(f'sink "{sink.name}": sinks are opened at the start; stop the engine first')
+        check_name(sink.name, self._sinks)
+        self._sinks[sink.name] = sink
+
+    def load(self, workload: str | Iterable[Statement], *, base: Path | None = None) -> None:
         """Carry out the statements of a workload; relative paths start at `base`, or else here."""
-        for statement in parse(workload, limits=self._limits):
+        statements = parse(workload, limits=self._limits) if isinstance(workload, str) else workload
+        for statement in statements:
             if isinstance(statement, CreateStream):
                 self._declared.stream(statement.definition, base=base)
             elif isinstance(statement, CreateTable):
                 self._declared.table(statement.definition, base=base)
+            elif isinstance(statement, CreateSink):
+                self._declare_sink(declared_sink(statement.definition, base))
             elif isinstance(statement, CreateQuery):
                 self._queries.add(statement)
             else:
@@ -251,9 +309,13 @@ class Engine:
         """
         if self._active is not None:
             raise EngineError("the engine is running already; stop it first")
+        declared = self._all_sinks(out, sinks)
+        if checkpoint is None:
+            # Before anything is changed in a sink; a checkpoint may bring queries back.
+            check_queries(declared, self.queries)
         options = RunOptions(
-            slicing=self._slicing, sharing=self._sharing, limits=self._limits, out=out,
-            checkpoint=checkpoint, sinks=tuple(sinks), keep=keep, quarantine=quarantine, late=late,
+            slicing=self._slicing, sharing=self._sharing, limits=self._limits,
+            checkpoint=checkpoint, sinks=declared, keep=keep, quarantine=quarantine, late=late,
             trigger=Trigger(follow=follow, interval_ms=parse_duration(interval)),
             idle_seconds=None if idle is None else parse_duration(idle) / 1000,
             rewind=(lambda rewinds: True) if rewind is True else rewind or None,
@@ -267,6 +329,7 @@ class Engine:
             for name in dict.fromkeys((*named, *execution.stored_streams())):
                 execution.start(name, self._queries_of(name))
             self._queries.know(execution.known())
+            execution.check_sinks()
             execution.begin()
         except BaseException:
             self.stop()
@@ -326,6 +389,17 @@ class Engine:
         """Return the number of partials kept, over all streams."""
         streams = {} if self._execution is None else self._execution.streams
         return sum(len(store) for stream in streams.values() for store in stream.pipeline.stores.values())
+
+    def _all_sinks(
+        self, out: str | Path | None, sinks: Iterable[Sink | MakeSink]
+    ) -> tuple[DeclaredSink, ...]:
+        """Return the sinks of a start: a folder `out` stands for a sink like any other."""
+        declared = tuple(self._sinks.values())
+        if out is not None:
+            definition = short_form(SinkKind.PARQUET, str(out))
+            check_name(definition.name, self._sinks)
+            declared = (declared_sink(definition), *declared)
+        return *declared, *(given_sink(sink) for sink in sinks)
 
     def _queries_of(self, stream: str) -> list[LogicalQuery]:
         return [query.logical for query in self.queries.values() if query.logical.stream == stream]

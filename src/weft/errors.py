@@ -19,6 +19,7 @@ WeftError
 └── InternalError        a bug in Weft, never the user's fault
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -26,6 +27,14 @@ Span = tuple[int, int]
 """Start and end offsets (end exclusive) in a query's text."""
 _SHOWN_CHARACTERS = 140
 """Maximum length of the line shown above a caret."""
+_SINK = re.compile(r"\bCREATE\s+SINK\b", re.IGNORECASE)
+_STRING = re.compile(
+    r"""(?<!\w)[rR](?:'[^']*+(?:'|\Z) | "[^"]*+(?:"|\Z))
+      | '(?:[^'\\]|\\.)*+(?:'|\Z) | "(?:[^"\\]|\\.)*+(?:"|\Z)
+      | --[^\r\n]*+ | /\*.*(?:\*/|\Z) | `[^`]*+`""",
+    re.VERBOSE | re.DOTALL,
+)
+"""Strings and comments with their ends; names in back-quotes, so that no quote in one begins a string."""
 
 
 class WeftError(Exception):
@@ -54,7 +63,9 @@ class QueryError(UserError):
 
     def __str__(self) -> str:
         head = f"query {self.query}: {self.problem}" if self.query else self.problem
-        return head + caret(self.text, self.span)
+        sink = _SINK.search(self.text)
+        text = self.text if sink is None else without_strings(self.text, since=sink.start())
+        return head + caret(text, self.span)
 
 
 class SyntaxMistake(QueryError):
@@ -111,6 +122,20 @@ class DamagedFile(UserError):
 
 class InternalError(WeftError):
     """A bug in Weft."""
+
+
+def without_strings(text: str, *, since: int = 0) -> str:
+    """Return a text of the same length whose strings and comments are stars: they may hold a password.
+
+    >>> without_strings("OPTIONS (connection 'postgresql://me:secret@host/db')")
+    "OPTIONS (connection '******************************')"
+    """
+
+    def stars(match: re.Match[str]) -> str:
+        found = match.group()
+        return found if found[0] == "`" else re.sub(r"[^'\"\n]", "*", found)
+
+    return text[:since] + _STRING.sub(stars, text[since:])
 
 
 def caret(text: str, span: Span | None) -> str:

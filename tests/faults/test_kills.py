@@ -6,6 +6,7 @@ import pytest
 
 from tests.faults.churn import Churn
 from tests.faults.driver import Producer, Victim
+from tests.faults.oracle import judge
 from tests.faults.site import Site
 from tests.faults.trial import End, finish, live
 from weft.faultpoints import Fault, What
@@ -23,6 +24,11 @@ BEFORE_EACH = 3
 @pytest.mark.timeout(1200)
 def test_kills_at_points_and_at_any_time_lose_and_repeat_nothing(tmp_path: Path) -> None:
     site = Site.made(tmp_path / "site", files_per_batch=2)
+    # Beside the sink of all results, one that gets those of some queries.
+    chosen, some = tmp_path / "site" / "chosen", site.queries[::2]
+    with site.workload.open("a") as workload:
+        names = ", ".join(query.name for query in some)
+        workload.write(f"CREATE SINK chosen USING parquet OPTIONS (path 'chosen') FOR {names};\n")
     guests = Churn(site, seed=31)
     with Producer(site, seed=31):
         for end in ENDS:
@@ -41,4 +47,7 @@ def test_kills_at_points_and_at_any_time_lose_and_repeat_nothing(tmp_path: Path)
     assert site.read().late.num_rows > 0
     assert site.read().unusable.num_rows > 0
     verdict = site.judged(spans, *asked)
+    assert verdict.exact, verdict
+    assert {path.name for path in chosen.glob("[!._]*")} == {query.name for query in some}
+    verdict = judge(some, site.events(), chosen, spans)
     assert verdict.exact, verdict

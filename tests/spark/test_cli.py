@@ -68,7 +68,11 @@ def test_shared_and_ordinary_runs_write_the_same_rows(
 ) -> None:
     run("run", workload, "--out", tmp_path / "shared")
     run("run", workload, "--out", tmp_path / "paned", "--slicing", "paned")
+    with workload.open("a") as text:
+        text.write("CREATE SINK some USING parquet OPTIONS (path 'some') FOR big;")
     run("run", workload, "--out", tmp_path / "plain", "--sharing", "none")
+    assert [path.name for path in (tmp_path / "some").iterdir()] == ["big"]
+    assert rows(tmp_path / "some", "big") == rows(tmp_path / "plain", "big")
     assert {path.name for path in (tmp_path / "shared").iterdir()} == {"big", "by_symbol", "moved"}
     for name in ("big", "by_symbol", "moved"):
         assert (

@@ -154,7 +154,7 @@ BAD = [
      "REFRESH is given twice; remove one"),
     ("«SELECT» count(*) FROM s", SyntaxMistake, "a query needs a name; write CREATE QUERY name AS SELECT …"),
     ("«SHOW» TABLES", SyntaxMistake,
-     "expected CREATE STREAM, CREATE TABLE, CREATE QUERY or DROP QUERY, found SHOW"),
+     "expected CREATE STREAM, CREATE TABLE, CREATE SINK, CREATE QUERY or DROP QUERY, found SHOW"),
     ("CREATE QUERY q A«S»", SyntaxMistake, "expected SELECT, but the text ends here"),
     ("CREATE QUERY «`../x`» AS SELECT 1", NotAllowed,
      '"../x" cannot name a query; use letters, digits, "_", "-", "." and spaces'),

@@ -29,6 +29,7 @@ from weft.service.options import RunOptions
 from weft.service.requests import reply_of
 from weft.service.running_stream import RunningStream
 from weft.sinks import Delivery, ForeachSink, Limits, MemorySink
+from weft.sinks.declared import given_sink
 from weft.spark.input.declarations import Declarations
 from weft.state.clock import RowCounts
 from weft.state.report import BatchReport
@@ -42,8 +43,8 @@ from weft.stream.loop import Trigger
 def made(checkpoint: Path | None, *sinks: Any, follow: bool = False, control: Any = None) -> Execution:
     """Begin a run, without streams, that needs no Spark."""
     options = RunOptions(
-        slicing=Slicing.PAIRED, sharing=Sharing.AUTO, limits=DEFAULTS, out=None, checkpoint=checkpoint,
-        sinks=sinks, keep=False, trigger=Trigger(follow=follow), idle_seconds=None,
+        slicing=Slicing.PAIRED, sharing=Sharing.AUTO, limits=DEFAULTS, checkpoint=checkpoint,
+        sinks=tuple(map(given_sink, sinks)), keep=False, trigger=Trigger(follow=follow), idle_seconds=None,
     )  # fmt: skip
     none: Any = None
     return Execution(

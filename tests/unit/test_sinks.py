@@ -6,7 +6,9 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from weft.cli.run import _Options, _sinks
+from weft.cli.run import _Options, short_forms
+from weft.engine import Engine
+from weft.query import CreateSink
 from weft.sinks import (
     ConsoleSink,
     Delivery,
@@ -152,15 +154,22 @@ def options(postgres: str | None) -> _Options:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("postgres", [None, "postgresql://me:secret@host/db"])
-def test_a_run_makes_sinks_for_each_stream_and_shows_no_password(postgres: str | None) -> None:
-    (make,) = _sinks(Console(file=io.StringIO()), options(postgres))
-    one, other = make(), make()
-    assert type(one) is type(other) is (ConsoleSink if postgres is None else PostgresSink)
-    assert one is not other
-    assert "secret" not in repr((make, one))
+def test_a_run_makes_sinks_for_each_stream_and_shows_no_password() -> None:
+    engine = Engine()
+    engine.load(
+        CreateSink(definition=sink) for sink in short_forms(options("postgresql://me:secret@host/db"))
+    )
+    (one,), (other,) = engine.outlets(), engine.outlets()
+    assert type(one.sink) is type(other.sink) is PostgresSink
+    assert one.sink is not other.sink
+    assert one.sink.name == "postgres"
+    shown = repr((short_forms(options("postgresql://me:secret@host/db")), dict(engine.sinks), one))
+    assert "host=host" in shown
+    assert "secret" not in shown
 
 
 def test_a_run_tells_at_once_that_a_connection_string_cannot_be_read() -> None:
+    engine = Engine()
+    engine.load(CreateSink(definition=sink) for sink in short_forms(options("host=a pasword=x")))
     with pytest.raises(SinkError, match="cannot be read"):
-        _sinks(Console(file=io.StringIO()), options("host=a pasword=x"))
+        engine.try_sinks(queries=())

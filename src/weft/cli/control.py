@@ -311,8 +311,8 @@ def _parse_file(path: Path) -> list[CreateQuery]:
     queries = [statement for statement in statements if isinstance(statement, CreateQuery)]
     if len(queries) < len(statements):
         raise EngineError(
-            f"{path} has other statements than CREATE QUERY; streams and tables are declared when an engine "
-            "starts, and weft drop ends queries"
+            f"{path} has other statements than CREATE QUERY; streams, tables and sinks are declared when an "
+            "engine starts, and weft drop ends queries"
         )
     if not queries:
         raise EngineError(f"{path} has no queries; write CREATE QUERY name AS SELECT …")

@@ -23,10 +23,10 @@ from weft.finals.results import result_schema
 from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.service.options import MakeSink
-from weft.sinks import ConsoleSink, DeliveryStatus, ParquetSink, PostgresSink, as_table
+from weft.query.logical import SinkDef, SinkKind
+from weft.sinks import DeliveryStatus, as_table
+from weft.sinks.declared import short_form
 from weft.spark.session.local import hush
-from weft.storage import open_folder
 
 _SHOWN_QUERIES = 5
 _NAMED_QUERIES = 20
@@ -44,7 +44,9 @@ class RunSharing(StrEnum):
     NONE = "none"
 
 
-Workload = Annotated[Path, typer.Argument(help="A file of CREATE STREAM, CREATE TABLE and CREATE QUERY.")]
+Workload = Annotated[
+    Path, typer.Argument(help="A file of CREATE STREAM, CREATE TABLE, CREATE SINK and CREATE QUERY.")
+]
 Limit = Annotated[
     list[str] | None,
     typer.Option(help="Another limit than usual, as in queries=500; may be repeated.", show_default=False),
@@ -119,7 +121,11 @@ def run(
 ) -> None:  # fmt: skip
     """Answer the queries of a workload over all data there is, then stop; --follow keeps going.
 
+    Results go to the sinks that the workload declares; --out and --postgres declare one each.
+
     Example: weft run workload.sql --out results/
+
+    Example of a sink in a workload: CREATE SINK files USING parquet OPTIONS (path 'results/') FOR q1, q2;
     """
     if rewind and checkpoint is None:
         raise typer.BadParameter(
@@ -134,7 +140,10 @@ def run(
         with console.status("starting Spark"):
             engine = load(
                 workload, slicing=slicing, sharing=Sharing.AUTO if plain else Sharing(sharing), cores=cores,
-                memory=memory, limits=Limits.parse(limit or ()),
+                memory=memory, limits=Limits.parse(limit or ()), sinks=short_forms(options),
+                try_sinks=lambda engine, queries: engine.try_sinks(
+                    queries=queries, checkpoint=checkpoint, follow=follow
+                ),
             )  # fmt: skip
             if not engine.queries and (plain or checkpoint is None):
                 raise EngineError(f"{workload} has no queries; add CREATE QUERY name AS SELECT …")
@@ -147,7 +156,11 @@ def run(
 
 def _run(console: Console, engine: Engine, options: _Options, *, rewind: bool | None) -> None:
     """Run streams; `rewind` takes sinks back to the checkpoint: True without asking, False after asking."""
-    keep = not options.follow and options.out is None and options.postgres is None
+    if options.follow and not engine.sinks and not (console.is_terminal and sys.stdout.isatty()):
+        # On a terminal the live view shows the newest results.
+        engine.sink("console", "console")
+    _tell_unread(engine)
+    keep = not options.follow and not engine.sinks
     stop = Stop(say_leaving)
     _run_streams(console, engine, options, stop, keep=keep, rewind=rewind)
     if stop.asked:
@@ -161,15 +174,14 @@ def _run(console: Console, engine: Engine, options: _Options, *, rewind: bool | 
         if len(names) > _SHOWN_QUERIES:
             print(f"and {len(names) - _SHOWN_QUERIES:,} more queries; --out FOLDER keeps all results")
     elif not options.follow:
-        console.print(f"results of {len(engine.queries):,} queries in {options.out or 'PostgreSQL'}")
+        targets = dict.fromkeys(sink.target for sink in engine.sinks.values())
+        console.print(f"results of {len(engine.queries):,} queries in {', '.join(targets)}")
     failed = [name for stream in status.streams.values() for name in stream.failed]
     if failed:
         # Without the errors, which may hold values of rows.
-        shown = ", ".join(failed[:_NAMED_QUERIES])
-        more = f" and {len(failed) - _NAMED_QUERIES:,} more" if len(failed) > _NAMED_QUERIES else ""
         what = "query failed" if len(failed) == 1 else "queries failed"
         why = "weft show has the errors" + ("" if durable else " of a run with --checkpoint")
-        print(f"{len(failed):,} {what} in this run: {shown}{more}; {why}", file=sys.stderr)
+        print(f"{len(failed):,} {what} in this run: {_listed(failed)}; {why}", file=sys.stderr)
         raise typer.Exit(_QUERY_FAILED)
 
 
@@ -180,8 +192,8 @@ def _run_streams(
     view, ended, clean = LiveView(console, engine.status), False, False
     with stop.listening(), view as observe:
         engine.start(
-            out=options.out, checkpoint=options.checkpoint, quarantine=options.quarantine, late=options.late,
-            sinks=_sinks(console, options), on_batch=observe, keep=keep, follow=options.follow,
+            checkpoint=options.checkpoint, quarantine=options.quarantine, late=options.late,
+            on_batch=observe, keep=keep, follow=options.follow,
             interval=options.interval, idle=options.idle if options.follow else None,
             rewind=False if rewind is None else asking(console, yes=rewind, hidden=view.hidden),
         )  # fmt: skip
@@ -210,37 +222,48 @@ def check_delivered(sinks: Sequence[DeliveryStatus], *, durable: bool) -> None:
             )
 
 
-def _sinks(console: Console, options: _Options) -> list[MakeSink]:
-    if (dsn := options.postgres) is not None:
-        PostgresSink(dsn)  # An invalid string is reported at once.
-        # Not a partial function, which would show the string.
-        return [lambda: PostgresSink(dsn)]
-    # On a terminal the live view shows the newest results.
-    live = console.is_terminal and sys.stdout.isatty()
-    return [ConsoleSink] if options.follow and options.out is None and not live else []
+def short_forms(options: _Options) -> list[SinkDef]:
+    """Return the sinks that `--out` and `--postgres` declare."""
+    given = {SinkKind.PARQUET: options.out, SinkKind.POSTGRES: options.postgres}
+    return [short_form(kind, value) for kind, value in given.items() if value is not None]
+
+
+def _tell_unread(engine: Engine) -> None:
+    """Print the names of queries that no sink gets, if there are sinks at all."""
+    declared = engine.sinks.values()
+    if declared and all(sink.queries for sink in declared):
+        unread = [name for name in engine.queries if not any(name in sink.queries for sink in declared)]
+        if unread:
+            print(f"no sink is FOR {_listed(unread)}: their results are not kept", file=sys.stderr)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED_QUERIES:,} more" if len(names) > _NAMED_QUERIES else ""
+    return ", ".join(names[:_NAMED_QUERIES]) + more
 
 
 def _run_plain(engine: Engine, options: _Options) -> None:
-    unsupported = (options.checkpoint, options.postgres, options.quarantine, options.late)
+    unsupported = (options.checkpoint, options.quarantine, options.late)
     if options.follow or any(value is not None for value in unsupported):
         raise EngineError(
-            "--sharing none runs over all data there is, and writes to --out only: it takes neither --follow "
-            "nor --checkpoint, --postgres, --quarantine or --late"
+            "--sharing none runs over all data there is: it takes neither --follow nor --checkpoint, "
+            "--quarantine or --late"
         )
     names = list(engine.queries)
-    schemas = {name: result_schema(query.logical) for name, query in engine.queries.items()}
-    sink = None
-    if options.out is not None:
-        sink = ParquetSink(open_folder(options.out, lambda: engine.spark), queries=schemas)
-        sink.resume(-1)
+    outlets = engine.outlets()
+    for outlet in outlets:
+        for name, query in engine.queries.items():
+            outlet.expect(name, result_schema(query.logical))
+        outlet.sink.resume(-1)
     for number, name in enumerate(track(names, description="ordinary Spark", console=Console(stderr=True))):
         rows = engine.run_plain(name)
-        if sink is not None:
-            sink.deliver(number, {name: rows})
-        elif number < _SHOWN_QUERIES:
+        for outlet in outlets:
+            outlet.sink.deliver(number, {name: rows} if outlet.gets(name) else {})
+        if not outlets and number < _SHOWN_QUERIES:
             _print(name, rows)
-    if sink is not None:
-        sink.flush()
+    for outlet in outlets:
+        outlet.sink.flush()
+        outlet.sink.close()
 
 
 def _print(name: str, rows: pa.Table) -> None:

@@ -1,5 +1,8 @@
 """Reads a workload file into an engine."""
 
+from collections.abc import Callable, Collection, Iterable
+from itertools import compress
+from operator import not_
 from pathlib import Path
 
 from weft.engine import Engine
@@ -7,6 +10,8 @@ from weft.errors import SourceError
 from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
+from weft.query import CreateQuery, CreateSink, parse
+from weft.query.logical import SinkDef
 from weft.spark.session.local import local_session
 
 
@@ -18,16 +23,26 @@ def load(
     limits: Limits,
     cores: int | None = None,
     memory: str | None = None,
+    sinks: Iterable[SinkDef] = (),
+    try_sinks: Callable[[Engine, Collection[str]], None] = lambda engine, queries: None,
 ) -> Engine:
-    """Return an engine with the streams, tables and queries of a workload file."""
-    text = read_text(path)
+    """Return an engine with a workload file's streams, tables, queries and sinks, and with further `sinks`.
+
+    `try_sinks` gets the engine once it has sinks, and the names of the queries to come: nothing has started
+    Spark by then.
+    """
+    statements = parse(read_text(path), limits=limits)
     engine = Engine(
         slicing=slicing,
         sharing=sharing,
         limits=limits,
         start_spark=lambda: local_session(cores=cores, memory=memory),
     )
-    engine.load(text, base=path.parent)
+    is_sink = [isinstance(statement, CreateSink) for statement in statements]
+    engine.load(CreateSink(definition=sink) for sink in sinks)
+    engine.load(compress(statements, is_sink), base=path.parent)
+    try_sinks(engine, [statement.name for statement in statements if isinstance(statement, CreateQuery)])
+    engine.load(compress(statements, map(not_, is_sink)), base=path.parent)
     return engine
 
 

@@ -30,7 +30,7 @@ from weft.durability.commits import (
     read_results,
     results_bytes,
 )
-from weft.durability.delivered import Note, Notes
+from weft.durability.delivered import Note, notes_of
 from weft.durability.encoding import (
     NAMES,
     NAMES_OF_4,
@@ -125,7 +125,7 @@ class Checkpoint:
         self.folder = folder
         self._held = held
         self._commits, self._snapshots = folder.folder("commits"), folder.folder("snapshots")
-        self._notes = Notes(folder.folder("delivered"))
+        self._notes = notes_of(folder)
         self._damaged: set[str] = set()
         """Snapshots that were found damaged."""
         self._names: WeakKeyDictionary[Signatures, str] = WeakKeyDictionary()

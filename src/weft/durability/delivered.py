@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -10,6 +10,8 @@ from weft.errors import DamagedFile
 from weft.storage import Folder
 from weft.storage.names import file_name
 
+_NOTES = "delivered"
+"""The folder of the notes."""
 _log = logging.getLogger("weft.checkpoint")
 
 
@@ -74,6 +76,16 @@ class Notes:
         except (FileNotFoundError, DamagedFile):
             pass
         self._folder.write(file, written, replace=True)
+
+
+def was_delivered_to(streams: Iterable[Folder], sink: str) -> bool:
+    """Say whether an engine has delivered, or was ready to, to a sink from any of a checkpoint's streams."""
+    return any(stream.folder(_NOTES).has(file_name(sink)) for stream in streams)
+
+
+def notes_of(stream: Folder) -> Notes:
+    """Return the notes beside a stream's commits."""
+    return Notes(stream.folder(_NOTES))
 
 
 def _record(note: Note) -> dict[str, object]:

@@ -2,8 +2,10 @@
 
 from weft.query.binder import bind
 from weft.query.duration import parse_duration
+from weft.query.sink_options import sink_def, sink_kind
 from weft.query.statements import (
     CreateQuery,
+    CreateSink,
     CreateStream,
     CreateTable,
     DropQuery,
@@ -14,6 +16,6 @@ from weft.query.statements import (
 )
 
 __all__ = [
-    "CreateQuery", "CreateStream", "CreateTable", "DropQuery", "Statement", "bind", "check_stream", "parse",
-    "parse_duration", "parse_select",
+    "CreateQuery", "CreateSink", "CreateStream", "CreateTable", "DropQuery", "Statement", "bind",
+    "check_stream", "parse", "parse_duration", "parse_select", "sink_def", "sink_kind",
 ]  # fmt: skip

@@ -70,6 +70,26 @@ class TableDef:
             raise BadWindow("a table cannot be read again every 0 ms; write a duration such as '10 minutes'")
 
 
+class SinkKind(StrEnum):
+    """What a declared sink writes to."""
+
+    PARQUET = "parquet"
+    POSTGRES = "postgres"
+    CONSOLE = "console"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkDef:
+    """A declared sink."""
+
+    name: str
+    kind: SinkKind
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Not shown: they may hold a password."""
+    queries: tuple[str, ...] = ()
+    """The queries whose results it gets; empty for all."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionDef:
     """A function registered from Python."""

@@ -1,9 +1,10 @@
-"""The statements of a workload: CREATE STREAM, TABLE and QUERY, DROP QUERY."""
+"""The statements of a workload: CREATE STREAM, TABLE, SINK and QUERY, DROP QUERY."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from weft.errors import (
     BadWindow,
@@ -14,14 +15,25 @@ from weft.errors import (
     TypeMismatch,
     UnknownName,
     suggestion,
+    without_strings,
 )
 from weft.limits import DEFAULTS, Limits
 from weft.query.cursor import Cursor, error_span, located
 from weft.query.duration import read_duration, read_period
 from weft.query.expression_grammar import data_type
 from weft.query.lexer import Chunk, TokenKind, lex, split
-from weft.query.logical import DEFAULT_SKEW_MS, ColumnDef, Source, StreamDef, TableDef, TimeUnit
+from weft.query.logical import (
+    DEFAULT_SKEW_MS,
+    ColumnDef,
+    SinkDef,
+    SinkKind,
+    Source,
+    StreamDef,
+    TableDef,
+    TimeUnit,
+)
 from weft.query.selects import select
+from weft.query.sink_options import check_sink_option, sink_def, sink_kind
 from weft.query.syntax import SelectSyntax, check_size
 
 _UNITS: dict[str, TimeUnit] = {
@@ -93,6 +105,33 @@ def create_table(cursor: Cursor) -> TableDef:
     return TableDef(name=name, columns=columns, source=source, refresh_ms=refresh_ms)
 
 
+def create_sink(cursor: Cursor) -> SinkDef:
+    """Read what follows CREATE SINK."""
+    # Errors quote the text, and a string may hold a password.
+    cursor.text = without_strings(cursor.text)
+    name = cursor.name("the sink's name").text
+    if not cursor.accept("USING"):
+        raise cursor.mistake(f"expected USING and {_one_of(SinkKind)}")
+    span = cursor.span()
+    written = cursor.name(_one_of(SinkKind)).text
+    with error_span(span):
+        kind = sink_kind(written)
+    options: tuple[tuple[str, str], ...] = ()
+    queries: tuple[str, ...] = ()
+    for word in _clauses(cursor, "OPTIONS", "FOR"):
+        if word == "OPTIONS":
+            options = _options(cursor, check=partial(check_sink_option, kind))
+        else:
+            queries = tuple(cursor.listed(lambda cursor: cursor.name("a query's name").text))
+    with error_span(span):
+        return sink_def(name, kind, dict(options), queries)
+
+
+def _one_of(words: Iterable[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} or {last}"
+
+
 def _clauses(cursor: Cursor, *clauses: str) -> Iterator[str]:
     """Yield the first word of each clause up to the end of the statement; none may come twice."""
     seen = set[str]()
@@ -103,7 +142,7 @@ def _clauses(cursor: Cursor, *clauses: str) -> Iterator[str]:
         cursor.advance()
         yield word
     if cursor.token.kind is not TokenKind.END:
-        raise cursor.mistake(f"expected {', '.join(clauses[:-1])} or {clauses[-1]}")
+        raise cursor.mistake(f"expected {_one_of(clauses)}")
 
 
 def check_stream(definition: StreamDef) -> None:
@@ -155,7 +194,9 @@ def _format(cursor: Cursor) -> str:
     return format
 
 
-def _options(cursor: Cursor) -> tuple[tuple[str, str], ...]:
+def _options(
+    cursor: Cursor, *, check: Callable[[str], None] = lambda key: None
+) -> tuple[tuple[str, str], ...]:
     cursor.expect("(")
     options: dict[str, tuple[str, str]] = {}
     while not options or cursor.accept(","):
@@ -166,6 +207,8 @@ def _options(cursor: Cursor) -> tuple[tuple[str, str], ...]:
             key = _column_name(cursor)
             while cursor.accept("."):
                 key += "." + _column_name(cursor)
+        with error_span(span):
+            check(key)
         cursor.accept("=")
         if key.casefold() in options:
             raise NotAllowed(f'option "{key}" is given twice; remove one', span=span)
@@ -200,6 +243,13 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSink:
+    """A sink is declared."""
+
+    definition: SinkDef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateQuery:
     """A query as written, before its names and types are resolved."""
 
@@ -218,7 +268,7 @@ class DropQuery:
     name: str
 
 
-Statement = CreateStream | CreateTable | CreateQuery | DropQuery
+Statement = CreateStream | CreateTable | CreateSink | CreateQuery | DropQuery
 
 
 def parse(text: str, *, limits: Limits = DEFAULTS) -> tuple[Statement, ...]:
@@ -271,6 +321,8 @@ def _statement(cursor: Cursor, chunk: Chunk) -> Statement:
         return CreateStream(definition=create_stream(cursor))
     if cursor.accept("CREATE", "TABLE"):
         return CreateTable(definition=create_table(cursor))
+    if cursor.accept("CREATE", "SINK"):
+        return CreateSink(definition=create_sink(cursor))
     if cursor.accept("CREATE", "QUERY"):
         name = _query_name(cursor)
         cursor.expect("AS")
@@ -281,7 +333,7 @@ def _statement(cursor: Cursor, chunk: Chunk) -> Statement:
         return DropQuery(name=name)
     if cursor.at("SELECT"):
         raise SyntaxMistake("a query needs a name; write CREATE QUERY name AS SELECT …", span=cursor.span())
-    raise cursor.mistake("expected CREATE STREAM, CREATE TABLE, CREATE QUERY or DROP QUERY")
+    raise cursor.mistake("expected CREATE STREAM, CREATE TABLE, CREATE SINK, CREATE QUERY or DROP QUERY")
 
 
 def _query(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
@@ -331,6 +383,8 @@ def _claim(statement: Statement, taken: set[tuple[str, str]], chunk: Chunk) -> N
         return
     if isinstance(statement, CreateQuery):
         what, name = "query", statement.name
+    elif isinstance(statement, CreateSink):
+        what, name = "sink", statement.definition.name
     else:
         what, name = "stream or table", statement.definition.name
     if (what, name.casefold()) in taken:

@@ -10,21 +10,23 @@ from math import inf
 from time import monotonic
 from uuid import uuid4
 
+from weft.durability.delivered import was_delivered_to
 from weft.durability.ledger import Ledger, registered
 from weft.durability.past import Past, read_past
-from weft.durability.places import has_folder, identity, remove_folder
+from weft.durability.places import find_folder, has_folder, identity, remove_folder
 from weft.durability.registry import QueryState, Registry
 from weft.durability.rejoining import Bind, check, check_meaning, check_names, rejoin
 from weft.durability.rewinding import rewind
-from weft.errors import EngineError
+from weft.errors import EngineError, UserError
 from weft.finals.results import result_schema
 from weft.query.logical import LogicalQuery
 from weft.service.observers import Observers, OnBatch
-from weft.service.options import Leaving, RunOptions, deliveries, make_sinks
+from weft.service.options import Leaving, RunOptions, deliveries, make_outlets
 from weft.service.requests import Carrier, Requests
 from weft.service.running_stream import RunningStream
 from weft.service.status import EngineStatus, QueryInfo, stored_info
 from weft.sinks import MemorySink
+from weft.sinks.declared import Surroundings, check_queries, try_out
 from weft.spark.input.declarations import Declarations
 from weft.state.report import BatchReport
 from weft.state.running_query import RunningQuery
@@ -77,6 +79,8 @@ class Execution:
         self.stop_asked = threading.Event()
         """Set when a stop was requested from another terminal, or a failure ends the execution."""
         self._stopping = threading.Event()
+        self._known_sinks: dict[str, bool] = {}
+        """Whether the checkpoint knew a sink when this execution began, by name."""
         self._lock: Lock | None = None
         self._requests: Requests | None = None
         self._root: Folder | None = None
@@ -106,6 +110,32 @@ class Execution:
     def known(self) -> list[LogicalQuery]:
         """Return the queries of all streams, whether they run or not."""
         return list(self._known.values())
+
+    def check_sinks(self) -> None:
+        """Raise UnknownName if a sink is for a query that there is not, once all streams are started.
+
+        Where a sink is known already, queries may have left since: that is a warning.
+        """
+        known = {*self._known, *self.unbound}
+        for running in self.streams.values():
+            known |= {entry.name for entry in running.ledger.registry}
+        check_queries(
+            self._options.sinks,
+            known,
+            excused=lambda sink, error: _logged(error, sink, when=self._knows(sink)),
+        )
+
+    def _knows(self, sink: str) -> bool:
+        """Say whether an earlier engine on this checkpoint was ready to deliver to a sink."""
+        if sink not in self._known_sinks:
+            root = self._root
+            folders = [] if root is None else [find_folder(root, name) for name in self.stored_streams()]
+            self._known_sinks[sink] = was_delivered_to(folders, sink)
+        return self._known_sinks[sink]
+
+    def _may_wait(self, sink: str, error: UserError) -> bool:
+        """Say whether a stream starts though a sink does not answer: its results wait until it does."""
+        return _logged(error, sink, when=self._begun or (self._options.trigger.follow and self._knows(sink)))
 
     def start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool = False) -> None:
         """Start a stream with the given queries and those of the checkpoint.
@@ -189,20 +219,27 @@ class Execution:
         notices: list[str],
     ) -> RunningStream:
         memory, origin = MemorySink() if self._options.keep else None, f"{self.origin} {name}"
-        schemas = {query: result_schema(own.query) for query, own in pipeline.queries.items()}
-        out = self._options.parquet(schemas, run=origin, session=lambda: self._declared.session)
-        taken = [delivery.sink for running in self.streams.values() for delivery in running.ledger.deliveries]
-        sinks = [*([out] if out else []), *make_sinks(self._options.sinks, taken=taken)]
+        outlets = make_outlets(
+            self._options.sinks,
+            Surroundings(run=origin, session=lambda: self._declared.session),
+            taken=[outlet.sink for running in self.streams.values() for outlet in running.outlets],
+        )
+        for outlet in outlets:
+            # Before the checkpoint notes that it is delivered to.
+            self._knows(outlet.sink.name)
+            for query, own in pipeline.queries.items():
+                outlet.expect(query, result_schema(own.query))
+        try_out(outlets, excused=self._may_wait)
         # Only at the start: later nobody is there to approve.
         approve = None if self._begun else self._options.rewind
         if approve is not None:
-            rewind(sinks, name, past, origin=origin, approve=approve)
+            rewind([outlet.sink for outlet in outlets], name, past, origin=origin, approve=approve)
         ledger = Ledger(
             registry=registry,
             checkpoint=past.checkpoint,
             recovered=past.recovered,
             deliveries=deliveries(
-                sinks,
+                outlets,
                 past,
                 origin=origin,
                 on_fenced=partial(self._refused, name),
@@ -228,7 +265,7 @@ class Execution:
             on_batch=partial(self._observe, name),
             idle_seconds=self._options.idle_seconds,
         )
-        return RunningStream(pipeline, ledger, loop, memory, out, notices)
+        return RunningStream(pipeline, ledger, loop, memory, outlets, notices)
 
     def together(self, stream: str) -> AbstractContextManager[Changes]:
         """Make all changes of a stream's queries inside durable by one commit, between batches; or none."""
@@ -242,9 +279,8 @@ class Execution:
         if running is None:
             return self._start_with(query)
         with running.loop.membership.together() as changes:
-            if running.out is not None:
-                running.out.check_free(query.name)
-                changes.note(query.name, after=partial(running.out.expect, query.name, result_schema(query)))
+            running.check_free(query.name)
+            changes.note(query.name, after=partial(running.expect, query))
             joined = running.loop.membership.add(query)
         return joined
 
@@ -281,8 +317,7 @@ class Execution:
     def _release_name(self, name: str, stream: str) -> None:
         """Expect no more results of a query that has left."""
         running = self.streams[stream]
-        if running.out is not None:
-            running.out.expect_no_more(name)
+        running.expect_no_more(name)
         self._known.pop(name, None)
         self.unbound.pop(name, None)
         self._leaving.note(name, stream, running.ledger)
@@ -403,6 +438,13 @@ class Execution:
     def _note(self, stream: str, notice: str) -> None:
         if (running := self.streams.get(stream)) is not None:
             running.note([notice])
+
+
+def _logged(error: UserError, sink: str, *, when: bool) -> bool:
+    """Log an error of a sink `when` it keeps nothing from starting, and return whether that is so."""
+    if when:
+        _log.warning("%s", error, extra={"sink": sink})
+    return when
 
 
 def _out_of_reach(problem: str, error: OSError) -> EngineError:

@@ -2,30 +2,28 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from weft.durability.delivered import was_delivered_to
 from weft.durability.ledger import Ledger
 from weft.durability.past import Past
 from weft.durability.places import QUARANTINE
 from weft.durability.rewinding import Approve
 from weft.durability.side_output import Aside, part_of
-from weft.errors import EngineError, Fenced
+from weft.errors import EngineError, Fenced, InternalError
 from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.query.logical import LogicalQuery
-from weft.sinks import REFUSED, Delivery, ParquetSink, Sink
+from weft.sinks import REFUSED, DeclaredSink, Delivery, Outlet, Sink
+from weft.sinks.declared import Surroundings, check_places, check_queries, try_out
 from weft.sinks.fence import Fencing, Lineage
-from weft.storage import Folder, LocalFolder, open_folder
+from weft.storage import Folder, LocalFolder, is_local, open_folder
 from weft.stream.loop import Trigger
-
-MakeSink = Callable[[], Sink]
-"""Makes a sink; each stream has its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +33,8 @@ class RunOptions:
     slicing: Slicing
     sharing: Sharing
     limits: Limits
-    out: str | Path | None
     checkpoint: str | Path | None
-    sinks: tuple[Sink | MakeSink, ...]
+    sinks: tuple[DeclaredSink, ...]
     keep: bool
     """Whether all results are held in memory."""
     quarantine: str | Path | None = None
@@ -47,14 +44,6 @@ class RunOptions:
     idle_seconds: float | None
     rewind: Approve | None = None
     """Decides whether sinks lose what the checkpoint does not know; None: they are not rewound."""
-
-    def parquet(
-        self, schemas: Mapping[str, pa.Schema], *, run: str, session: Callable[[], SparkSession]
-    ) -> ParquetSink | None:
-        """Return the sink for `out`, if that is given; `schemas` are the columns of queries' results."""
-        if self.out is None:
-            return None
-        return ParquetSink(_folder_for("out", self.out, session), queries=schemas, run=run)
 
     def aside(
         self,
@@ -85,21 +74,54 @@ def _folder_for(option: str, path: str | Path, session: Callable[[], SparkSessio
     return folder
 
 
-def make_sinks(given: Iterable[Sink | Callable[[], Sink]], *, taken: Sequence[Sink]) -> list[Sink]:
+def make_outlets(
+    declared: Iterable[DeclaredSink], surroundings: Surroundings, *, taken: Sequence[Sink] = ()
+) -> tuple[Outlet, ...]:
     """Return sinks for a stream; refuse one that another stream has taken: it counts that one's commits."""
-    # A class of sinks has all attributes of a sink, but makes them.
-    made = [sink() if isinstance(sink, type) or not isinstance(sink, Sink) else sink for sink in given]
-    for sink in made:
+    made = tuple(sink.outlet(surroundings) for sink in declared)
+    for sink in (outlet.sink for outlet in made):
         if any(sink is other for other in taken):
             raise EngineError(
                 f"sink {sink.name} serves another stream already, and a sink takes the results of one only; "
                 f"give a function that makes one for each stream: sinks=[lambda: {type(sink).__name__}(…)]"
             )
+    check_places(made)
     return made
 
 
+def try_early(
+    declared: Iterable[DeclaredSink],
+    *,
+    queries: Collection[str],
+    checkpoint: str | Path | None,
+    follow: bool,
+) -> None:
+    """Find mistakes in declared sinks, as far as that takes no Spark, before it is started.
+
+    `queries` are the names of the workload's queries.
+    """
+    sinks = [sink for sink in declared if sink.by_kind and not sink.needs_spark]
+    outlets = make_outlets(sinks, Surroundings(run="", session=_no_session))
+    if checkpoint is None:
+        check_queries(declared, queries)
+    elif follow and not is_local(checkpoint):
+        # Only Spark can tell whether sinks are known there.
+        return
+    streams: list[Folder] = []
+    if checkpoint is not None and follow:
+        root = open_folder(checkpoint, _no_session)
+        streams = [root.folder(name) for name in root.names()]
+    try_out(outlets, excused=lambda sink, error: was_delivered_to(streams, sink))
+    for outlet in outlets:
+        outlet.sink.close()
+
+
+def _no_session() -> SparkSession:
+    raise InternalError("a sink needs Spark before it is started")
+
+
 def deliveries(
-    sinks: Sequence[Sink],
+    outlets: Sequence[Outlet],
     past: Past,
     *,
     origin: str,
@@ -114,7 +136,8 @@ def deliveries(
     """
     checkpoint, lineage = past.checkpoint, past.lineage
     if checkpoint is None:
-        return [Delivery(sink, stop=stop, on_fenced=on_fenced) for sink in sinks]
+        return [Delivery(outlet.sink, gets=outlet.gets, stop=stop, on_fenced=on_fenced) for outlet in outlets]
+    sinks = [outlet.sink for outlet in outlets]
     for name, times in Counter(sink.name for sink in sinks).items():
         if times > 1:
             raise EngineError(
@@ -129,8 +152,9 @@ def deliveries(
             sink.set_lineage(lineage)
     return [
         Delivery(
-            sink,
-            after=done[sink.name],
+            outlet.sink,
+            gets=outlet.gets,
+            after=done[outlet.sink.name],
             last=past.last,
             origin=origin,
             outbox=checkpoint.results,
@@ -139,7 +163,7 @@ def deliveries(
             held=held,
             stop=stop,
         )
-        for sink in sinks
+        for outlet in outlets
     ]
 
 

@@ -13,7 +13,7 @@ from weft.finals.results import not_kept, result_schema
 from weft.query.logical import LogicalQuery
 from weft.service.options import refusals
 from weft.service.status import StreamStatus
-from weft.sinks import MemorySink, ParquetSink
+from weft.sinks import MemorySink, Outlet
 from weft.spark.input.rows import ddl
 from weft.spark.job.verdicts import Bounds
 from weft.spark.session.local import is_alive
@@ -34,8 +34,23 @@ class RunningStream:
     ledger: Ledger
     loop: Loop
     memory: MemorySink | None
-    out: ParquetSink | None
+    outlets: tuple[Outlet, ...]
     notices: list[str]
+
+    def check_free(self, query: str) -> None:
+        """Raise an error if a sink refuses that a query joins."""
+        for outlet in self.outlets:
+            outlet.check_free(query)
+
+    def expect(self, query: LogicalQuery) -> None:
+        """Let sinks prepare for a query that has joined."""
+        for outlet in self.outlets:
+            outlet.expect(query.name, result_schema(query))
+
+    def expect_no_more(self, query: str) -> None:
+        """Let sinks release what they prepared for a query that has left."""
+        for outlet in self.outlets:
+            outlet.expect_no_more(query)
 
     def note(self, notices: Iterable[str]) -> None:
         """Add notices for the user; the oldest give way to them."""

@@ -109,7 +109,8 @@ class Delivery:
     results from the checkpoint. `on_done` is called in the delivery's thread with the sink's name and its
     last finished commit; it must not wait for the thread that offers commits. `on_fenced` is called if the
     sink has seen another incarnation, or cannot tell which: delivery ends then. `held` raises an error if
-    another engine may deliver by now. Setting `stop` ends waits for room.
+    another engine may deliver by now. Setting `stop` ends waits for room. `gets` says whether the results
+    of a query are for this sink.
     """
 
     def __init__(
@@ -125,12 +126,14 @@ class Delivery:
         held: Callable[[], None] | None = None,
         stop: threading.Event | None = None,
         limits: Limits | None = None,
+        gets: Callable[[str], bool] = lambda query: True,
     ) -> None:
         self.sink = sink
         """The sink that is delivered to."""
         self._origin, self._on_done = origin, on_done
         self._on_fenced = on_fenced or (lambda error: None)
         self._held = held or (lambda: None)
+        self._gets = gets
         self._stop = stop or threading.Event()
         self._limits = limits or Limits()
         self._backlog = Backlog(
@@ -191,7 +194,7 @@ class Delivery:
                 return
             self._offered = commit
             if commit > self._done:
-                self._backlog.add(commit, results)
+                self._backlog.add(commit, None if results is None else self._own(results))
             self._changed.notify_all()
 
     def begin_drain(self) -> bool:
@@ -313,7 +316,7 @@ class Delivery:
             with self._changed:
                 results, outbox = self._backlog.waiting[commit], self._backlog.outbox
             if results is None:
-                results = {} if outbox is None else outbox(commit)
+                results = {} if outbox is None else self._own(outbox(commit))
             self.sink.deliver(commit, results)
             with self._changed:
                 self._delivered = commit
@@ -323,6 +326,10 @@ class Delivery:
             if size >= self._limits.piece_bytes and not isinstance(self.sink, Patient):
                 self._flush()
                 size = 0
+
+    def _own(self, results: Results) -> Results:
+        """Return those of the results that the sink gets."""
+        return {query: rows for query, rows in results.items() if self._gets(query)}
 
     def _flush(self) -> None:
         delivered = self._delivered

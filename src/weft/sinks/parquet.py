@@ -1,5 +1,6 @@
 """Results as Parquet datasets, one for each query."""
 
+import errno
 import logging
 import math
 import threading
@@ -15,8 +16,8 @@ import pyarrow.parquet as pq
 from weft.faultpoints import reach
 from weft.sinks.dataset import Dataset, History, cut_after, finish_merges, refuse_foreign, rows_after
 from weft.sinks.fence import Claim, Lineage, Surplus, Target, judge, read_claim
-from weft.sinks.sink import Results
-from weft.storage import Folder
+from weft.sinks.sink import Results, SinkError
+from weft.storage import Folder, LocalFolder
 from weft.storage.names import file_name
 from weft.threads import side_by_side
 
@@ -61,6 +62,22 @@ class ParquetSink:
         self._others: frozenset[str] = frozenset()
         """Claims of other histories when their files were last looked for."""
         self._datasets: dict[str, Dataset] = {}
+
+    @property
+    def place(self) -> str:
+        """The folder, whatever way leads to it."""
+        folder = self._folder
+        return str(folder.path.resolve()) if isinstance(folder, LocalFolder) else folder.uri
+
+    def try_out(self) -> None:
+        """Write a file into the folder, and remove it again with the folders made for it."""
+        try:
+            self._folder.try_out()
+        except OSError as error:
+            raise SinkError(
+                f"sink {self.name} cannot write to {self._folder.uri}: {error.strerror or error}; "
+                f"{_mending(error)}, or give another folder"
+            ) from error
 
     def expect(self, query: str, schema: pa.Schema) -> None:
         """Create a dataset for a query, even if it never gives a row."""
@@ -256,3 +273,11 @@ class ParquetSink:
         if query not in self._datasets:
             self._datasets[query] = Dataset(self._folder_of(query), after=self.done, history=self._history)
         return self._datasets[query]
+
+
+def _mending(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free space there"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "let this user write there"
+    return "repair what is wrong there"

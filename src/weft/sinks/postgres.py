@@ -27,6 +27,7 @@ from weft.sinks.postgres_own import (
     refuse,
     remove_surplus,
     seen_by,
+    write_problem,
 )
 from weft.sinks.postgres_tables import (
     Connection,
@@ -47,9 +48,12 @@ _TABLES_KNOWN = 10_000
 _SHOWN = ("host", "hostaddr", "port", "dbname", "user")
 """The parts of a connection string that messages may show."""
 _DEFAULTS = {
-    "application_name": "weft", "client_encoding": "utf8", "connect_timeout": "10",
+    "application_name": "weft", "client_encoding": "utf8",
     "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
 }  # fmt: skip
+_CONNECT_SECONDS = "10"
+_TRIAL_SECONDS = "2"
+"""How long a server may take to answer before a start, unless the connection string says so."""
 _DATA_ERRORS = ("22", "23")
 """Classes of errors whose text repeats values of rows."""
 _FORGET_OLD = (
@@ -93,6 +97,21 @@ class PostgresSink:
 
     def __repr__(self) -> str:
         return f"PostgresSink({self._server!r}, name={self.name!r})"
+
+    @property
+    def place(self) -> str:
+        """The server and its database."""
+        return self._server
+
+    def try_out(self) -> None:
+        """Connect, and look whether results may be written; nothing is created."""
+        try:
+            with self._errors("connect"), self._connect(timeout=_TRIAL_SECONDS) as connection:
+                problem = write_problem(connection)
+        except SinkError as error:
+            raise SinkError(f"{error}; start the server, or mend the connection string") from None
+        if problem is not None:
+            raise SinkError(f"sink {self.name}: {self._server} {problem}")
 
     def set_lineage(self, lineage: Lineage) -> None:
         """Deliver as the current incarnation of a lineage from now on."""
@@ -215,8 +234,10 @@ class PostgresSink:
         if connection is not None:
             connection.close()
 
-    def _connect(self) -> Connection:
-        connection: Connection = _psycopg().connect(**self._dsn, autocommit=True, prepare_threshold=None)
+    def _connect(self, *, timeout: str = _CONNECT_SECONDS) -> Connection:
+        # What the connection string says itself comes last.
+        options = {"connect_timeout": timeout, **self._dsn}
+        connection: Connection = _psycopg().connect(**options, autocommit=True, prepare_threshold=None)
         version = connection.info.server_version
         if version < _OLDEST:
             connection.close()

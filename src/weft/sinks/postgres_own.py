@@ -177,6 +177,29 @@ def create_tables(connection: Connection) -> None:
         connection.execute(f"ALTER TABLE {DELIVERED} ADD COLUMN IF NOT EXISTS claim text".encode())
 
 
+def write_problem(connection: Connection) -> str | None:
+    """Return why results cannot be written, and how to mend it; None if they can."""
+    [[read_only, schema, creates, known, delivers]] = connection.execute(
+        b"""
+        SELECT current_setting('transaction_read_only') = 'on', schema,
+            has_schema_privilege(schema, 'CREATE'), own,
+            has_table_privilege(own, 'SELECT') AND has_table_privilege(own, 'INSERT')
+            AND has_table_privilege(own, 'UPDATE')
+        FROM (SELECT current_schema()::text AS schema, to_regclass(%s) AS own) AS found
+        """,
+        (DELIVERED,),
+    ).fetchall()
+    if read_only:
+        return "can only be read; name the server that takes changes"
+    if schema is None:
+        return "has no schema of the search path; create one, or set search_path in the connection string"
+    if known is None and not creates:
+        return f"lets this user create no tables in schema {schema}; GRANT CREATE ON SCHEMA {schema} to it"
+    if known is not None and not delivers:
+        return f"lets this user not write to table {DELIVERED}; GRANT SELECT, INSERT, UPDATE, DELETE on it"
+    return None
+
+
 def seen_by(connection: Connection, sink: str, *, lock: bool = False) -> Claim | None:
     """Return what was delivered in a history, None if nothing; `lock` keeps others from changing that."""
     row = connection.execute(

@@ -65,6 +65,37 @@ class Refusing(Protocol):
         """Number of rows set aside."""
 
 
+@runtime_checkable
+class Trying(Protocol):
+    """A sink that can be tried before any row is read."""
+
+    def try_out(self) -> None:
+        """Raise SinkError if results could not be written now; what was there stays as it is."""
+
+
+@runtime_checkable
+class Expecting(Protocol):
+    """A sink that prepares for queries before their first results come, if any ever do."""
+
+    def check_free(self, query: str) -> None:
+        """Raise an error if a query may not join, as it would take the place of others' results."""
+
+    def expect(self, query: str, schema: pa.Schema) -> None:
+        """Prepare for a query that runs or has joined, given its results' columns."""
+
+    def expect_no_more(self, query: str) -> None:
+        """Release what was prepared for a query that has left, once its results are delivered."""
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A sink whose results would get mixed up with those of another sink at the same place."""
+
+    @property
+    def place(self) -> str:
+        """The place, equal for equal ones; it may be shown."""
+
+
 def with_keys(schema: pa.Schema, keys: Sequence[str]) -> pa.Schema:
     """Return the schema of a query's results with the columns that, with the window, identify a row.
 

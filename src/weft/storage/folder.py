@@ -86,6 +86,9 @@ class Folder(Protocol):
         A remote file system is left to its own guarantees.
         """
 
+    def try_out(self) -> None:
+        """Raise OSError if no file can be written into the folder; what was there stays as it is."""
+
     def alone(self) -> AbstractContextManager[None]:
         """Keep other engines out for the duration of the block, on this machine's disks."""
 

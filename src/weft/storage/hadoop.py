@@ -148,6 +148,15 @@ class HadoopFolder:
         if self.local is not None:
             self.local.sync(name)
 
+    def try_out(self) -> None:
+        """Write a file and remove it again; elsewhere than on this machine, the folder stays."""
+        if self.local is not None:
+            self.local.try_out()
+            return
+        name = f".weft-trial.{uuid4()}.tmp"
+        self.write(name, b"")
+        self.delete(name)
+
     def alone(self) -> AbstractContextManager[None]:
         """Hold a lock on the folder if it is on this machine's disk; elsewhere there is none."""
         return nullcontext() if self.local is None else self.local.alone()

@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,6 +17,8 @@ _UNFINISHED = "."
 """Prefix of the names of files that are being written."""
 _OWN_UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8}|[0-9a-f-]{36}\.tmp)", re.DOTALL)
 """Their names, as `LocalFolder` and Hadoop's writer of checkpoints make them."""
+_TRIAL_BYTES = 64 << 10
+"""How much is written to find out whether there is room."""
 _ALONE = ".weft.lock"
 """The file that `alone` locks."""
 _ALONE_SECONDS = 20.0
@@ -133,6 +135,19 @@ class LocalFolder:
                 sync(Path(folder, file))
             sync(Path(folder))
         sync(self.path)
+
+    def try_out(self) -> None:
+        """Write a file and remove it again, with the folders that were missing."""
+        missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        try:
+            name = f"{_UNFINISHED}weft-trial.{uuid4().hex[:8]}"
+            self.write(name, bytes(_TRIAL_BYTES))
+            self.delete(name)
+        finally:
+            for folder in missing:
+                # Another engine may have begun to write there.
+                with suppress(OSError):
+                    folder.rmdir()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
