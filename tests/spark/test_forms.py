@@ -24,7 +24,6 @@ from weft.spark.job.job import BatchJob
 from weft.spark.job.verdicts import Bounds
 from weft.state.clock import Seen
 from weft.state.driver_store import DriverStore
-from weft.state.signatures import Signatures
 from weft.stream import decode
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -189,10 +188,9 @@ def read(
 
 def groups(job: BatchJob, index: int, result: BatchGroups) -> dict[tuple[Any, ...], list[Any]]:
     """Return a relation's partials by slice, keys and fragment, as they are kept: Spark may cut slices."""
-    relation, numbered = job.relations[index], job.fragments.numbered[index]
-    signatures = Signatures(predicates=numbered.predicates, bits=numbered.signatures)
+    relation = job.relations[index]
     state = DriverStore([arrow_type(key.type) for key in relation.keys])
-    state.add(decode.block(job, index, result, signatures))
+    state.add(decode.block(job, index, result))
     found: dict[tuple[Any, ...], list[Any]] = {}
     for run in state.runs():
         keys = state.groups.values(run.key).to_pylist() if relation.keys else [{}] * len(run)

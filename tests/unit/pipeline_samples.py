@@ -26,7 +26,6 @@ from weft.spark.job.job import in_job_order
 from weft.spark.job.points import attributes_of
 from weft.spark.job.verdicts import Bounds
 from weft.state.clock import RowCounts, Seen
-from weft.state.signatures import Signatures
 from weft.state.store import Block
 from weft.stream import pipeline as pipeline_module
 from weft.stream import plan_in_effect as plan_module
@@ -177,7 +176,7 @@ class PlainJob:
         if not relation.shared:
             yield from np.flatnonzero(bits).tolist()
         elif any(bits):
-            told = self.fragments.numbered[index].signatures[:, : len(bits)]
+            told = self.fragments.numbered[index].signatures.bits[:, : len(bits)]
             (found,) = np.flatnonzero((told == bits).all(axis=1))
             yield int(found)
 
@@ -196,12 +195,12 @@ class PlainDecode:
     def blocks(cls, active: Any, rows: list[Row]) -> dict[Any, Block]:
         """Return the blocks of all relations."""
         return {
-            (root.grouping, root.id): cls.block(active.job, index, rows, active.signatures[index])
+            (root.grouping, root.id): cls.block(active.job, index, rows)
             for index, root in enumerate(active.job.relations)
         }
 
     @staticmethod
-    def block(job: PlainJob, index: int, rows: list[Row], signatures: Signatures) -> Block:
+    def block(job: PlainJob, index: int, rows: list[Row]) -> Block:
         """Return the block of a relation."""
         relation, groups = job.relations[index], defaultdict(list)
         times = np.array([row.time for row in rows], dtype=np.int64)
@@ -213,7 +212,7 @@ class PlainDecode:
             starts=np.array([start for start, _, _ in groups], dtype=np.int64),
             keys=keys if relation.keys else keys.select([]),
             fragments=np.array([fragment for _, _, fragment in groups], dtype=np.int32),
-            signatures=signatures,
+            signatures=job.fragments.numbered[index].signatures,
             partials={
                 one: lifted(
                     one,

@@ -14,9 +14,9 @@ from weft.aggregates import Combine, Primitive, count_of
 from weft.durability.stored_names import WRITERS, encoded
 from weft.expression import Column
 from weft.predicates import Test
+from weft.predicates.signatures import signatures_of
 from weft.predicates.values import IS_TRUE
 from weft.state.driver_store import DriverStore
-from weft.state.signatures import Signatures
 from weft.state.store import Block
 from weft.types import BIGINT, BOOLEAN, DOUBLE, STRING
 
@@ -114,8 +114,8 @@ def block(
         starts=np.array([start for _, start, _ in groups], dtype=np.int64),
         keys=keys if keyed else keys.select([]),
         fragments=np.array([known.index(found) for _, _, found in groups], dtype=np.int32),
-        signatures=Signatures(
-            predicates=tuple(map(Asked, predicates)), bits=bits.reshape(len(known), len(predicates))
+        signatures=signatures_of(
+            tuple(map(Asked, predicates)), bits.reshape(len(known), len(predicates))
         ),
         partials=partials,
         rows=len(several),

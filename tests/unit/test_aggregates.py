@@ -43,12 +43,12 @@ from weft.finals.programs import program_of
 from weft.finals.readings import readings
 from weft.finals.selecting import Finals
 from weft.optimizer.rules import optimize
+from weft.predicates.signatures import signatures_of
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
 from weft.state.clock import Clock
 from weft.state.driver_store import DriverStore
 from weft.state.running_query import RunningQuery
-from weft.state.signatures import Signatures
 from weft.state.store import Block
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
@@ -304,7 +304,7 @@ def test_adding_an_aggregate_takes_one_value(monkeypatch: pytest.MonkeyPatch) ->
             starts=np.array([0, 5_000, 10_000]),
             keys=pa.table({"n": [0] * 3}).select([]),
             fragments=np.zeros(3, np.int32),
-            signatures=Signatures(predicates=relation.predicates, bits=np.ones((1, 1), dtype=bool)),
+            signatures=signatures_of(relation.predicates, np.ones((1, 1), dtype=bool)),
             partials={one: lifted(one, slices) for one in relation.primitives},
         )
     )

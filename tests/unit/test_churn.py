@@ -18,9 +18,9 @@ from weft.expression import Expression
 from weft.optimizer.plan import Grouping
 from weft.optimizer.slices import Slicing
 from weft.predicates import tests as every_test
+from weft.predicates.signatures import Signatures, signatures_of
 from weft.state import driver_store as state_module
 from weft.state.running_query import derivation_from
-from weft.state.signatures import Signatures
 from weft.stream.pipeline import Pipeline
 
 
@@ -93,7 +93,7 @@ def as_stored(signatures: Signatures, pipeline: Pipeline, grouping: Grouping) ->
     relations = [relation for relation in pipeline.plan.relations if relation.grouping == grouping]
     asked_for = {predicate_name(one): one for relation in relations for one in relation.predicates}
     known = [place for place, name in enumerate(names) if name in asked_for]
-    return Signatures(predicates=tuple(asked_for[names[place]] for place in known), bits=bits[:, known])
+    return signatures_of(tuple(asked_for[names[place]] for place in known), bits[:, known])
 
 
 @settings(max_examples=40)
@@ -128,7 +128,7 @@ def sizes(pipeline: Pipeline) -> dict[str, Any]:
             known.update(more)
     return by_grouping | {
         str(grouping): (
-            len(state.fragments._by_predicate),
+            8 * len(state.fragments._bytes),
             len(state.fragments.predicates),
             len(state.groups),
         )

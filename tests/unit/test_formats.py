@@ -164,7 +164,8 @@ def told(name: str) -> Callable[[Sections], None]:
     def change(sections: Sections) -> None:
         (book,) = (section for section in sections if section.startswith("codebook/"))
         table = arrow_table(sections[book])
-        table = table.set_column(0, "predicate", pa.array([name] * table.num_rows))
+        (names,) = table["predicates"].to_pylist()
+        table = table.set_column(0, "predicates", pa.array([[name] * len(names)]))
         sections[book] = arrow_bytes(table)
 
     return change

@@ -88,7 +88,7 @@ def test_numbers_stand_for_signatures_however_often_words_come(
         patch.setattr(seen_words, "_mixed", mixed)
         for batch in batches:
             some = words[np.array(batch, dtype=np.intp) % len(words)]
-            numbers, bits = seen.numbers(own, some, {}), own.signatures(some, {})
+            numbers, bits = seen.numbers(own, some, {}), own.signatures(some, {}).bits
             assert ((numbers == -1) == ~bits.any(axis=1)).all()
-            assert (seen.bits[numbers[numbers >= 0]] == bits[numbers >= 0]).all()
-    assert len(np.unique(seen.bits, axis=0)) == len(seen.bits)
+            assert (seen.signatures.bits[numbers[numbers >= 0]] == bits[numbers >= 0]).all()
+    assert len(np.unique(seen.signatures.bits, axis=0)) == len(seen.signatures)

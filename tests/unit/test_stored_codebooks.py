@@ -33,9 +33,9 @@ from weft.durability.stored_names import predicate_name
 from weft.expression import Call, Column, Expression, Literal
 from weft.finals.readings import Reading
 from weft.predicates import TRUE, Formula, canonical
+from weft.predicates.signatures import signatures_of
 from weft.state.driver_store import DriverStore
 from weft.state.running_query import Derivation, derivation_from
-from weft.state.signatures import Signatures
 from weft.state.store import Block, DueWindows
 from weft.storage import LocalFolder
 from weft.types import BIGINT, BOOLEAN
@@ -81,7 +81,7 @@ def test_predicates_that_are_unknown_are_dropped() -> None:
 def test_a_codebook_without_fragments_comes_back() -> None:
     # A relation of which no row was seen yet.
     seen = one_row(predicates=ASKED).signatures
-    before = replace(seen, bits=seen.bits[:0])
+    before = seen.take(np.empty(0, dtype=np.intp))
     after = read_codebook(codebook_bytes(before), {predicate_name(one): one for one in before.predicates})
     assert (after.predicates, after.bits.shape) == (before.predicates, before.bits.shape)
 
@@ -139,7 +139,7 @@ def test_a_codebook_is_written_once_for_a_plan(folder: LocalFolder) -> None:
 def test_codebooks_that_differ_have_different_names(folder: LocalFolder, one: Any, other: Any) -> None:
     checkpoint = Checkpoint(folder)
     for number, (predicates, bits) in enumerate((one, other)):
-        found = Signatures(predicates=tuple(map(Asked, predicates)), bits=np.array(bits))
+        found = signatures_of(tuple(map(Asked, predicates)), np.array(bits))
         checkpoint.write(commit(number), (), {(GROUPING, 0): replace(one_row(), signatures=found)}, {})
     names = [*codebooks(folder, "commits", "000000000"), *codebooks(folder, "commits", "000000001")]
     assert len(set(names)) == 2

@@ -153,7 +153,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _columns(section: memoryview) -> str:
     schema = pa.ipc.open_file(pa.py_buffer(section)).schema
-    notes = {key.decode(): value.decode() for key, value in schema.metadata.items()}
+    notes = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
     notes = {key: value if key != "weft.codebook" else "book" for key, value in notes.items()}
     return "\n".join([*(f"  {field.name} {field.type}" for field in schema), json.dumps(notes)])
 

@@ -30,9 +30,10 @@ from weft.optimizer.plan import Leaf, RelationId, SharedPlan, leaf, union
 from weft.optimizer.rules import Sharing, optimize
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
 from weft.predicates import canonical, codebook
+from weft.predicates.signatures import signatures_of
 from weft.state.clock import ALWAYS, Clock
 from weft.state.running_query import RunningQuery, first_window, through_start
-from weft.state.signatures import Fragments, Signatures
+from weft.state.signatures import Fragments
 from weft.storage import LocalFolder
 from weft.stream.warm_start import Held, History, cut_at
 from weft.window import Window
@@ -116,18 +117,18 @@ def test_a_derived_bit_is_that_of_the_rows(seed: int) -> None:
     fragments = Fragments()
     names: list[Any] = [f"p{number}" for number in range(chance.randint(2, 40))]
     bits = np.array([[chance.random() < 0.4 for _ in names] for _ in range(30)], dtype=bool)
-    before = fragments.ids(Signatures(predicates=tuple(names), bits=bits)).astype(np.intp)
+    before = fragments.ids(signatures_of(tuple(names), bits)).astype(np.intp)
     sources = chance.sample(names, 2)
     new: Any = "new"
     fragments.derive(new, sources, [1, 3])
     wanted = bits[:, names.index(sources[0])]
     assert (fragments.bits([new], before)[0] == wanted).all()
-    again = Signatures(predicates=(*names, new), bits=np.column_stack([bits, wanted]))
+    again = signatures_of((*names, new), np.column_stack([bits, wanted]))
     assert fragments.ids(again).tolist() == before.tolist()
     kept = [one for one in names if chance.random() < 0.2]
     fragments.keep([*kept, new])
     assert set(fragments.predicates) <= {*kept, new}
-    assert len(fragments._by_predicate) <= max(8 * 8, 16 * (len(kept) + 1) + 8)
+    assert 8 * len(fragments._bytes) <= max(8 * 8, 16 * (len(kept) + 1) + 8)
     for place, one in enumerate(names):
         if one in kept:
             assert (fragments.bits([one], before)[0] == bits[:, place]).all()
@@ -138,7 +139,7 @@ def test_what_is_derived_anew_means_one_thing() -> None:
     several = [canonical(asked("q", above(least), (10, 10)).logical().predicate) for least in (1, 3, 5)]
     fragments = Fragments()
     bits = np.array([[0, 0, 1], [1, 0, 1], [1, 1, 0], [0, 1, 0]], dtype=bool)
-    numbers = fragments.ids(Signatures(predicates=tuple(several), bits=bits)).astype(np.intp)
+    numbers = fragments.ids(signatures_of(tuple(several), bits)).astype(np.intp)
     fragments.derive(several[2], several[:1], (1,))
     assert fragments.bits(several[2:], numbers)[0].tolist() == bits[:, 0].tolist()
     classes = fragments.classes(several[2:])

@@ -1,5 +1,6 @@
 """Signatures packed into words: the same as predicates evaluated row by row."""
 
+import tracemalloc
 from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.unit.test_predicates import holds as formula_holds
 
 import weft.predicates as wp
 from weft.expression import Expression, columns
+from weft.predicates import signatures as signatures_module
 from weft.predicates.codebook import Bits
 from weft.predicates.words import WORD_BITS, Axis, Learnt, WordBook, Words, word_book
 from weft.types import BOOLEAN, Kind
@@ -97,7 +99,11 @@ def test_words_tell_which_predicates_a_row_satisfies(predicates: list[Expression
 
     words = words_of(book, answers, len(rows))
     wanted = satisfied(formulas, rows)
-    assert book.signatures(words, {}).tolist() == wanted
+    with pytest.MonkeyPatch.context() as patch:
+        # A few rows at a time.
+        patch.setattr(signatures_module, "_UNPACKED", seed % 100)
+        told = book.signatures(words, {})
+    assert told.bits.tolist() == wanted
     # F0 is where no word has a bit, and only there.
     assert (words == 0).all(axis=1).tolist() == [not any(one) for one in wanted]
     assert (words >= 0).all()
@@ -134,7 +140,11 @@ def test_values_not_known_beforehand_are_told_afterwards(
     words = words_of(book, answers, len(rows))
     missed = np.array([of_value(row, before) == UNKNOWN for row in rows])
     found = np.where(missed, [of_value(row, after) for row in rows], -1)
-    assert book.signatures(words, {"symbol": Learnt(late, found)}).tolist() == satisfied(formulas, rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(signatures_module, "_UNPACKED", seed % 100)
+        assert book.signatures(words, {"symbol": Learnt(late, found)}).bits.tolist() == satisfied(
+            formulas, rows
+        )
 
 
 def test_words_grow_by_bits_and_not_by_cells() -> None:
@@ -162,3 +172,18 @@ def test_what_tests_one_thing_is_a_field_and_what_tests_several_a_bit(
     axes = {one: searched(attribute) for one, attribute in wp.attributes(formulas).items()}
     book = word_book(formulas, axes.__getitem__, whole)
     assert (len(book.fields), len(book.masks)) == (fields, masks)
+
+
+def test_many_predicates_are_read_off_words_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    formulas = [wp.canonical(predicate(f"n > {number} AND price < {number}")) for number in range(200)]
+    axes = {one: searched(attribute) for one, attribute in wp.attributes(formulas).items()}
+    book = word_book(formulas, axes.__getitem__, whole)
+    words = np.random.default_rng(1).integers(0, 1 << 62, (50_000, book.width))
+    monkeypatch.setattr(signatures_module, "_UNPACKED", 1 << 20)
+    tracemalloc.start()
+    told = book.signatures(words, {})
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # As a byte for each bit they would be 10 MB, and as many for the atoms.
+    assert told.packed.nbytes == 50_000 * 25
+    assert most < 8_000_000

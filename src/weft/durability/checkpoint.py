@@ -18,7 +18,6 @@ from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import pyarrow as pa
 
 from weft.durability.commits import (
@@ -48,9 +47,9 @@ from weft.errors import DamagedFile, EngineError
 from weft.faultpoints import reach
 from weft.optimizer.plan import Grouping
 from weft.predicates import Formula
+from weft.predicates.signatures import Signatures
 from weft.state.clock import Clock
 from weft.state.running_query import Derivation
-from weft.state.signatures import Signatures
 from weft.state.store import Block
 from weft.storage import Folder
 from weft.storage.container import pack, unpack
@@ -300,7 +299,7 @@ class Checkpoint:
     def _codebook_name(self, signatures: Signatures) -> str:
         if signatures not in self._names:
             names = list(map(predicate_name, signatures.predicates))
-            content = json.dumps(names).encode() + np.packbits(signatures.bits, axis=1).tobytes()
+            content = json.dumps(names).encode() + signatures.packed.tobytes()
             self._names[signatures] = sha256(content).hexdigest()[:32]
         return self._names[signatures]
 

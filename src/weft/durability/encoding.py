@@ -24,8 +24,9 @@ from weft.durability.stored_names import (
 )
 from weft.optimizer.plan import Grouping
 from weft.predicates import Formula
-from weft.state.running_query import Bools, Derivation
-from weft.state.signatures import Signatures
+from weft.predicates.codebook import Bits, Packed
+from weft.predicates.signatures import Signatures, pieces
+from weft.state.running_query import Derivation
 from weft.state.store import Block
 
 _ROWS = b"weft.rows"
@@ -33,7 +34,6 @@ _PRIMITIVES = b"weft.primitives"
 _GROUPING = b"weft.grouping"
 """In blocks; those of format 4 had it in the section's name."""
 _CODEBOOK = b"weft.codebook"
-_FRAGMENTS = b"weft.fragments"
 _PREDICATES = b"weft.predicates"
 """Only in codebooks of format 4, whose rows are fragments."""
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -55,15 +55,14 @@ NAMES_OF_4 = Naming(
 
 
 def codebook_bytes(signatures: Signatures) -> bytes:
-    """Return the meaning of fragments as bytes: for each predicate, by name, those that satisfy it."""
-    packed = np.packbits(np.ascontiguousarray(signatures.bits.T), axis=1)
-    table = pa.table(
-        {
-            "predicate": pa.array(map(predicate_name, signatures.predicates), pa.string()),
-            "fragments": pa.array([row.tobytes() for row in packed], pa.binary()),
-        }
-    )
-    return arrow_bytes(table.replace_schema_metadata({_FRAGMENTS: str(len(signatures.bits)).encode()}))
+    """Return the meaning of fragments as bytes: predicates by name, and the bits of each fragment."""
+    bits = np.ascontiguousarray(signatures.packed).tobytes()
+    columns = {
+        "predicates": pa.array([list(map(predicate_name, signatures.predicates))], pa.list_(pa.string())),
+        "fragments": pa.array([len(signatures)]),
+        "bits": pa.array([bits], pa.large_binary()),
+    }
+    return arrow_bytes(pa.table(columns))
 
 
 def read_codebook(
@@ -74,31 +73,34 @@ def read_codebook(
     Those that were not stored, but follow from predicates that were, are included.
     """
     table = arrow_table(stored)
-    if _PREDICATES in (table.schema.metadata or {}):
-        names, bits = _codebook_of_4(table)
-    else:
-        names, bits = _codebook(table)
-    columns = {name: bits[:, index] for index, name in enumerate(names) if name in predicates}
+    of_4 = _PREDICATES in (table.schema.metadata or {})
+    names, packed = _codebook_of_4(table) if of_4 else _codebook(table)
+    derived: dict[str, Derivation] = {}
     for derivation in derivations:
-        if derivation.predicate in predicates and derivation.predicate not in columns:
-            columns[derivation.predicate] = derivation.column(names, bits)
-    known = np.column_stack(list(columns.values())) if columns else bits[:, :0]
-    return Signatures(predicates=tuple(predicates[name] for name in columns), bits=known)
+        if derivation.predicate in predicates and derivation.predicate not in names:
+            derived.setdefault(derivation.predicate, derivation)
+    kept = [index for index, name in enumerate(names) if name in predicates]
+    asked = tuple(predicates[name] for name in (*(names[index] for index in kept), *derived))
+    if asked and len(kept) == len(names) == len(asked):
+        return Signatures(predicates=asked, packed=packed)
+    known = np.empty((len(packed), -(-(len(kept) + len(derived)) // 8)), dtype=np.uint8)
+    for rows in pieces(len(packed), len(names) + len(derived)):
+        bits: Bits = np.unpackbits(packed[rows], axis=1, count=len(names)).view(bool)
+        columns = [bits[:, kept], *(one.column(names, bits)[:, None] for one in derived.values())]
+        known[rows] = np.packbits(np.hstack(columns), axis=1)
+    return Signatures(predicates=asked, packed=known)
 
 
-def _codebook(table: pa.Table) -> tuple[list[str], Bools]:
-    fragments = int(table.schema.metadata[_FRAGMENTS])
-    packed = np.frombuffer(b"".join(table["fragments"].to_pylist()), dtype=np.uint8)
-    packed = packed.reshape(table.num_rows, -(-fragments // 8))
-    return table["predicate"].to_pylist(), np.unpackbits(packed, axis=1, count=fragments).astype(bool).T
+def _codebook(table: pa.Table) -> tuple[list[str], Packed]:
+    names, fragments, bits = (table[name][0].as_py() for name in ("predicates", "fragments", "bits"))
+    return names, np.frombuffer(bits, dtype=np.uint8).reshape(fragments, -(-len(names) // 8))
 
 
-def _codebook_of_4(table: pa.Table) -> tuple[list[str], Bools]:
+def _codebook_of_4(table: pa.Table) -> tuple[list[str], Packed]:
     names = json.loads(table.schema.metadata[_PREDICATES])
     # A relation may have had no row yet, and so no fragment: the width is not to be inferred.
     shape = table.num_rows, -(-len(names) // 8)
-    packed = np.frombuffer(b"".join(table["bits"].to_pylist()), dtype=np.uint8).reshape(shape)
-    return names, np.unpackbits(packed, axis=1, count=len(names)).astype(bool)
+    return names, np.frombuffer(b"".join(table["bits"].to_pylist()), dtype=np.uint8).reshape(shape)
 
 
 def block_bytes(grouping: Grouping, block: Block, codebook: str) -> bytes:
@@ -169,7 +171,8 @@ class StoredBlock:
 
 def check_codebook(stored: bytes | memoryview) -> None:
     """Raise Unknown if a codebook names a predicate in words that this version does not know."""
-    for name in arrow_table(stored)["predicate"].to_pylist():
+    names, _ = _codebook(arrow_table(stored))
+    for name in names:
         read_predicate(name)
 
 

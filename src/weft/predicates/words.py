@@ -25,8 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.expression import Expression
-from weft.predicates.codebook import Bits, distinct_rows, evaluate
+from weft.predicates.codebook import Bits, Packed, distinct_rows, evaluate
 from weft.predicates.formula import FALSE, TRUE, Any, Formula, Test, all_of, any_of, negation, tests
+from weft.predicates.signatures import Signatures, packed_across, pieces
 
 Words = npt.NDArray[np.int64]
 WORD_BITS = 63
@@ -118,31 +119,51 @@ class WordBook:
         """How many bytes of bitwise words tell of predicates."""
         return -(-len(self.predicates) // 8)
 
-    def signatures(self, words: Words, learnt: Mapping[Hashable, "Learnt"]) -> Bits:
-        """Return, for each row of words and predicate, whether the one satisfies the other.
+    def signatures(self, words: Words, learnt: Mapping[Hashable, "Learnt"]) -> Signatures:
+        """Return the signature of each row of words.
 
         `learnt` says, by key of an axis, which rows had an unknown answer and what it is.
         """
-        held = np.zeros((len(words), len(self.atoms)), dtype=bool)
+        packed = [np.zeros((0, -(-len(self.predicates) // 8)), dtype=np.uint8)]
+        for rows in pieces(len(words), max(len(self.atoms), len(self.predicates))):
+            of_piece = {key: Learnt(values.axis, values.answers[rows]) for key, values in learnt.items()}
+            packed.append(self._packed(self._held(words[rows], of_piece)))
+        return Signatures(predicates=self.predicates, packed=np.concatenate(packed))
+
+    def _held(self, words: Words, learnt: Mapping[Hashable, "Learnt"]) -> Bits:
+        """Return which atoms (rows) hold for which of some rows of words (columns)."""
+        held = np.zeros((len(self.atoms), len(words)), dtype=bool)
         for column, fields in enumerate(self.fields):
             for part in fields:
                 codes = (words[:, column] >> part.shift) & ((1 << part.bits) - 1)
-                held[:, list(part.atoms)] = part.classes[codes]
+                held[list(part.atoms)] = np.take(np.ascontiguousarray(part.classes.T), codes, axis=1)
         for column, masks in enumerate(self.masks, len(self.fields)):
-            for bit, atom in enumerate(masks.atoms):
-                if atom is not None:
-                    held[:, atom] = ((words[:, column] ^ masks.flips) >> bit) & 1
+            used = {bit: atom for bit, atom in enumerate(masks.atoms) if atom is not None}
+            as_bytes = (words[:, column] ^ masks.flips).astype("<i8").view(np.uint8).reshape(len(words), 8)
+            bits = np.unpackbits(as_bytes, axis=1, bitorder="little").view(bool)
+            held[list(used.values())] = bits.T[list(used)]
         for key, answered in learnt.items():
             rows = np.flatnonzero(answered.answers >= 0)
             for number, parts in enumerate(self.atoms if len(rows) else ()):
                 asked = dict(parts).get(key)
                 if asked is not None:
                     truth = answered.satisfy(asked, rows)
-                    held[rows, number] = truth if len(parts) == 1 else held[rows, number] & truth
-        signatures = np.zeros((len(words), len(self.predicates)), dtype=bool)
+                    held[number, rows] = truth if len(parts) == 1 else held[number, rows] & truth
+        return held
+
+    def _packed(self, held: Bits) -> Packed:
+        """Return signatures, given which atoms hold."""
+        lone = [(number, atoms[0]) for number, (atoms, _) in enumerate(self.uses) if len(atoms) == 1]
+        verdicts = np.zeros((len(self.predicates), held.shape[1]), dtype=bool)
+        if lone:
+            numbers, own = zip(*lone, strict=True)
+            verdicts[list(numbers)] = held[list(own)]
         for number, (atoms, opposite) in enumerate(self.uses):
-            signatures[:, number] = held[:, list(atoms)].any(axis=1) ^ opposite
-        return signatures
+            if len(atoms) > 1:
+                np.logical_or.reduce(held[list(atoms)], axis=0, out=verdicts[number])
+            if opposite:
+                np.logical_not(verdicts[number], out=verdicts[number])
+        return packed_across(verdicts)
 
     def corrected(self, fragments: Words, learnt: Mapping[Hashable, "Learnt"]) -> Words:
         """Return bytes (see `byte_signatures`), less what unknown answers turned out not to satisfy."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 from weft.aggregates import Primitive
 from weft.predicates import Formula
 from weft.state.groups import GroupIndex
-from weft.state.signatures import Fragments, Signatures
+from weft.state.signatures import Fragments
 from weft.state.sorted_runs import (
     SortedRun,
     added_to,
@@ -128,9 +128,7 @@ class DriverStore:
 
     def snapshot(self) -> list[Block]:
         """Return everything as blocks, from which another state can be made."""
-        predicates = tuple(self.fragments.predicates)
-        bits = self.fragments.bits(predicates, np.arange(len(self.fragments))).T
-        signatures = Signatures(predicates=predicates, bits=np.ascontiguousarray(bits))
+        signatures = self.fragments.signatures()
         return [
             Block(
                 starts=run.start,

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from weft.aggregates import Partial, Primitive
 from weft.predicates import Formula
-from weft.state.signatures import Signatures
+from weft.predicates.signatures import Signatures
 from weft.window import Window
 
 Times = npt.NDArray[np.int64]

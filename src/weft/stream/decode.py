@@ -17,7 +17,6 @@ from weft.spark.job.fragment_coder import IN_NO_FRAGMENT, Numbered
 from weft.spark.job.job import BatchJob
 from weft.spark.job.verdicts import CORRUPT, FUTURE, LATE, NO_TIME
 from weft.state.clock import RowCounts, Seen
-from weft.state.signatures import Signatures
 from weft.state.store import Block
 from weft.stream.plan_in_effect import ActivePlan
 
@@ -60,7 +59,7 @@ def failures(job: BatchJob, result: BatchGroups) -> dict[str, int]:
         )
         for answer in answers:
             numbered = job.fragments.numbered[job.index_of[answer.relation]]
-            mine = numbered.signatures[:, numbered.predicates.index(answer.predicate)]
+            mine = numbered.signatures.column(answer.predicate)
             count = int(counts[numbered.first : numbered.end][mine].sum())
             if count:
                 failed[answer.query.name] = failed.get(answer.query.name, 0) + count
@@ -69,14 +68,13 @@ def failures(job: BatchJob, result: BatchGroups) -> dict[str, int]:
 
 def blocks(active: ActivePlan, result: BatchGroups) -> dict[tuple[Grouping, int], Block]:
     """Return the blocks of all roots, by grouping and id."""
-    signatures = active.signatures
     return {
-        (root.grouping, root.id): block(active.job, index, result, signatures[index])
+        (root.grouping, root.id): block(active.job, index, result)
         for index, root in enumerate(active.job.relations)
     }
 
 
-def block(job: BatchJob, index: int, result: BatchGroups, signatures: Signatures) -> Block:
+def block(job: BatchJob, index: int, result: BatchGroups) -> Block:
     """Return the block of the job's relation with that index."""
     relation, numbered = job.relations[index], job.fragments.numbered[index]
     names = [slot.name for slot in job.layout.keys[index]]
@@ -88,7 +86,7 @@ def block(job: BatchJob, index: int, result: BatchGroups, signatures: Signatures
         starts=job.coders[index].starts(np.asarray(rows[SLICE])),
         keys=rows.select(names),
         fragments=(np.asarray(rows[FRAGMENT]) - numbered.first).astype(np.int32),
-        signatures=signatures,
+        signatures=numbered.signatures,
         partials={
             primitive: from_arrow(primitive, [rows[field] for field in _fields(slot)])
             for primitive, slot in zip(relation.primitives, slots, strict=True)
@@ -117,7 +115,7 @@ def fragmentation(numbered: Numbered, result: BatchGroups, rows: int) -> Fragmen
     counts = result.rows_in_fragments[numbered.first : numbered.end]
     # Of thousands of fragments a batch has a few.
     present = np.flatnonzero(counts)
-    cardinality = np.count_nonzero(numbered.signatures[present], axis=1)
+    cardinality = numbered.signatures.count(present)
     return Fragmentation(
         rows=rows,
         fragments=len(present),
@@ -136,10 +134,9 @@ def unshared_operations(job: BatchJob, readers: Sequence[Counter[Formula]], resu
         mine = result.rows_in_fragments[numbered.first : numbered.end]
         present = np.flatnonzero(mine)
         asked = np.array([reading[one] for one in numbered.predicates])
-        signatures = numbered.signatures[present]
         # Counting bits is many times as fast as multiplying them, and most predicates are asked for once.
         for times in np.unique(asked):
-            satisfied = np.count_nonzero(signatures[:, asked == times], axis=1)
+            satisfied = numbered.signatures.count(present, asked == times)
             total += float(times * (mine[present] @ satisfied))
     return round(total)
 

@@ -25,7 +25,6 @@ from weft.spark.job.sampling import take_sample
 from weft.spark.job.value_predicates import KnownValues
 from weft.spark.job.verdicts import Bounds
 from weft.spark.session.troubles import culprits
-from weft.state.signatures import Signatures
 from weft.stream.planner import Planner
 from weft.stream.warm_start import WarmStart
 
@@ -38,17 +37,7 @@ class ActivePlan:
 
     def __init__(self, plan: SharedPlan, job: BatchJob) -> None:
         self.plan, self.job = plan, job
-        self._signatures: dict[int, Signatures] = {}
         self._readers: tuple[SharedPlan, Sequence[Counter[Formula]]] | None = None
-
-    @property
-    def signatures(self) -> list[Signatures]:
-        """What the fragments of each relation mean: of words, those that have occurred so far."""
-        for index, own in enumerate(self.job.fragments.numbered):
-            known = self._signatures.get(index)
-            if known is None or known.bits is not own.signatures:
-                self._signatures[index] = Signatures(predicates=own.predicates, bits=own.signatures)
-        return list(self._signatures.values())
 
     def join(self, query: LogicalQuery, leaf: Leaf, start: WarmStart) -> bool:
         """Answer one more query; False if its failures would not be counted: then another job is needed."""

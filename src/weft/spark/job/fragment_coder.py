@@ -36,6 +36,7 @@ from weft.optimizer.plan import Relation
 from weft.optimizer.roots import fits_grid
 from weft.predicates import TRUE, Attribute, Codebook, Formula, codebook, cuts_of
 from weft.predicates.codebook import Codes
+from weft.predicates.signatures import Signatures, signatures_of
 from weft.predicates.words import WordBook, byte_signatures
 from weft.spark.columns import named
 from weft.spark.job.joins import Joins
@@ -68,9 +69,12 @@ class Numbered:
     """The fragments of one relation among those of the job."""
 
     first: int
-    predicates: tuple[Formula, ...]
-    signatures: npt.NDArray[np.bool_]
-    """For each fragment and predicate, whether the fragment satisfies the predicate."""
+    signatures: Signatures
+
+    @property
+    def predicates(self) -> tuple[Formula, ...]:
+        """The predicates that rows of the fragments may satisfy."""
+        return self.signatures.predicates
 
     @property
     def end(self) -> int:
@@ -255,7 +259,7 @@ class FragmentCoder:
                 signatures = book.signatures
             else:
                 signatures = np.eye(predicates, dtype=bool)
-            numbered.append(Numbered(first, relation.predicates, signatures))
+            numbered.append(Numbered(first, signatures_of(relation.predicates, signatures)))
             first = numbered[-1].bound
         return tuple(numbered)
 
@@ -335,8 +339,7 @@ class FragmentCoder:
         for index, before in enumerate(self.numbered):
             own = replace(before, first=first)
             if index in self._words and not self._words[index].is_bitwise:
-                seen = self._words[index].seen
-                own = Numbered(first, seen.predicates, seen.bits)
+                own = Numbered(first, self._words[index].seen.signatures)
             numbered.append(own)
             first = own.bound
         self.numbered = tuple(numbered)
@@ -349,12 +352,11 @@ class FragmentCoder:
     def extend(self, relation: int, follows: Follows) -> Numbered:
         """Add a predicate that follows from others of a relation to its fragments."""
         own = self.numbered[relation]
-        bits = np.column_stack([own.signatures, follows.column(own.predicates, own.signatures)])
-        longer = Numbered(own.first, (*own.predicates, follows.predicate), bits)
+        longer = Numbered(own.first, follows.added_to(own.signatures))
         if relation in self._words and not self._words[relation].is_bitwise:
             seen = self._words[relation].seen
             seen.follow(follows)
-            longer = Numbered(own.first, seen.predicates, seen.bits)
+            longer = Numbered(own.first, seen.signatures)
         self.numbered = (*self.numbered[:relation], longer, *self.numbered[relation + 1 :])
         return longer
 

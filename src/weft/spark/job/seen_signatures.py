@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from weft.predicates import Formula
 from weft.predicates.codebook import Bits
+from weft.predicates.signatures import Signatures, signatures_of
 from weft.predicates.words import Learnt, WordBook, Words
 
 _UNREAD = -2
@@ -28,21 +29,20 @@ class Follows:
     patterns: Collection[int]
     """It holds where the bits of the sources, the first one lowest, are one of these."""
 
-    def column(self, predicates: Sequence[Formula], bits: Bits) -> Bits:
-        """Return which fragments satisfy it."""
-        codes = np.zeros(len(bits), dtype=np.int64)
+    def added_to(self, signatures: Signatures) -> Signatures:
+        """Return fragments with it beside their predicates."""
+        codes = np.zeros(len(signatures), dtype=np.int64)
         for order, source in enumerate(self.sources):
-            codes |= bits[:, predicates.index(source)].astype(np.int64) << order
+            codes |= signatures.column(source).astype(np.int64) << order
         satisfied: Bits = np.isin(codes, list(self.patterns))
-        return satisfied
+        return signatures.extended(self.predicate, satisfied)
 
 
 @dataclass(slots=True)
 class SeenSignatures:
     """The signatures that have occurred in a relation, numbered in order of occurrence."""
 
-    predicates: tuple[Formula, ...]
-    bits: Bits
+    signatures: Signatures
     follows: list[Follows] = field(default_factory=list)
     _numbers: dict[bytes, int] = field(default_factory=dict)
     _read: "_ReadWords | None" = None
@@ -57,7 +57,8 @@ class SeenSignatures:
             of_firsts = {key: Learnt(values.axis, values.answers[firsts]) for key, values in learnt.items()}
             return self._numbered(book.signatures(words[firsts], of_firsts))[groups]
         if len(self._numbers) > max(_MOST_KEPT, 4 * len(firsts)):
-            self._numbers, self.bits, self._read = {}, self.bits[:0], None
+            self._numbers, self._read = {}, None
+            self.signatures = self.signatures.take(np.empty(0, dtype=np.intp))
         different = words[firsts]
         known = None if self._read is None or self._read.book is not book else self._read.find(different)
         numbers = np.full(len(different), _UNREAD, dtype=np.int32) if known is None else known
@@ -67,16 +68,13 @@ class SeenSignatures:
             self._read = _ReadWords(book, different, numbers)
         return numbers[groups]
 
-    def _numbered(self, bits: Bits) -> npt.NDArray[np.int32]:
+    def _numbered(self, signatures: Signatures) -> npt.NDArray[np.int32]:
         """Return the number of each signature, −1 for the empty one."""
         for derived in self.follows:
-            bits = np.column_stack([bits, derived.column(self.predicates[: bits.shape[1]], bits)])
-        packed = np.packbits(bits, axis=1)
-        width, data = packed.shape[1], packed.tobytes()
-        numbers, fresh = np.empty(len(bits), dtype=np.int32), []
-        empty = bytes(width)
-        for row in range(len(bits)):
-            key = data[row * width : (row + 1) * width]
+            signatures = derived.added_to(signatures)
+        numbers, fresh = np.empty(len(signatures), dtype=np.int32), []
+        empty = bytes(signatures.packed.shape[1])
+        for row, key in enumerate(map(np.ndarray.tobytes, signatures.packed)):
             if key == empty:
                 numbers[row] = -1
                 continue
@@ -85,15 +83,14 @@ class SeenSignatures:
             if number == known:
                 fresh.append(row)
         if fresh:
-            self.bits = np.concatenate([self.bits, bits[fresh]])
+            self.signatures = self.signatures.and_also(signatures.take(np.array(fresh)))
         return numbers
 
     def follow(self, derived: Follows) -> None:
         """Add a predicate that follows from others."""
-        self.bits = np.column_stack([self.bits, derived.column(self.predicates, self.bits)])
-        self.predicates = (*self.predicates, derived.predicate)
+        self.signatures = derived.added_to(self.signatures)
         self.follows.append(derived)
-        self._numbers = {row.tobytes(): n for n, row in enumerate(np.packbits(self.bits, axis=1))}
+        self._numbers = {row.tobytes(): number for number, row in enumerate(self.signatures.packed)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +111,7 @@ class _ReadWords:
 
 def seen_signatures(predicates: tuple[Formula, ...]) -> SeenSignatures:
     """Return an empty set of signatures."""
-    return SeenSignatures(predicates, np.zeros((0, len(predicates)), dtype=bool))
+    return SeenSignatures(signatures_of(predicates, np.zeros((0, len(predicates)), dtype=bool)))
 
 
 def distinct(
