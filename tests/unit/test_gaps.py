@@ -23,13 +23,14 @@ def every(name: str, least: int) -> Asked:
 
 def test_a_long_gap_takes_memory_in_proportion_to_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    combined = repeating_module._combined
+    answers = repeating_module._answers
 
-    def counting(due: Any, cells: Any, primitives: Any, cell: Any, *rest: Any) -> Any:
-        looked_at.append(len(cell))
-        return combined(due, cells, primitives, cell, *rest)
+    def counting(*given: Any) -> Any:
+        for windows in answers(*given):
+            looked_at.append(len(windows.key))
+            yield windows
 
-    monkeypatch.setattr(repeating_module, "_combined", counting)
+    monkeypatch.setattr(repeating_module, "_answers", counting)
     pipeline = plain_pipeline(monkeypatch)
     for least in range(5):
         pipeline.add(every(f"q{least}", least).logical())
