@@ -1,6 +1,7 @@
 """The engine: streams, tables and queries by name, and the loops that answer them."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from uuid import uuid4
 
@@ -97,8 +98,13 @@ class Engine:
 
     @property
     def queries(self) -> Mapping[str, Query]:
-        """The engine's queries by name."""
+        """The engine's queries by name, as they are now."""
         return self._queries.queries
+
+    @property
+    def visible(self) -> AbstractContextManager[object]:
+        """Held while queries change: who looks with it sees whole changes."""
+        return self._queries.roster.visible
 
     @property
     def unbound(self) -> Mapping[str, QueryInfo]:
@@ -207,13 +213,19 @@ class Engine:
             elif isinstance(statement, CreateSink):
                 self._declare_sink(declared_sink(statement.definition, base))
             elif isinstance(statement, CreateQuery):
-                self._queries.add(statement)
+                self._queries.add(statement, replace=statement.replace)
             else:
                 self.remove(statement.name)
 
-    def add(self, query: str, *, name: str = "") -> Query:
-        """Add a query; while the stream runs, it takes effect at the next batch."""
-        return self._queries.add(parse_select(query, name=name, limits=self._limits))
+    def add(self, query: str, *, name: str = "", replace: bool = False) -> Query:
+        """Add a query; while the stream runs, it takes effect at the next batch.
+
+        From whatever thread: all changes that wait between two batches become one commit. With `replace`, or
+        as CREATE OR REPLACE QUERY, it takes the place of the query of its name, if there is one of another
+        meaning: no window is repeated, and its subscribers stay.
+        """
+        written = parse_select(query, name=name, limits=self._limits)
+        return self._queries.add(written, replace=replace or written.replace)
 
     def remove(self, name: str) -> None:
         """Remove a query; while the stream runs, it ends with the current batch."""
@@ -229,6 +241,10 @@ class Engine:
 
     def explain(self, *, rows_per_second: float | None = None) -> str:
         """Return the shared plan as text, with its cost at the given rate or the one measured so far."""
+        with self.visible:
+            return self._explain(rows_per_second)
+
+    def _explain(self, rows_per_second: float | None) -> str:
         parts = []
         for name, stream in self._declared.streams.items():
             queries = self._queries_of(name)
@@ -320,15 +336,21 @@ class Engine:
             idle_seconds=None if idle is None else parse_duration(idle) / 1000,
             rewind=(lambda rewinds: True) if rewind is True else rewind or None,
         )  # fmt: skip
+        # Changes from other threads wait until all streams have started.
+        with self._queries.gate:
+            self._start(options, on_batch)
+
+    def _start(self, options: RunOptions, on_batch: OnBatch | None) -> None:
+        if self._active is not None:
+            raise EngineError("the engine is running already; stop it first")
         execution = self._execution = Execution(
-            self._declared, options, bind=self._queries.bind, observers=self.observers, on_batch=on_batch,
-            control=Control(self._queries, stop=self.stop_later),
+            self._declared, options, bind=self._queries.bind, roster=self._queries.roster,
+            observers=self.observers, on_batch=on_batch, control=Control(self._queries, stop=self.stop_later),
         )  # fmt: skip
         try:
             named = [query.logical.stream for query in self.queries.values()]
             for name in dict.fromkeys((*named, *execution.stored_streams())):
                 execution.start(name, self._queries_of(name))
-            self._queries.know(execution.known())
             execution.check_sinks()
             execution.begin()
         except BaseException:
@@ -337,17 +359,18 @@ class Engine:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all streams have ended (True), or the time is up; raise an error of any."""
-        return self._active is None or self._active.wait(seconds)
+        active = self._active
+        return active is None or active.wait(seconds)
 
     def process_available(self) -> None:
         """Wait until all available rows have been processed."""
-        if self._active is not None:
-            self._active.process_available()
+        if (active := self._active) is not None:
+            active.process_available()
 
     def stop(self, *, flush: bool = False) -> None:
         """Stop between batches; what is committed is delivered. `flush` closes every window first."""
-        if self._active is not None:
-            self._active.stop(flush=flush)
+        if (active := self._active) is not None:
+            active.stop(flush=flush)
 
     def run_plain(self, name: str) -> pa.Table:
         """Run a query as ordinary Spark, on its own, over all available data."""
@@ -382,13 +405,14 @@ class Engine:
 
     def stop_later(self) -> None:
         """Have `wait` return as if all streams had ended; its caller then stops the engine."""
-        if self._active is not None:
-            self._active.stop_asked.set()
+        if (active := self._active) is not None:
+            active.stop_asked.set()
 
     def state_rows(self) -> int:
         """Return the number of partials kept, over all streams."""
         streams = {} if self._execution is None else self._execution.streams
-        return sum(len(store) for stream in streams.values() for store in stream.pipeline.stores.values())
+        stores = [store for stream in streams.values() for store in list(stream.pipeline.stores.values())]
+        return sum(map(len, stores))
 
     def _all_sinks(
         self, out: str | Path | None, sinks: Iterable[Sink | MakeSink]
@@ -406,7 +430,8 @@ class Engine:
 
     @property
     def _active(self) -> Execution | None:
-        return self._execution if self._execution is not None and self._execution.active else None
+        execution = self._execution
+        return execution if execution is not None and execution.active else None
 
     def _stream(self, name: str) -> RunningStream | None:
         return None if self._execution is None else self._execution.streams.get(name)

@@ -19,7 +19,7 @@ In flow order:
 - `damage`: files of a checkpoint, and of Spark's in it, cut off, changed or removed.
 - `disk`: a disk that is full when it is told to be.
 - `outlet`, `phases`: a sink alone, which fails or dies in each phase of a delivery.
-- `churn`: queries added, dropped, paused and resumed by requests meanwhile.
+- `churn`: queries added, replaced, dropped, paused and resumed by requests meanwhile.
 - `patches`, `conditions`: what an engine has to live with and is planted into it, as a clock that jumps.
 - `launch`, `mutants`, `grave_mutants`: the `weft` command with planted bugs, which the oracle has to see.
 - `soak`, `findings`: hundreds of kills and mishaps, and a table of what came of them (`make soak`).

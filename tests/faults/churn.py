@@ -1,4 +1,4 @@
-"""Queries that come, go and rest while an engine runs, by requests as another terminal would leave them.
+"""Queries that come, go, rest and are replaced while an engine runs, as another terminal would ask for it.
 
 An answer tells the first window of a query that was added or resumed: that is what the oracle holds it to.
 One that is to go owes all windows that were due when it was asked to, and gives none after it went. A request
@@ -41,6 +41,8 @@ class Guest:
     """What was asked last and is not answered yet."""
     due: int = 0
     """Where the watermark was then."""
+    replaced: int = 0
+    """How often it was replaced."""
 
 
 class Churn:
@@ -69,8 +71,14 @@ class Churn:
             self._ask(comer, "add", name=comer.asked.name, text=comer.asked.select)
         elif settled:
             guest = self._chance.choice(settled)
-            do = "resume" if guest.state == "paused" else self._chance.choice(["drop", "pause"])
-            self._ask(guest, do, name=guest.asked.name)
+            do = "resume" if guest.state == "paused" else self._chance.choice(["drop", "pause", "replace"])
+            if do == "replace":
+                # By one with the same results: it ends long after all.
+                guest.replaced += 1
+                text = f"{guest.asked.select} LIFETIME '{40_000 + guest.replaced} hours'"
+                self._ask(guest, "add", name=guest.asked.name, text=text, replace=True)
+            else:
+                self._ask(guest, do, name=guest.asked.name)
 
     def _comer(self) -> Guest | None:
         """Return a new guest, or one that was dropped and comes again under its name; None if all are in."""
@@ -90,7 +98,8 @@ class Churn:
         reached = self._watermark() if any(reply is not None for *_, reply in fetched) else 0
         for guest, asked, reply in fetched:
             if reply is not None:
-                self._note(guest, asked.do, reply, reached, flushed=flushed)
+                do = "replace" if asked.given.get("replace") else asked.do
+                self._note(guest, do, reply, reached, flushed=flushed)
                 guest.request = None
 
     @property
@@ -103,7 +112,7 @@ class Churn:
         there = [guest for guest in self.guests.values() if guest.spans and guest.request is None]
         return [guest.asked for guest in there], {guest.asked.name: tuple(guest.spans) for guest in there}
 
-    def _ask(self, guest: Guest, do: str, **given: str) -> None:
+    def _ask(self, guest: Guest, do: str, **given: str | bool) -> None:
         guest.due = self._watermark()
         guest.request = self._mailbox.ask(do, **given)
         self.asked += 1
@@ -120,15 +129,22 @@ class Churn:
                 self.refused.append(f"{do} {guest.asked.name}: {reply.said}")
             if do == "add":
                 guest.state = "dropped"
-        elif do in ("add", "resume"):
+        elif do in ("add", "resume", "replace"):
+            if do == "replace":
+                self._end(guest, reached, flushed=flushed)
             window = reply.found["query"]["first_window"]
             self._check_first(guest, do, window, reached)
             guest.spans.append(Span(first=None if window is None else int(window[0])))
             guest.state = "running"
         else:
-            first, allowed = guest.spans[-1].first, None if flushed else reached
-            guest.spans[-1] = Span(first=first, ended=True, owed=guest.due, allowed=allowed)
+            self._end(guest, reached, flushed=flushed)
             guest.state = "dropped" if do == "drop" else "paused"
+
+    @staticmethod
+    def _end(guest: Guest, reached: int, *, flushed: bool) -> None:
+        """Note that a stay of a query has ended."""
+        first, allowed = guest.spans[-1].first, None if flushed else reached
+        guest.spans[-1] = Span(first=first, ended=True, owed=guest.due, allowed=allowed)
 
     def _check_first(self, guest: Guest, do: str, window: list[int] | None, reached: int) -> None:
         """See that a first window is not put off: it begins after all events so far, and no slide later."""

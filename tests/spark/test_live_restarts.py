@@ -204,10 +204,13 @@ def test_a_query_is_changed_by_dropping_it_and_adding_another_of_its_name(runs: 
         runs.more(engine, 66)
     after = windows((*moments, 66), range=20, slide=5, until=66, since=40)
     assert runs.written("q") == {**before, 50: 2, **after}
-    with pytest.raises(weft.EngineError, match="query q is not the one that checkpoint"):
-        runs.run({**workload, "q": TUMBLING}).__enter__()
-    with runs.run(workload, 71) as engine:
-        assert (notices(engine), engine.queries["q"].state) == ((), "running")
+    replaced = "query q has another text than before: it is replaced"
+    with runs.run({**workload, "q": TUMBLING}, 71) as engine:
+        assert (notices(engine), engine.queries["q"].state) == ((replaced,), "running")
+        assert counted(engine.results("q")) == {70: 1}
+    with runs.run(workload, 76) as engine:
+        # What ended before was given by the others.
+        assert (notices(engine), counted(engine.results("q"))) == ((replaced,), {75: 3})
         engine.remove("q")
     with runs.run(workload) as engine:
         assert engine.queries["q"].state == "dropped"

@@ -8,13 +8,13 @@ import pytest
 from tests.unit.pipeline_samples import MS, Batch, Row, asked, plain_pipeline, process, results
 
 from weft.durability.checkpoint import Checkpoint
-from weft.durability.ledger import Ledger, registered
+from weft.durability.ledger import Ledger
 from weft.durability.registry import Registry
-from weft.durability.rejoining import rejoin
+from weft.durability.rejoining import Bind, rejoin
 from weft.state.clock import ALWAYS, RowCounts
 from weft.storage import LocalFolder
 from weft.stream.loop import Loop
-from weft.stream.pipeline import BatchReport, Pipeline, restore
+from weft.stream.pipeline import BatchReport, Pipeline, begin
 
 ALL = ("vol > 0", lambda row: row.vol is not None and row.vol > 0)
 LONG = asked("long", ALL, (60, 5))
@@ -54,8 +54,16 @@ class Runs:
         self.pipeline: Pipeline
         self.ledger: Ledger
         self.loop: Loop
+        self.notices: list[str] = []
 
-    def start(self, *workload: Any, live: Sequence[Any] = (), durable: bool = True, **options: Any) -> None:
+    def start(
+        self,
+        *workload: Any,
+        live: Sequence[Any] = (),
+        durable: bool = True,
+        bind: Bind | None = None,
+        **options: Any,
+    ) -> None:
         """Begin a run with the queries of a workload; those that were added live are known by name."""
         checkpoint = Checkpoint(self.folder) if durable else None
         recovered = None if checkpoint is None else checkpoint.recover()
@@ -64,14 +72,11 @@ class Runs:
         known = {one.name: one.logical() for one in live}
         watermark = ALWAYS if recovered is None else recovered.last.clock.reached
         found = rejoin(
-            [one.logical() for one in workload], registry, lambda name, _: known[name], watermark=watermark
-        )
-        for query in found.running.values():
-            self.pipeline.add(query)
-        if recovered is not None:
-            restore(self.pipeline, found.running, recovered)
-        for query in found.new:
-            registry.put(registered(self.pipeline.queries[query.name], commit=0, added_live=False))
+            [one.logical() for one in workload], registry, bind or (lambda name, _: known[name]),
+            watermark=watermark,
+        )  # fmt: skip
+        self.notices = found.notices
+        begin(self.pipeline, found, registry, recovered)
         self.ledger = Ledger(
             registry=registry, checkpoint=checkpoint, recovered=recovered, inline=[self.sink]
         )
@@ -85,7 +90,11 @@ class Runs:
 
     def offer(self, *times: int) -> None:
         """Have the loop handle a batch, as Spark does."""
-        batch: Any = Batch(rows(*times))
+        self.offer_rows(rows(*times))
+
+    def offer_rows(self, given: Sequence[Row]) -> None:
+        """Have the loop handle a batch of some rows."""
+        batch: Any = Batch(given)
         self.loop._handle(batch, self.ledger.batch + 1)
 
     def given(self, name: str) -> list[int]:

@@ -1,9 +1,8 @@
 """What other terminals may ask for, what comes of it, and what they are told."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,7 @@ from weft.query.logical import LogicalQuery
 from weft.service.control import Control
 from weft.service.status import QueryInfo
 from weft.storage.mailbox import CHANGES, Reply, Request
-from weft.stream.membership import Changes
+from weft.stream.boundary import Change
 
 
 @dataclass
@@ -42,9 +41,11 @@ class FakeEngine:
     refused: dict[str, WeftError] = field(default_factory=dict)
     """What Spark refuses."""
     tried: list[list[str]] = field(default_factory=list)
-    groups: list[Changes] = field(default_factory=list)
-    streams: set[str] = field(default_factory=lambda: {"s"})
-    commit: Callable[[Changes], None] = lambda changes: None
+    undone: dict[str, WeftError] = field(default_factory=dict)
+    """What could not be made durable."""
+    made_way: list[str] = field(default_factory=list)
+    groups: list[list[str | None]] = field(default_factory=list)
+    """The streams of changes that were handed over at once."""
 
     def bind(self, name: str, text: str) -> LogicalQuery:
         if "prise" in text:
@@ -52,53 +53,45 @@ class FakeEngine:
         bound: Any = SimpleNamespace(name=name, text=text, stream="other" if "other" in text else "s")
         return bound  # type: ignore[no-any-return]
 
-    def is_running(self, stream: str) -> bool:
-        return stream in self.streams
+    def make_way(self, query: LogicalQuery) -> None:
+        self.made_way.append(query.name)
 
     def try_out(self, queries: Iterable[LogicalQuery], *, halted: Callable[[], bool]) -> dict[str, WeftError]:
         self.tried.append([one.name for one in queries])
         return self.refused
 
-    @contextmanager
-    def together(self, stream: str) -> Iterator[Changes]:
-        changes = Changes()
-        self.groups.append(changes)
-        self.done.append(f"begin {stream}")
-        with changes.attempt():
-            yield changes
-            self.commit(changes)
-        self.done.append("commit")
+    def carry_out(self, changes: Sequence[Change]) -> None:
+        self.groups.append([change.stream for change in changes])
+        for change in changes:
+            change.attempt()
+            change.finish(self.undone.get(change.query))
 
-    def join(self, logical: LogicalQuery) -> Fake:
+    def is_running_as(self, query: LogicalQuery) -> bool:
+        known = self.queries.get(query.name)
+        if known is None or known.info.state != "running":
+            return False
+        return "".join(known.info.text.split()) == "".join(query.text.split())
+
+    def join(self, logical: LogicalQuery, *, replace: bool) -> Fake:
         name = logical.name
-        self.done.append(f"add {name}")
-        self.streams.add(logical.stream)
+        self.done.append(f"{'replace' if replace else 'add'} {name}")
         self.queries[name] = Fake(info(name, text=logical.text))
-        if self.groups:
-            self.groups[-1].note(
-                name, problem=f"query {name} cannot be added", undo=lambda: self.queries.pop(name, None)
-            )
         return self.queries[name]
 
-    def remove(self, name: str) -> None:
+    def part(self, name: str, *, stream: str | None) -> None:
         self.done.append(f"remove {name}")
         if name not in self.queries and self.unbound.pop(name, None) is None:
             raise EngineError(f'unknown query "{name}"')
 
-    def pause(self, name: str) -> None:
+    def rest(self, name: str, *, stream: str | None) -> None:
         self.done.append(f"pause {name}")
 
-    def resume(self, name: str, *, tried: bool) -> Fake:
+    def wake(self, name: str, *, stream: str | None) -> Fake:
         self.done.append(f"resume {name}")
         return self.queries[name]
 
     def stop(self) -> None:
         self.done.append("stop")
-
-    @property
-    def changed(self) -> list[str]:
-        """What was done, but for when it was made durable."""
-        return [one for one in self.done if one != "commit" and not one.startswith("begin")]
 
 
 def control_of(engine: FakeEngine) -> Control:
@@ -128,7 +121,7 @@ def carry_out(engine: FakeEngine, do: str, before: str | None = None, **given: o
 def test_requests_are_carried_out(do: str, done: str, said: str) -> None:
     engine = FakeEngine()
     reply = carry_out(engine, do, name="q")
-    assert (engine.changed, reply.ok, reply.said) == ([done], True, said)
+    assert (engine.done, reply.ok, reply.said) == ([done], True, said)
 
 
 def test_queries_are_listed_and_shown() -> None:
@@ -139,7 +132,7 @@ def test_queries_are_listed_and_shown() -> None:
     assert (shown.found["query"]["state"], shown.found["query"]["first_window"]) == (
         "running", (0, 10_000_000),
     )  # fmt: skip
-    assert engine.changed == []
+    assert engine.done == []
     assert json.loads(json.dumps(dict(listed.found)))
 
 
@@ -155,25 +148,47 @@ def test_a_query_that_cannot_be_bound_is_listed_shown_and_dropped() -> None:
     assert carry_out(engine, "drop", name="lost").said == "query lost dropped"
     # Should the request come again after a crash, it is told as at first.
     assert again(engine, "drop", "failed", name="lost").said == "query lost dropped"
-    assert (engine.changed, engine.unbound) == (["remove lost"], {})
+    assert (engine.done, engine.unbound) == (["remove lost"], {})
 
 
 def test_an_add_that_comes_again_is_no_error() -> None:
     engine = FakeEngine()
     assert carry_out(engine, "add", name="p", text="SELECT 2 ").said == "query p added"
     assert carry_out(engine, "add", name="p", text="SELECT 2").said == "query p is there already"
-    assert engine.changed == ["add p"]
+    assert engine.done == ["add p"]
     # Another text, or one that is over, is for the engine to judge.
     carry_out(engine, "add", name="p", text="SELECT 3")
     engine.queries["p"] = Fake(info("p", text="SELECT 3", state="failed"))
     carry_out(engine, "add", name="p", text="SELECT 3")
-    assert engine.changed == ["add p"] * 3
+    assert engine.done == ["add p"] * 3
+
+
+def test_a_query_is_replaced_by_another_text_only() -> None:
+    engine = FakeEngine()
+    texts = {"SELECT 2": "replaced", "SELECT 2 ": "is there already", "SELECT  2": "is there already"}
+    for text, outcome in texts.items():
+        [request] = asked(f"add q {text}")
+        request = replace(request, given={"name": "q", "text": text, "replace": True})
+        request = replace(request, before=control_of(engine).before(request))
+        for _ in range(2):
+            # The second time after a crash: the reply is the same.
+            [reply] = control_of(engine).change([request], halted=lambda: False)
+            assert reply is not None
+            assert (reply.said, text) == (f"query q {outcome}", text)
+    assert engine.done == ["replace q"]
+    new = replace(request, given={"name": "new", "text": "SELECT 3", "replace": True}, before="")
+    assert said(control_of(engine).change([new], halted=lambda: False)) == ["query new added"]
+    paused = replace(request, given={"name": "p", "text": "SELECT 4", "replace": True})
+    engine.queries["p"] = Fake(info("p", state="paused", text="SELECT 4"))
+    paused = replace(paused, before=control_of(engine).before(paused))
+    assert paused.before == "paused as asked"
+    assert said(control_of(engine).change([paused], halted=lambda: False)) == ["query p replaced"]
 
 
 def test_a_pause_that_comes_again_is_no_error() -> None:
     engine = FakeEngine({"q": Fake(info("q", state="paused"))})
     assert carry_out(engine, "pause", name="q").said == "query q paused"
-    assert engine.changed == []
+    assert engine.done == []
 
 
 def again(engine: FakeEngine, do: str, before: str, **given: object) -> Reply:
@@ -195,7 +210,7 @@ def test_what_was_done_before_a_crash_is_told_as_if_it_were_done_now() -> None:
     # Added, and failed since.
     engine.queries["q"] = Fake(info("q", state="failed"))
     assert again(engine, "add", "", name="q", text="SELECT 1").ok
-    assert engine.changed == []
+    assert engine.done == []
 
 
 def test_what_was_not_done_before_a_crash_is_done() -> None:
@@ -205,7 +220,7 @@ def test_what_was_not_done_before_a_crash_is_done() -> None:
     again(engine, "add", "", name="p", text="SELECT 2")
     engine.queries["q"] = Fake(info("q", state="paused"))
     again(engine, "resume", "paused", name="q")
-    assert engine.changed == ["remove q", "pause q", "add p", "resume q"]
+    assert engine.done == ["remove q", "pause q", "add p", "resume q"]
     # What could not be done before cannot be done now.
     assert again(engine, "drop", "", name="x").said == 'unknown query "x"'
     assert again(engine, "add", "running", name="p", text="SELECT 2").said == "query p is there already"
@@ -242,13 +257,18 @@ def said(replies: Sequence[Reply | None]) -> list[str | None]:
     return [None if one is None else one.said for one in replies]
 
 
-def test_changes_of_a_stream_are_one_commit_and_one_look_of_sparks() -> None:
+def test_changes_are_handed_over_at_once_and_are_one_look_of_sparks() -> None:
     engine = FakeEngine({"q": Fake(info("q")), "p": Fake(info("p", state="paused"))})
     control = control_of(engine)
-    replies = control.change(asked("add a", "drop q", "add b", "resume p"), halted=lambda: False)
-    assert engine.done == ["begin s", "add a", "remove q", "add b", "resume p", "commit"]
+    requests = asked("add a", "drop q", "add b SELECT other", "resume p", "drop x")
+    replies = control.change(requests, halted=lambda: False)
+    assert engine.groups == [["s", "s", "other", "s", None]]
     assert engine.tried == [["a", "b", "p"]]
-    assert said(replies) == ["query a added", "query q dropped", "query b added", "query p resumed"]
+    assert said(replies) == [
+        "query a added", "query q dropped", "query b added", "query p resumed", 'unknown query "x"',
+    ]  # fmt: skip
+    # They have the names of queries that are over, perhaps.
+    assert engine.made_way == ["a", "b"]
 
 
 def test_one_bad_query_is_refused_alone() -> None:
@@ -266,43 +286,16 @@ def test_one_bad_query_is_refused_alone() -> None:
 
 
 def test_what_cannot_be_made_durable_is_told_of_each_that_changed() -> None:
-    def full(changes: Changes) -> None:
-        changes.refuse_all(lambda problem: EngineError(f"{problem}: full; nothing has changed"))
-        raise EngineError("full")
-
-    engine = FakeEngine({"q": Fake(info("q", text="SELECT q"))}, commit=full)
-    replies = control_of(engine).change(asked("add a", "add q", "add b"), halted=lambda: False)
-    assert said(replies) == [
-        "query a cannot be added: full; nothing has changed",
-        "query q is there already",
-        "query b cannot be added: full; nothing has changed",
-    ]
-    assert list(engine.queries) == ["q"]
+    full = {"a": EngineError("query a cannot be added: full; nothing has changed")}
+    engine = FakeEngine({"q": Fake(info("q", text="SELECT q"))}, undone=dict(full))
+    replies = control_of(engine).change(asked("add a", "add q"), halted=lambda: False)
+    assert said(replies) == [str(full["a"]), "query q is there already"]
 
 
-def test_each_stream_has_its_own_commit_and_starts_with_its_first_query() -> None:
-    engine = FakeEngine({})
-    requests = asked("add a", "add b SELECT other", "add c", "add d SELECT other")
-    assert said(control_of(engine).change(requests, halted=lambda: False)) == [
-        "query a added", "query b added", "query c added", "query d added",
-    ]  # fmt: skip
-    assert engine.done == [
-        "begin s", "add a", "add c", "commit", "add b", "begin other", "add d", "commit",
-    ]  # fmt: skip
-
-
-def test_one_that_takes_the_place_of_another_is_carried_out_by_itself() -> None:
-    engine = FakeEngine({"q": Fake(info("q", state="dropped"))})
-    control_of(engine).change(asked("add a", "add q"), halted=lambda: False)
-    assert engine.done == ["begin s", "add a", "commit", "add q"]
-
-
-@pytest.mark.parametrize("steps", range(5))
-def test_what_is_halted_leaves_no_trace(steps: int) -> None:
+@pytest.mark.parametrize("steps", range(4))
+def test_what_is_halted_is_not_answered(steps: int) -> None:
     left = iter([False] * steps)
     engine = FakeEngine({})
     replies = control_of(engine).change(asked("add a", "add b", "add c"), halted=lambda: next(left, True))
-    done = steps > 3
-    assert said(replies) == ([f"query {name} added" for name in "abc"] if done else [None] * 3)
-    assert list(engine.queries) == (["a", "b", "c"] if done else [])
-    assert ("commit" in engine.done) is done
+    assert said(replies) == [f"query {name} added" for name in "abc"[:steps]] + [None] * (3 - steps)
+    assert list(engine.queries) == list("abc"[:steps])

@@ -255,3 +255,23 @@ def test_strings_keep_their_quotes_and_escapes() -> None:
     )
     assert definition.source is not None
     assert [value for _, value in definition.source.options] == ["it's", 'say "hi" to', "a'b;", r"\d;"]
+
+
+def test_a_query_may_replace_one_of_its_name() -> None:
+    text = "SELECT count(*) AS n FROM trades [RANGE '10 s']"
+    first, second, third = parse(
+        f"CREATE QUERY q AS {text}; create or replace query q AS {text}; CREATE QUERY p AS {text}"
+    )
+    assert isinstance(first, CreateQuery)
+    assert isinstance(second, CreateQuery)
+    assert isinstance(third, CreateQuery)
+    assert [one.replace for one in (first, second, third)] == [False, True, False]
+    assert (second.name, second.select) == ("q", text)
+    assert parse_select(f"CREATE OR REPLACE QUERY q AS {text}", name="").replace
+    assert not parse_select(text, name="q").replace
+    # Where it does not say so, a name is given once.
+    with pytest.raises(NotAllowed, match='query "q" is defined twice'):
+        parse(f"CREATE OR REPLACE QUERY q AS {text}; CREATE QUERY q AS {text}")
+    for mistake in ("CREATE OR QUERY q AS SELECT 1", "CREATE OR REPLACE STREAM s USING parquet"):
+        with pytest.raises(SyntaxMistake, match=r"expected (REPLACE|QUERY)"):
+            parse(mistake)

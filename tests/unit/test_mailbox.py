@@ -184,3 +184,19 @@ def test_answers_to_many_are_forgotten_like_others(
     monkeypatch.setattr(time, "time", lambda: now + 3_601)
     box.forget_old()
     assert files(tmp_path, "answers") == []
+
+
+def test_requests_of_several_kinds_are_one_file(box: Mailbox, tmp_path: Path) -> None:
+    asked = box.ask_each([("drop", {"name": "a"}), ("add", {"name": "b", "text": "SELECT 1"})])
+    assert (box.waiting(), len(files(tmp_path, "requests"))) == (asked, 1)
+    # A version that knows one kind a file refuses it as a whole.
+    [name] = files(tmp_path, "requests")
+    stored = json.loads(LocalFolder(tmp_path / "checkpoint" / "requests").read(name))
+    assert stored["do"] == "apply"
+    noted = [replace(asked[0], before="running"), replace(asked[1], before="")]
+    assert box.note(noted)
+    assert box.waiting() == noted
+    box.answer_all(noted, [Reply(ok=True, said=f"{one.do} {one.query}") for one in noted])
+    replies = box.fetch_all(asked, seconds=0)
+    assert replies is not None
+    assert [one.said for one in replies] == ["drop a", "add b"]

@@ -27,6 +27,7 @@ from weft.service.execution import Execution
 from weft.service.observers import Observers
 from weft.service.options import RunOptions
 from weft.service.requests import reply_of
+from weft.service.roster import Roster
 from weft.service.running_stream import RunningStream
 from weft.sinks import Delivery, ForeachSink, Limits, MemorySink
 from weft.sinks.declared import given_sink
@@ -48,7 +49,7 @@ def made(checkpoint: Path | None, *sinks: Any, follow: bool = False, control: An
     )  # fmt: skip
     none: Any = None
     return Execution(
-        Declarations(none), options, bind=none, observers=Observers(), on_batch=None,
+        Declarations(none), options, bind=none, roster=Roster(none), observers=Observers(), on_batch=None,
         control=control,
     )  # fmt: skip
 
@@ -176,8 +177,8 @@ def test_a_stream_that_a_query_cannot_start_was_never_started(
     monkeypatch.setattr(run, "_start", full)
     query: Any = SimpleNamespace(name="q", stream="trades")
     with pytest.raises(EngineError, match=r"stream trades cannot start: .* \(no space left\); free space"):
-        run.add(query)
-    assert (run.streams, run.known(), begun.abandoned) == ({}, [], 1)
+        run.start_with(query)
+    assert (run.streams, run._roster.streams(), begun.abandoned) == ({}, {}, 1)
     run.stop(flush=False)
 
 
@@ -330,12 +331,12 @@ def test_a_stream_that_cannot_start_with_a_query_leaves_nothing(
 
     monkeypatch.setattr(run, "start", start)
     with pytest.raises(EngineError, match="cannot start"):
-        run.add(query)
+        run.start_with(query)
     assert not (tmp_path / "trades").exists()
     # What was there before stays.
     (tmp_path / "trades" / "snapshots").mkdir(parents=True)
     with pytest.raises(EngineError, match="cannot start"):
-        run.add(query)
+        run.start_with(query)
     assert (tmp_path / "trades" / "snapshots").exists()
     run.stop(flush=False)
 
@@ -356,7 +357,7 @@ def test_a_start_that_fails_removes_nothing_that_it_did_not_make(
 
     monkeypatch.setattr(run, "start", start)
     with pytest.raises(EngineError, match="stream trades cannot start"):
-        run.add(query)
+        run.start_with(query)
     assert (tmp_path / "trades" / "precious").read_bytes() == b"1"
     (told,) = [record for record in caplog.records if "leaves its folder" in record.message]
     assert f"checkpoint {run.origin} did not make it" in told.problem
@@ -377,13 +378,13 @@ def test_a_start_that_fails_keeps_a_history_under_an_older_name(
 
     monkeypatch.setattr(run, "start", start)
     with pytest.raises(EngineError, match="cannot start"):
-        run.add(query)
+        run.start_with(query)
     assert (tmp_path / "%5Ftrades" / "commits" / "000000000").read_bytes() == b"1"
     run.stop(flush=False)
 
 
 def test_two_streams_have_no_query_of_one_name(tmp_path: Path) -> None:
-    found = Rejoined(running={}, new=[], resting={"q": None}, unbound=[], notices=[])  # type: ignore[dict-item]
+    found = Rejoined(running={}, new=[], resting={"q": None}, replaced={}, unbound=[], notices=[])  # type: ignore[dict-item]
     check_names("b", found, {"q": "b", "p": "a"})
     with pytest.raises(EngineError, match='two queries "q", one of stream a and one of stream b'):
         check_names("b", found, {"q": "a"})

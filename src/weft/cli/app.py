@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from weft import __version__
-from weft.cli import bench, control, demo, explain, run
+from weft.cli import applying, bench, control, demo, explain, run
 from weft.errors import UserError
 from weft.spark.session.troubles import JAVA_ENDED, Trouble, is_machines, sentence, trouble_of
 
@@ -21,6 +21,7 @@ app.command("run")(run.run)
 app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
 app.command("add")(control.add)
+app.command("apply")(applying.apply)
 app.command("drop")(control.drop)
 app.command("pause")(control.pause)
 app.command("resume")(control.resume)

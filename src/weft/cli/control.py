@@ -21,7 +21,7 @@ from weft.service.status import read_registry
 from weft.spark.session.local import local_session
 from weft.storage import Folder, LocalFolder, open_folder
 from weft.storage.lock import Holder, holder
-from weft.storage.mailbox import CHANGES, Mailbox, Reply, Request
+from weft.storage.mailbox import CHANGES, Asked, Mailbox, Reply, Request
 
 _LOOK_SECONDS = 0.5
 """Poll interval for the end of the engine."""
@@ -53,11 +53,15 @@ class Caller:
     def ask(
         self, do: str, given: Sequence[Mapping[str, object]], *, on_wait: Callable[[], None] = lambda: None
     ) -> list[Reply]:
-        """Send one request for each set of arguments, in one file, and return the replies in order.
+        """Send one request for each set of arguments, in one file, and return the replies in order."""
+        return self.ask_each([(do, arguments) for arguments in given], on_wait=on_wait)
+
+    def ask_each(self, asked: Sequence[Asked], *, on_wait: Callable[[], None] = lambda: None) -> list[Reply]:
+        """Send requests in one file, and return the replies in order.
 
         An interrupt withdraws the requests. `on_wait` is called now and then while waiting.
         """
-        requests = self._mailbox.ask_all(do, given)
+        requests = self._mailbox.ask_each(asked)
         try:
             return self._await_replies(requests, on_wait)
         except KeyboardInterrupt:
@@ -129,7 +133,8 @@ class Caller:
 def _to_be_done(requests: Sequence[Request]) -> str:
     """Return what will be done, and to which query or to how many."""
     queries = f"{len(requests):,} queries" if len(requests) > 1 else f'query "{requests[0].query}"'
-    return f"{queries} will be {_DONE[requests[0].do]}"
+    kinds = {request.do for request in requests}
+    return f"{queries} will be {_DONE[kinds.pop()] if len(kinds) == 1 else 'changed'}"
 
 
 def _pending(requests: Sequence[Request], said: str, *, ok: bool = True) -> list[Reply]:
@@ -142,8 +147,8 @@ Name = Annotated[str, typer.Argument(help="The query's name.")]
 Names = Annotated[list[str], typer.Argument(help="Names of queries.")]
 Wait = Annotated[float, typer.Option(help="Seconds to wait for the engine's answer; 0 does not wait.", min=0)]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer for programs, one JSON object a line.")]
-_LIMITS = Limits(**{**dict.fromkeys(NAMES, sys.maxsize), "expression_nodes": 10_000_000})
-"""Practically none: the engine has its own. So many nodes take seconds to parse."""
+NO_LIMITS = Limits(**{**dict.fromkeys(NAMES, sys.maxsize), "expression_nodes": 10_000_000})
+"""Practically no limits: the engine has its own. So many nodes take seconds to parse."""
 
 
 def add(
@@ -158,6 +163,9 @@ def add(
             help="Add the CREATE QUERY statements of a file; - reads them here.", show_default=False
         ),
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace queries of the same names, as CREATE OR REPLACE does.")
+    ] = False,
     wait: Wait = 30.0,
     json: Json = False,
 ) -> None:
@@ -170,8 +178,14 @@ def add(
     if file is not None and name:
         raise typer.BadParameter("the statements of a file have names of their own", param_hint="--name")
     statements = [_parse_query(query, name)] if query is not None else _parse_file(file or Path("-"))
-    given = [{"name": statement.name, "text": statement.select} for statement in statements]
+    given = [to_add(statement, replace=replace) for statement in statements]
     _change(checkpoint, "add", given, wait=wait, as_json=json)
+
+
+def to_add(statement: CreateQuery, *, replace: bool = False) -> dict[str, object]:
+    """Return the arguments of a request to add a query; of a plain one, as earlier versions sent them."""
+    given: dict[str, object] = {"name": statement.name, "text": statement.select}
+    return {**given, "replace": True} if replace or statement.replace else given
 
 
 def drop(checkpoint: Checkpoint, names: Names, wait: Wait = 30.0, json: Json = False) -> None:
@@ -210,11 +224,11 @@ def list_queries(
 
     Example: weft list state/
     """
-    answer = _answer(checkpoint, wait, "list")
+    found = answer(checkpoint, wait, "list")
     if json:
-        _print_json(answer)
+        print_json(found)
     else:
-        print_list(Console(), [read_listed(query) for query in answer["queries"]], everything=everything)
+        print_list(Console(), [read_listed(query) for query in found["queries"]], everything=everything)
 
 
 def show(checkpoint: Checkpoint, name: Name, wait: Wait = 30.0, json: Json = False) -> None:
@@ -222,11 +236,11 @@ def show(checkpoint: Checkpoint, name: Name, wait: Wait = 30.0, json: Json = Fal
 
     Example: weft show state/ largest
     """
-    answer = _answer(checkpoint, wait, "show", name)
+    found = answer(checkpoint, wait, "show", name)
     if json:
-        _print_json(answer)
+        print_json(found)
     else:
-        print_query(Console(), read_listed(answer["query"]))
+        print_query(Console(), read_listed(found["query"]))
 
 
 def stop(checkpoint: Checkpoint, wait: Wait = 30.0, json: Json = False) -> None:
@@ -237,13 +251,13 @@ def stop(checkpoint: Checkpoint, wait: Wait = 30.0, json: Json = False) -> None:
     caller = Caller(open_checkpoint(checkpoint), seconds=wait)
     with Console(stderr=True).status(f"waiting for {caller.engine} to stop"):
         reply = caller.stop()
-    _report([reply], as_json=json)
+    report([reply], as_json=json)
 
 
 def _change(
     checkpoint: str, do: str, given: Sequence[Mapping[str, object]], *, wait: float, as_json: bool
 ) -> None:
-    _report(_ask(Caller(open_checkpoint(checkpoint), seconds=wait), do, given), as_json=as_json)
+    report(_ask(Caller(open_checkpoint(checkpoint), seconds=wait), do, given), as_json=as_json)
 
 
 def _change_by_name(checkpoint: str, do: str, names: Sequence[str], *, wait: float, as_json: bool) -> None:
@@ -252,15 +266,20 @@ def _change_by_name(checkpoint: str, do: str, names: Sequence[str], *, wait: flo
 
 
 def _ask(caller: Caller, do: str, given: Sequence[Mapping[str, object]]) -> list[Reply]:
+    return ask_each(caller, do, [(do, arguments) for arguments in given])
+
+
+def ask_each(caller: Caller, what: str, asked: Sequence[Asked]) -> list[Reply]:
+    """Send requests in one file, show that the engine is waited for to do that, and return the replies."""
     began = monotonic()
-    task = f"waiting for {caller.engine} to {do}" + (f" {len(given):,} queries" if len(given) > 1 else "")
+    task = f"waiting for {caller.engine} to {what}" + (f" {len(asked):,} queries" if len(asked) > 1 else "")
     with Console(stderr=True).status(task) as status:
-        return caller.ask(
-            do, given, on_wait=lambda: status.update(f"{task}, {monotonic() - began:.0f} s so far")
+        return caller.ask_each(
+            asked, on_wait=lambda: status.update(f"{task}, {monotonic() - began:.0f} s so far")
         )
 
 
-def _answer(checkpoint: str, wait: float, do: str, name: str | None = None) -> Mapping[str, Any]:
+def answer(checkpoint: str, wait: float, do: str, name: str | None = None) -> Mapping[str, Any]:
     """Return what the running engine says of its queries, or of one; without an engine, what is stored."""
     caller = Caller(open_checkpoint(checkpoint), seconds=wait)
     if caller.engine is not None:
@@ -276,12 +295,12 @@ def _answer(checkpoint: str, wait: float, do: str, name: str | None = None) -> M
     return {"query": queries[name]}
 
 
-def _report(replies: Sequence[Reply], *, as_json: bool) -> None:
+def report(replies: Sequence[Reply], *, as_json: bool) -> None:
     """Print what was done; exit with 1 if something was not."""
     for (ok, said), alike in groupby(replies, key=lambda reply: (reply.ok, reply.said)):
         if as_json:
             for reply in alike:
-                _print_json(reply.found if ok else {**reply.found, "error": said})
+                print_json(reply.found if ok else {**reply.found, "error": said})
         elif ok:
             print(said)
         else:
@@ -290,7 +309,8 @@ def _report(replies: Sequence[Reply], *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _print_json(answer: Mapping[str, Any]) -> None:
+def print_json(answer: Mapping[str, Any]) -> None:
+    """Print an answer for programs."""
     # When the engine answered is for the mailbox alone.
     fields = {name: value for name, value in answer.items() if name != "answered_at"}
     print(json.dumps(fields, ensure_ascii=False))
@@ -298,7 +318,7 @@ def _print_json(answer: Mapping[str, Any]) -> None:
 
 def _parse_query(text: str, name: str) -> CreateQuery:
     try:
-        return parse_select(text, name=name, limits=_LIMITS)
+        return parse_select(text, name=name, limits=NO_LIMITS)
     except SyntaxMistake as error:
         if name or "no name" not in error.problem:
             raise
@@ -307,7 +327,7 @@ def _parse_query(text: str, name: str) -> CreateQuery:
 
 def _parse_file(path: Path) -> list[CreateQuery]:
     text = sys.stdin.read() if str(path) == "-" else read_text(path)
-    statements = parse(text, limits=_LIMITS)
+    statements = parse(text, limits=NO_LIMITS)
     queries = [statement for statement in statements if isinstance(statement, CreateQuery)]
     if len(queries) < len(statements):
         raise EngineError(

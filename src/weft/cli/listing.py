@@ -11,7 +11,8 @@ from rich.text import Text
 from weft.cli.wording import NONE, STATE_STYLES, moment, one_line, printable, window
 from weft.service.status import QueryInfo
 
-_OVER = frozenset({"ended", "dropped"})
+OVER = frozenset({"ended", "dropped"})
+"""States of queries that are over for good."""
 
 
 class Listed(QueryInfo):
@@ -41,7 +42,7 @@ def read_listed(reported: Mapping[str, Any]) -> Listed:
 
 def print_list(console: Console, queries: Sequence[Listed], *, everything: bool) -> None:
     """Print a table on a terminal, else one line per query, with tabs between its fields."""
-    shown = [query for query in queries if everything or query.state not in _OVER]
+    shown = [query for query in queries if everything or query.state not in OVER]
     if not console.is_terminal:
         for query in shown:
             cells = (printable(query.name), query.state, printable(query.stream), query.first, query.note)

@@ -57,6 +57,8 @@ class Ledger:
         self.batch = -1 if recovered is None else recovered.last.batch
         """The last of Spark's batches that is committed."""
         self._position = "" if recovered is None else recovered.last.position
+        self._left: dict[str, int] = {}
+        """Queries that have left, each with the last commit that may hold results of it."""
         self._broken: dict[str, None] = {}
         """Queries that have failed since the start."""
         for sink in self._inline:
@@ -88,13 +90,25 @@ class Ledger:
     @property
     def failed(self) -> tuple[str, ...]:
         """The queries that have failed since the start and were neither resumed nor dropped since."""
-        entries = filter(None, map(self.registry.get, self._broken))
+        # Another thread may look while a batch adds to them.
+        entries = filter(None, map(self.registry.get, list(self._broken)))
         return tuple(entry.name for entry in entries if entry.state is QueryState.FAILED)
 
     @property
     def delivered(self) -> int:
         """The last commit that all sinks have."""
         return min((delivery.status.done for delivery in self.deliveries), default=self.number)
+
+    def note_leaving(self, query: str) -> None:
+        """Record that a query has left: until they are delivered, its results are known by its name."""
+        delivered = self.delivered
+        self._left = {name: commit for name, commit in self._left.items() if commit > delivered}
+        if self.number > delivered:
+            self._left[query] = self.number
+
+    def still_delivers(self, query: str) -> bool:
+        """Say whether results of a query that has left are still on their way to a sink."""
+        return self._left.get(query, -1) > self.delivered
 
     def may_be_ahead(self) -> bool:
         """Say whether a commit that could not be written may be durable all the same."""
@@ -218,7 +232,9 @@ def kind_of(error: str) -> str:
     return "other" if kind is None else kind[1] or kind[2]
 
 
-def registered(running: RunningQuery, *, commit: int, added_live: bool) -> Registered:
+def registered(
+    running: RunningQuery, *, commit: int, added_live: bool, instead_of: str | None = None
+) -> Registered:
     """Return a query that joins as the registry keeps it."""
     return Registered(
         name=running.query.name,
@@ -230,6 +246,7 @@ def registered(running: RunningQuery, *, commit: int, added_live: bool) -> Regis
         commit=commit,
         reads=columns_read(running.query),
         partials=partials_read(running.query),
+        instead_of=instead_of,
     )
 
 

@@ -49,7 +49,8 @@ class Registered:
     """Number of rows or results that failed and became NULL."""
     commit: int = 0
     """The commit with which it joined, or joined again."""
-
+    instead_of: str | None = None
+    """The text that the workload has for it, if it was replaced while the engine ran."""
     reads: Mapping[str, str] | None = None
     """The columns that it reads, with their types; None if it joined before these were stored."""
     partials: str = ""
@@ -57,7 +58,7 @@ class Registered:
 
     def as_record(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {
+        record = {
             "name": self.name,
             "text": self.text,
             "state": self.state.value,
@@ -71,9 +72,10 @@ class Registered:
             "reads": self.reads,
             "partials": self.partials,
         }
+        return record if self.instead_of is None else {**record, "instead_of": self.instead_of}
 
 
-_FIELDS = frozenset(Registered(name="", text="").as_record())
+_FIELDS = frozenset(Registered(name="", text="", instead_of="").as_record())
 _DERIVATION = frozenset({"predicate", "sources", "patterns"})
 
 
@@ -98,6 +100,7 @@ def from_record(record: Mapping[str, Any]) -> Registered:
         commit=record["commit"],
         reads=record.get("reads"),
         partials=record.get("partials", ""),
+        instead_of=record.get("instead_of"),
     )
 
 

@@ -25,6 +25,8 @@ class Rejoined:
     """Those of them that the registry does not know yet."""
     resting: Mapping[str, LogicalQuery]
     """Known queries that are paused, failed or over."""
+    replaced: Mapping[str, LogicalQuery]
+    """Queries that take the places of known ones, which may be running until then."""
     unbound: Sequence[Registered]
     """Known queries that can no longer be bound."""
     notices: list[str]
@@ -35,21 +37,42 @@ def rejoin(queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, w
     """Combine a workload with a registry.
 
     The registry forgets queries that the workload no longer names, and those added while the engine ran that
-    are over.
+    are over. A query that has another text in the workload than before is replaced; if it was replaced while
+    the engine ran, what the workload said then counts no more.
     """
     named = {query.name: query for query in queries}
     running: dict[str, LogicalQuery] = {}
     resting: dict[str, LogicalQuery] = {}
+    replaced: dict[str, LogicalQuery] = {}
     unbound: list[Registered] = []
     notices: list[str] = []
     for entry in list(registry):
         query = named.get(entry.name)
         over = entry.state.is_over
-        if query is not None and over and not _is_same(entry, query, bind):
+        other = query is not None and not _means(entry.text, query, bind)
+        former_text = entry.instead_of
+        if query is not None and former_text is not None:
+            if not other:
+                # The workload has caught up.
+                registry.put(entry := replace(entry, instead_of=None))
+            elif _means(former_text, query, bind):
+                query, other = None, False
+                if not over:
+                    notices.append(
+                        f"query {entry.name} was replaced while the engine ran, and stays so; to go back, "
+                        "replace it again"
+                    )
+        if query is not None and other and not over:
+            replaced[entry.name] = query
+            notices.append(f"query {entry.name} has another text than before: it is replaced")
+            if entry.state is QueryState.RUNNING and (former := _bound(entry, bind)) is not None:
+                running[entry.name] = former
+            continue
+        if query is not None and over and other:
             registry.forget(entry.name, answered_through=watermark)
             notices.append(f"query {entry.name} is another one than that which was {entry.state}: it joins")
             continue
-        if query is None and (over or not entry.live):
+        if entry.name not in named and (over or not entry.live):
             registry.forget(entry.name, answered_through=watermark)
             if not over:
                 notices.append(f"query {entry.name} is not in the workload any more: dropped")
@@ -73,21 +96,34 @@ def rejoin(queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, w
     running |= {query.name: query for query in new}
     for notice in notices:
         _log.info("notice", extra={"notice": notice})
-    return Rejoined(running=running, new=new, resting=resting, unbound=unbound, notices=notices)
+    return Rejoined(
+        running=running, new=new, resting=resting, replaced=replaced, unbound=unbound, notices=notices
+    )
 
 
-def _is_same(entry: Registered, query: LogicalQuery, bind: Bind) -> bool:
-    """Return whether a query is that of an entry, however its text is formatted."""
+def _means(text: str, query: LogicalQuery, bind: Bind) -> bool:
+    """Return whether a text means a query, however it is formatted."""
     try:
-        return entry.text == query.text or bind(entry.name, entry.text) == query
+        return text == query.text or bind(query.name, text) == query
     except UserError:
         return False
 
 
+def _bound(entry: Registered, bind: Bind) -> LogicalQuery | None:
+    """Return what the text of an entry means; None if that is not what its partials were made for."""
+    try:
+        query = bind(entry.name, entry.text)
+    except UserError:
+        return None
+    return query if entry.partials in ("", partials_read(query)) else None
+
+
 def check(stream: StreamDef, recovered: Recovered, queries: Sequence[LogicalQuery], uri: str) -> None:
-    """Refuse a checkpoint of another stream, or with other queries of the same names."""
-    named = {query.name for query in queries}
-    stays = [entry for entry in recovered.registry if entry.live or entry.name in named]
+    """Refuse a checkpoint of another stream, for the queries that may continue."""
+    texts = {query.name: query.text for query in queries}
+    # A query with another text may be replaced: what the former read matters no more.
+    stays = [entry for entry in recovered.registry if texts.get(entry.name, entry.text) == entry.text]
+    stays = [entry for entry in stays if entry.live or entry.name in texts]
     reads = {entry.name: entry.reads or {} for entry in stays if not entry.state.is_over}
     problem = recovered.last.stream.problem(stream, reads)
     if problem is not None:
@@ -95,14 +131,6 @@ def check(stream: StreamDef, recovered: Recovered, queries: Sequence[LogicalQuer
             f"stream {stream.name} is not that of checkpoint {uri}: {problem}; declare it as before, or "
             "start a new checkpoint"
         )
-    for query in queries:
-        known = recovered.registry.get(query.name)
-        if known is not None and known.text != query.text and not known.state.is_over:
-            raise EngineError(
-                f"query {query.name} is not the one that checkpoint {uri} holds; give it another name, or "
-                "start with the text that it has there, drop it (weft drop), and then change it"
-                f"\n  there: {known.text}\n  here:  {query.text}"
-            )
 
 
 def check_meaning(running: Mapping[str, LogicalQuery], registry: Registry, uri: str) -> None:
@@ -125,7 +153,8 @@ def check_meaning(running: Mapping[str, LogicalQuery], registry: Registry, uri: 
 
 def check_names(stream: str, rejoined: Rejoined, streams: Mapping[str, str]) -> None:
     """Refuse two queries of one name, given the streams of other queries: sinks know results by name."""
-    for name in (*rejoined.running, *rejoined.resting, *(entry.name for entry in rejoined.unbound)):
+    unbound = (entry.name for entry in rejoined.unbound)
+    for name in (*rejoined.running, *rejoined.resting, *rejoined.replaced, *unbound):
         other = streams.get(name, stream)
         if other != stream:
             raise EngineError(

@@ -256,6 +256,8 @@ class CreateQuery:
     name: str
     select: str
     """The text of the SELECT; spans of errors are offsets into it."""
+    replace: bool = False
+    """Whether it takes the place of the query of its name, if there is one."""
     line: int = field(default=1, compare=False)
     """The line of the workload where the statement begins."""
     syntax: SelectSyntax = field(compare=False, repr=False)
@@ -302,10 +304,10 @@ def parse_select(text: str, *, name: str, limits: Limits = DEFAULTS) -> CreateQu
             raise SyntaxMistake(f"expected one SELECT, found {count}")
         cursor = Cursor(chunks[0].text, tokens, limits=limits)
         with _locating(cursor):
-            if cursor.accept("CREATE", "QUERY"):
+            if (replace := _accept_create_query(cursor)) is not None:
                 written = _query_name(cursor)
                 cursor.expect("AS")
-                return _query(cursor, chunks[0], name or written)
+                return _query(cursor, chunks[0], name or written, replace=replace)
             if not name:
                 problem = 'the query has no name; give one, as in add("SELECT …", name="big")'
                 raise SyntaxMistake(problem)
@@ -323,10 +325,10 @@ def _statement(cursor: Cursor, chunk: Chunk) -> Statement:
         return CreateTable(definition=create_table(cursor))
     if cursor.accept("CREATE", "SINK"):
         return CreateSink(definition=create_sink(cursor))
-    if cursor.accept("CREATE", "QUERY"):
+    if (replace := _accept_create_query(cursor)) is not None:
         name = _query_name(cursor)
         cursor.expect("AS")
-        return _query(cursor, chunk, name)
+        return _query(cursor, chunk, name, replace=replace)
     if cursor.accept("DROP", "QUERY"):
         name = _query_name(cursor)
         cursor.finish()
@@ -336,7 +338,16 @@ def _statement(cursor: Cursor, chunk: Chunk) -> Statement:
     raise cursor.mistake("expected CREATE STREAM, CREATE TABLE, CREATE SINK, CREATE QUERY or DROP QUERY")
 
 
-def _query(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
+def _accept_create_query(cursor: Cursor) -> bool | None:
+    """Pass CREATE QUERY, and say whether it is CREATE OR REPLACE QUERY; None if there is neither."""
+    if cursor.accept("CREATE", "OR"):
+        cursor.expect("REPLACE")
+        cursor.expect("QUERY")
+        return True
+    return False if cursor.accept("CREATE", "QUERY") else None
+
+
+def _query(cursor: Cursor, chunk: Chunk, name: str, *, replace: bool = False) -> CreateQuery:
     try:
         if cursor.token.kind is TokenKind.END:
             raise cursor.mistake("expected SELECT")
@@ -347,7 +358,7 @@ def _query(cursor: Cursor, chunk: Chunk, name: str) -> CreateQuery:
         error.named(name)
         raise
     line = chunk.line + chunk.text.count("\n", 0, cursor.tokens[0].start)
-    return CreateQuery(name=name, select=cursor.text, line=line, syntax=syntax)
+    return CreateQuery(name=name, select=cursor.text, replace=replace, line=line, syntax=syntax)
 
 
 def _query_name(cursor: Cursor) -> str:
@@ -387,7 +398,8 @@ def _claim(statement: Statement, taken: set[tuple[str, str]], chunk: Chunk) -> N
         what, name = "sink", statement.definition.name
     else:
         what, name = "stream or table", statement.definition.name
-    if (what, name.casefold()) in taken:
+    again = isinstance(statement, CreateQuery) and statement.replace
+    if (what, name.casefold()) in taken and not again:
         at = re.search(re.escape(name), chunk.text)
         problem = f'{what} "{name}" is defined twice; rename one'
         raise NotAllowed(problem, text=chunk.text, span=at and at.span())

@@ -2,16 +2,17 @@
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
 from time import monotonic
+from typing import Any
 from uuid import uuid4
 
 from weft.durability.delivered import was_delivered_to
-from weft.durability.ledger import Ledger, registered
+from weft.durability.ledger import Ledger
 from weft.durability.past import Past, read_past
 from weft.durability.places import find_folder, has_folder, identity, remove_folder
 from weft.durability.registry import QueryState, Registry
@@ -21,21 +22,22 @@ from weft.errors import EngineError, UserError
 from weft.finals.results import result_schema
 from weft.query.logical import LogicalQuery
 from weft.service.observers import Observers, OnBatch
-from weft.service.options import Leaving, RunOptions, deliveries, make_outlets
+from weft.service.options import RunOptions, deliveries, make_outlets
 from weft.service.requests import Carrier, Requests
+from weft.service.roster import Roster
 from weft.service.running_stream import RunningStream
-from weft.service.status import EngineStatus, QueryInfo, stored_info
+from weft.service.status import EngineStatus, stored_info
 from weft.sinks import MemorySink
 from weft.sinks.declared import Surroundings, check_queries, try_out
 from weft.spark.input.declarations import Declarations
 from weft.state.report import BatchReport
-from weft.state.running_query import RunningQuery
 from weft.storage import Folder, open_folder
 from weft.storage.lock import Lock
 from weft.storage.mailbox import Mailbox, Reply, Request
+from weft.stream.boundary import Change
 from weft.stream.loop import Loop
 from weft.stream.membership import Changes
-from weft.stream.pipeline import Pipeline, restore
+from weft.stream.pipeline import Pipeline, begin
 
 _POLL_SECONDS = 0.5
 """Poll interval for stop requests."""
@@ -55,21 +57,21 @@ class Execution:
         options: RunOptions,
         *,
         bind: Bind,
+        roster: Roster[Any],
         observers: Observers,
         on_batch: OnBatch | None,
         control: Carrier,
     ) -> None:
         self._declared, self._options = declared, options
-        self._bind, self._observers = bind, observers
+        self._bind, self._roster, self._observers = bind, roster, observers
         self.streams: dict[str, RunningStream] = {}
-        self._known: dict[str, LogicalQuery] = {}
-        self._leaving = Leaving()
-        self._starting: str | None = None
-        """The stream that a query that joins is starting now."""
-        self.unbound: dict[str, QueryInfo] = {}
-        """Queries of the checkpoint that can no longer be bound, by name."""
+        self._starts = threading.RLock()
+        """Held while a stream starts with a query that joins."""
+        self._starting: LogicalQuery | None = None
+        """The query that joins, and with which a stream starts now."""
         self.active = True
-        self._begun = False
+        self.begun = False
+        """Whether the streams of the workload have started."""
         self._failure: EngineError | None = None
         self._raised: EngineError | None = None
         """The failure, once `wait` has raised it."""
@@ -100,6 +102,7 @@ class Execution:
                 if isinstance(error, OSError):
                     raise _out_of_reach(f"checkpoint {self._root.uri} cannot be opened", error) from error
                 raise
+        roster.begin()
         observers.begin(on_batch, note=self._note)
 
     def stored_streams(self) -> list[str]:
@@ -107,16 +110,12 @@ class Execution:
         root = self._root
         return [] if root is None else [name for name in self._declared.streams if has_folder(root, name)]
 
-    def known(self) -> list[LogicalQuery]:
-        """Return the queries of all streams, whether they run or not."""
-        return list(self._known.values())
-
     def check_sinks(self) -> None:
         """Raise UnknownName if a sink is for a query that there is not, once all streams are started.
 
         Where a sink is known already, queries may have left since: that is a warning.
         """
-        known = {*self._known, *self.unbound}
+        known = set(self._roster.streams())
         for running in self.streams.values():
             known |= {entry.name for entry in running.ledger.registry}
         check_queries(
@@ -135,7 +134,7 @@ class Execution:
 
     def _may_wait(self, sink: str, error: UserError) -> bool:
         """Say whether a stream starts though a sink does not answer: its results wait until it does."""
-        return _logged(error, sink, when=self._begun or (self._options.trigger.follow and self._knows(sink)))
+        return _logged(error, sink, when=self.begun or (self._options.trigger.follow and self._knows(sink)))
 
     def start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool = False) -> None:
         """Start a stream with the given queries and those of the checkpoint.
@@ -162,21 +161,18 @@ class Execution:
             check(pipeline.stream, past.recovered, queries, past.checkpoint.folder.uri)
             registry = past.recovered.registry
         rejoined = rejoin(queries, registry, self._bind, watermark=past.watermark)
-        streams = {query.name: query.stream for query in self._known.values()}
-        check_names(name, rejoined, streams | {query.name: query.stream for query in self.unbound.values()})
-        for query in rejoined.running.values():
-            pipeline.add(query)
-        if past.checkpoint is not None and past.recovered is not None:
+        check_names(name, rejoined, self._roster.streams())
+        if past.checkpoint is not None:
             check_meaning(rejoined.running, registry, past.checkpoint.folder.uri)
-            restore(pipeline, rejoined.running, past.recovered)
-        for query in rejoined.new:
-            registry.put(registered(pipeline.queries[query.name], commit=past.last + 1, added_live=live))
+        begin(pipeline, rejoined, registry, past.recovered, live=live)
         past = past.begun(name, self.origin)
         running = self._running_stream(name, frame, pipeline, registry, past, rejoined.notices)
-        self.streams[name] = running
-        self._known |= {**rejoined.resting, **rejoined.running}
-        self.unbound |= {entry.name: stored_info(entry, name) for entry in rejoined.unbound}
-        if self._begun:
+        self.streams = {**self.streams, name: running}
+        known = {**rejoined.resting, **rejoined.running, **rejoined.replaced}.values()
+        # One that joins is known once the stream has started.
+        bound = [query for query in known if query is not self._starting]
+        self._roster.know(bound, [stored_info(entry, name) for entry in rejoined.unbound])
+        if self.begun:
             running.ledger.await_sinks(_SINK_SECONDS)
             running.loop.start(self._options.trigger)
 
@@ -190,7 +186,7 @@ class Execution:
         if self._requests is not None:
             self._requests.start_looking_for_stops()
             self._requests.look()
-        self._begun = True
+        self.begun = True
         for name, running in self.streams.items():
             try:
                 running.loop.start(self._options.trigger)
@@ -231,7 +227,7 @@ class Execution:
                 outlet.expect(query, result_schema(own.query))
         try_out(outlets, excused=self._may_wait)
         # Only at the start: later nobody is there to approve.
-        approve = None if self._begun else self._options.rewind
+        approve = None if self.begun else self._options.rewind
         if approve is not None:
             rewind([outlet.sink for outlet in outlets], name, past, origin=origin, approve=approve)
         ledger = Ledger(
@@ -264,36 +260,84 @@ class Execution:
             rewind=approve is not None,
             on_batch=partial(self._observe, name),
             idle_seconds=self._options.idle_seconds,
+            visible=self._roster.visible,
         )
         return RunningStream(pipeline, ledger, loop, memory, outlets, notices)
+
+    def carry_out(self, changes: Sequence[Change]) -> None:
+        """Carry out changes between batches, those of each stream by one commit; each gets its outcome."""
+        by_stream: dict[str | None, list[Change]] = {}
+        for change in changes:
+            by_stream.setdefault(change.stream, []).append(change)
+        for stream, group in by_stream.items():
+            waiting = deque(group)
+            with self._starts:
+                while waiting and stream not in self.streams:
+                    # It is refused, or the stream starts with it.
+                    change = waiting.popleft()
+                    change.attempt()
+                    change.finish()
+            if stream is not None and waiting:
+                self.streams[stream].loop.carry_out(waiting)
+
+    def add(self, query: LogicalQuery) -> None:
+        """Let a query join its stream, inside `carry_out`."""
+        self._check_delivered(query)
+        running = self.streams[query.stream]
+        with running.loop.membership.together() as changes:
+            running.check_free(query.name)
+            changes.note(query.name, after=partial(running.expect, query))
+            running.loop.membership.add(query)
+
+    def replace(self, query: LogicalQuery) -> None:
+        """Let a query take the place of the one of its name, inside `carry_out`."""
+        running = self.streams[query.stream]
+        with running.loop.membership.together() as changes:
+            changes.note(query.name, after=partial(running.expect, query))
+            running.loop.membership.replace(query)
+
+    def leave(self, name: str, stream: str, state: QueryState | None) -> None:
+        """Let a query leave, inside `carry_out`, and the registry forget it if `state` is None."""
+        running = self.streams[stream]
+        with running.loop.membership.together() as changes:
+            running.loop.membership.leave(name, state)
+            if state is None or state.is_over:
+                changes.note(name, after=partial(running.expect_no_more, name))
+                changes.note(name, after=partial(running.ledger.note_leaving, name))
 
     def together(self, stream: str) -> AbstractContextManager[Changes]:
         """Make all changes of a stream's queries inside durable by one commit, between batches; or none."""
         running = self.streams.get(stream)
         return Changes.at_once() if running is None else running.loop.membership.together()
 
-    def add(self, query: LogicalQuery) -> RunningQuery | None:
-        """Let a query join at the next batch boundary, or its stream start with it."""
-        self._leaving.check(query)
-        running = self.streams.get(query.stream)
-        if running is None:
-            return self._start_with(query)
-        with running.loop.membership.together() as changes:
-            running.check_free(query.name)
-            changes.note(query.name, after=partial(running.expect, query))
-            joined = running.loop.membership.add(query)
-        return joined
+    def is_starting(self, name: str) -> bool:
+        """Say whether a stream is starting with a query of that name."""
+        return self._starting is not None and self._starting.name == name
 
-    def _start_with(self, query: LogicalQuery) -> RunningQuery | None:
-        """Start a stream with a query; if that fails, it was never started."""
+    def _check_delivered(self, query: LogicalQuery) -> None:
+        """Refuse a query whose name is still another stream's.
+
+        Sinks know results by the query's name, and each stream's are delivered by themselves.
+        """
+        for stream, running in self.streams.items():
+            if stream != query.stream and running.ledger.still_delivers(query.name):
+                raise EngineError(
+                    f'results of a query "{query.name}" of stream {stream} are still on their way to sinks; '
+                    "try again when they are there, or choose another name for one of stream "
+                    f"{query.stream}"
+                )
+
+    def start_with(self, query: LogicalQuery) -> None:
+        """Start a stream with a query that joins; if that fails, it was never started."""
+        self._check_delivered(query)
         root = self._root
         new = root is not None and not has_folder(root, query.stream)
-        self._starting = query.stream
+        self._starting = query
         try:
             self.start(query.stream, [query], live=True)
         except BaseException:
-            begun = self.streams.pop(query.stream, None)
-            self._known.pop(query.name, None)
+            begun = self.streams.get(query.stream)
+            self.streams = {name: one for name, one in self.streams.items() if one is not begun}
             try:
                 if begun is not None:
                     begun.loop.abandon()
@@ -304,23 +348,6 @@ class Execution:
             raise
         finally:
             self._starting = None
-        return self.streams[query.stream].pipeline.queries.get(query.name)
-
-    def leave(self, name: str, stream: str, state: QueryState | None) -> None:
-        """Let a query leave at the next batch boundary, and the registry forget it if `state` is None."""
-        loop = self.streams[stream].loop
-        with loop.membership.together() as changes:
-            loop.membership.leave(name, state)
-            if state is None or state.is_over:
-                changes.note(name, after=partial(self._release_name, name, stream))
-
-    def _release_name(self, name: str, stream: str) -> None:
-        """Expect no more results of a query that has left."""
-        running = self.streams[stream]
-        running.expect_no_more(name)
-        self._known.pop(name, None)
-        self.unbound.pop(name, None)
-        self._leaving.note(name, stream, running.ledger)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all streams have ended (True), or the time is up; raise what went wrong in any."""
@@ -393,18 +420,22 @@ class Execution:
     @property
     def failures(self) -> dict[str, int]:
         """By query, how many rows or results failed and became NULL."""
+        with self._roster.visible:
+            entries = [entry for running in self.streams.values() for entry in list(running.ledger.registry)]
         failures: Counter[str] = Counter()
-        for running in self.streams.values():
-            failures.update(
-                {entry.name: entry.failures for entry in running.ledger.registry if entry.failures}
-            )
-        return dict(failures)
+        for entry in entries:
+            failures[entry.name] += entry.failures
+        return dict(+failures)
 
     def status(self) -> EngineStatus:
         """Return the status of streams and sinks, without waiting for a batch."""
+        with self._roster.visible:
+            return self._status()
+
+    def _status(self) -> EngineStatus:
         streams = {}
-        for name, running in list(self.streams.items()):
-            unbound = [query for query, info in self.unbound.items() if info.stream == name]
+        for name, running in self.streams.items():
+            unbound = [query for query, info in self._roster.unbound.items() if info.stream == name]
             streams[name] = running.status(unbound=unbound, tables=self._declared.tables.notices())
         ledgers = [running.ledger for running in list(self.streams.values())]
         sinks = tuple(delivery.status for ledger in ledgers for delivery in ledger.deliveries)
@@ -421,7 +452,7 @@ class Execution:
 
     def _refused(self, stream: str, error: EngineError) -> None:
         """End the execution as a sink refuses it, unless that only keeps a stream from starting."""
-        if stream != self._starting:
+        if self._starting is None or stream != self._starting.stream:
             self._fenced(error)
 
     def _fenced(self, error: EngineError) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from weft.durability.delivered import was_delivered_to
-from weft.durability.ledger import Ledger
 from weft.durability.past import Past
 from weft.durability.places import QUARANTINE
 from weft.durability.rewinding import Approve
@@ -18,7 +17,6 @@ from weft.errors import EngineError, Fenced, InternalError
 from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.query.logical import LogicalQuery
 from weft.sinks import REFUSED, DeclaredSink, Delivery, Outlet, Sink
 from weft.sinks.declared import Surroundings, check_places, check_queries, try_out
 from weft.sinks.fence import Fencing, Lineage
@@ -175,42 +173,3 @@ def refusals(delivered: Iterable[Delivery]) -> list[str]:
         for status in (delivery.status for delivery in delivered)
         if status.refused
     ]
-
-
-class Leaving:
-    """The names of queries that left, each until every sink has all results of its query."""
-
-    def __init__(self) -> None:
-        self._left: dict[str, tuple[str, Ledger, int]] = {}
-        """By name, in the order of leaving: the stream, its ledger, the last commit with results."""
-
-    def __len__(self) -> int:
-        self._forget_delivered()
-        return len(self._left)
-
-    def note(self, name: str, stream: str, ledger: Ledger) -> None:
-        """Record that a query has left."""
-        self._left.pop(name, None)
-        self._left[name] = stream, ledger, ledger.number
-        self._forget_delivered()
-
-    def check(self, query: LogicalQuery) -> None:
-        """Refuse a query whose name is still another stream's.
-
-        Sinks know results by the query's name, and each stream's are delivered by themselves.
-        """
-        self._forget_delivered()
-        stream = self._left[query.name][0] if query.name in self._left else query.stream
-        if stream != query.stream:
-            raise EngineError(
-                f'results of a query "{query.name}" of stream {stream} are still on their way to sinks; try '
-                f"again when they are there, or choose another name for one of stream {query.stream}"
-            )
-
-    def _forget_delivered(self) -> None:
-        while self._left:
-            first = next(iter(self._left))
-            _, ledger, number = self._left[first]
-            if ledger.delivered < number:
-                return
-            del self._left[first]

@@ -19,6 +19,7 @@ from weft.spark.job.verdicts import Bounds
 from weft.spark.session.local import is_alive
 from weft.spark.session.troubles import is_a_querys, refusal
 from weft.state.report import BatchReport
+from weft.stream.boundary import Halted
 from weft.stream.loop import Loop
 from weft.stream.pipeline import Pipeline
 
@@ -94,8 +95,6 @@ class RunningStream:
         return results
 
 
-Halted = Callable[[], bool]
-"""Says whether to abandon what is under way: a stop was requested."""
 Try = Callable[[Sequence[LogicalQuery]], None]
 """Tries some queries on Spark together; raises the error."""
 

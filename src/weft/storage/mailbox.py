@@ -18,6 +18,10 @@ from weft.storage.folder import Folder
 
 CHANGES = frozenset({"add", "drop", "pause", "resume"})
 """Requests that change queries: they wait for the next engine if the present one ends."""
+Asked = tuple[str, Mapping[str, object]]
+"""What is asked for, and its arguments."""
+_SEVERAL = "apply"
+"""Stands for the kind of requests of several kinds."""
 _KEPT_SECONDS = 3_600.0
 """How long an unread answer is retained."""
 
@@ -67,8 +71,14 @@ class Mailbox:
 
     def ask_all(self, do: str, given: Sequence[Mapping[str, object]]) -> list[Request]:
         """Write one request for each set of arguments, to be carried out in order."""
+        return self.ask_each([(do, arguments) for arguments in given])
+
+    def ask_each(self, asked: Sequence[Asked]) -> list[Request]:
+        """Write requests, each with its arguments, in one file, to be carried out in order."""
         id = uuid4().hex
-        requests = [Request(id=id, do=do, given=arguments, item=item) for item, arguments in enumerate(given)]
+        requests = [
+            Request(id=id, do=do, given=arguments, item=item) for item, (do, arguments) in enumerate(asked)
+        ]
         self._requests.write(f"{time.time_ns():020d}-{id}.json", _encoded(requests))
         return requests
 
@@ -114,7 +124,7 @@ class Mailbox:
                 raise ValueError("no requests")
             return [
                 Request(
-                    id=id, do=str(stored["do"]), given=dict(entry["given"]), item=item,
+                    id=id, do=str(entry.get("do", stored["do"])), given=dict(entry["given"]), item=item,
                     before=None if entry.get("before") is None else str(entry["before"]),
                 )
                 for item, entry in enumerate(items)
@@ -188,11 +198,18 @@ def _reply(record: Mapping[str, Any]) -> Reply:
 
 
 def _encoded(requests: Sequence[Request]) -> bytes:
-    """Return the requests of a file; a single one has the format of versions that knew one a file."""
-    items = [
-        {"given": request.given} if request.before is None
-        else {"given": request.given, "before": request.before}
+    """Return the requests of a file; a single one has the format of versions that knew one a file.
+
+    Requests of several kinds each have their own; versions that do not know that refuse the file.
+    """
+    alike = len({request.do for request in requests}) == 1
+    items: list[dict[str, Any]] = [
+        {
+            **({} if alike else {"do": request.do}),
+            "given": request.given,
+            **({} if request.before is None else {"before": request.before}),
+        }
         for request in requests
-    ]  # fmt: skip
+    ]
     body = {"items": items} if len(items) > 1 else items[0]
-    return json.dumps({"do": requests[0].do, **body}).encode()
+    return json.dumps({"do": requests[0].do if alike else _SEVERAL, **body}).encode()

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,7 @@ from weft.spark.session.troubles import culprits, sentence
 from weft.state.clock import RowCounts
 from weft.state.report import BatchReport
 from weft.storage import Folder, LocalFolder
+from weft.stream.boundary import Boundary, Change
 from weft.stream.membership import Membership
 from weft.stream.pipeline import Pipeline
 
@@ -60,7 +62,9 @@ class Loop:
         rewind: bool = False,
         on_batch: Callable[[BatchReport], None] | None = None,
         idle_seconds: float | None = None,
+        visible: AbstractContextManager[object] | None = None,
     ) -> None:
+        """Change queries while `visible` is held, too: others look at them with it."""
         self._lock = threading.RLock()
         self._pipeline, self._frame, self._ledger = pipeline, frame, ledger
         self._spark_folder, self._aside, self._rewind = spark_folder, aside, rewind
@@ -85,6 +89,9 @@ class Loop:
             on_doubt=self._doubt,
         )
         """The queries of the stream, as they join and leave between batches."""
+        self._boundary = Boundary(
+            lock=self._lock, visible=visible or nullcontext(), together=self.membership.together
+        )
         self.batches = 0
         """Number of batches processed since the start."""
 
@@ -102,6 +109,10 @@ class Loop:
     def active(self) -> bool:
         """Whether batches may still come."""
         return self._query is not None and self._query.isActive
+
+    def carry_out(self, changes: Sequence[Change]) -> None:
+        """Carry out changes of queries between two batches, by one commit with all others that wait."""
+        self._boundary.carry_out(changes)
 
     def _doubt(self, error: OSError) -> None:
         """Stop after a commit that may be durable though it failed."""
@@ -196,6 +207,7 @@ class Loop:
                     if notices:
                         self._on_batch(BatchReport(counts=RowCounts(), results={}, notices=notices))
         finally:
+            self.membership.close()
             delivered = self._ledger.drain(_STOP_SECONDS)
             self._release()
         if not self._raised:

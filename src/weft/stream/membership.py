@@ -129,6 +129,7 @@ class Membership:
         self._changes: Changes | None = None
         """The changes that the next commit makes durable."""
         self._joined: list[str] = []
+        self._closed = False
         self.unreported: list[BatchReport] = []
         """Past windows of queries that joined, to be reported with the next batch."""
 
@@ -156,6 +157,11 @@ class Membership:
             if changed:
                 reach("registry.visible")
 
+    def close(self) -> None:
+        """Refuse all further changes: the stream stops."""
+        with self._lock:
+            self._closed = True
+
     def add(self, query: LogicalQuery) -> RunningQuery:
         """Let a query join at the next batch boundary; it is durable when the outermost `together` ends."""
         name, problem = query.name, f"query {query.name} cannot be added"
@@ -170,11 +176,37 @@ class Membership:
             # What ended while it was paused or over is not made up for, and no window is repeated.
             through = before if known is None else self._pipeline.clock.reached
             joined = self._pipeline.add(query, answered_through=through)
-            # A query that a workload names remains one when it is resumed or replaced.
-            live = known is None or known.live
-            registry.put(registered(joined, commit=self._ledger.number + 1, added_live=live))
+            registry.put(self._entered(joined, known))
             self._joined.append(name)
             return joined
+
+    def replace(self, query: LogicalQuery) -> RunningQuery:
+        """Let a query take the place of the one of its name; no window that has ended is answered again.
+
+        Of the windows that are still open, it answers those that retained partials answer exactly.
+        """
+        name, problem = query.name, f"query {query.name} cannot be replaced"
+        with self.together() as changes:
+            self._check_sound(problem)
+            registry, known = self._ledger.registry, self._ledger.registry.get(query.name)
+            if known is None:
+                # Lost a race with another change.
+                raise EngineError(f"{problem}: it is gone; add it")
+            former = self._pipeline.queries.get(name)
+            changes.note(name, problem=problem, undo=partial(self._put_back, known, former))
+            joined = self._pipeline.replace(query)
+            registry.put(self._entered(joined, known))
+            self._joined.append(name)
+            return joined
+
+    def _entered(self, joined: RunningQuery, known: Registered | None) -> Registered:
+        """Return the entry of a query that joins, where one of its name is known."""
+        # A query that a workload names remains one when it is resumed or replaced.
+        live, instead_of = known is None or known.live, None
+        if known is not None and not known.live:
+            instead_of = known.instead_of or known.text
+            instead_of = None if instead_of == joined.query.text else instead_of
+        return registered(joined, commit=self._ledger.number + 1, added_live=live, instead_of=instead_of)
 
     def leave(self, name: str, state: QueryState | None) -> None:
         """Let a query leave at the next batch boundary; None for the state has it forgotten."""
@@ -272,6 +304,14 @@ class Membership:
         else:
             self._ledger.registry.put(known)
 
+    def _put_back(self, known: Registered, former: RunningQuery | None) -> None:
+        """Restore a query whose replacement could not be made durable."""
+        if known.name in self._pipeline.queries:
+            self._pipeline.remove(known.name)
+        if former is not None:
+            self._pipeline.put_back(former)
+        self._ledger.registry.put(known)
+
     def _gone(self, name: str, running: RunningQuery | None) -> None:
         """Answer a query no longer, now that its leaving is durable."""
         if running is not None and self._pipeline.queries.get(name) is running:
@@ -280,7 +320,9 @@ class Membership:
         self.unreported = [without(report, name) for report in self.unreported]
 
     def _check_sound(self, problem: str) -> None:
-        """Refuse a change after an error: uncommitted effects of a batch must not become durable."""
+        """Refuse a change after an error, as uncommitted effects of a batch must not become durable."""
+        if self._closed:
+            raise EngineError(f"{problem}: the engine stops; try again when it has stopped")
         error = self._error()
         if error is not None:
             raise EngineError(f"{problem}: the stream has stopped ({root(error)}); start it again")

@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weft.aggregates import arrow_type
 from weft.durability.checkpoint import Placed, Recovered
-from weft.durability.ledger import Outcome, as_it_joined
+from weft.durability.ledger import Outcome, as_it_joined, registered
+from weft.durability.registry import Registry
+from weft.durability.rejoining import Rejoined
 from weft.durability.stored_names import predicate_name
 from weft.finals.answering import Answered, Asked, answer_due
 from weft.finals.readings import Reading, readings
@@ -55,7 +57,7 @@ from weft.state.running_query import (
 from weft.state.store import Block, PartialStore
 from weft.stream import decode
 from weft.stream.plan_in_effect import ActivePlan, PlanInEffect
-from weft.stream.warm_start import History
+from weft.stream.warm_start import History, WarmStart
 
 __all__ = ["BatchReport", "RunningQuery", "Pipeline"]
 _US = 1000
@@ -125,20 +127,10 @@ class Pipeline:
         partials answer them exactly; those that have ended by now are answered with the next report. None
         ends by the time through which an earlier query of its name was answered.
         """
-        leaf, since = self.plans.planner.leaf(query), after_all(self.clock)
-        derivation, start = None, self._history.find(leaf)
-        if self.plans.join(query, leaf, start) and start is not None:
-            if (derived := start.derived) is not None:
-                # Partials that are retained tell of the predicate, too.
-                self.stores[leaf.selection[0]].derive(derived.predicate, derived.sources, derived.patterns)
-                self._history.note(leaf, derived)
-                self._derivations[leaf.selection] = Derivation(
-                    predicate=predicate_name(derived.predicate),
-                    sources=tuple(map(predicate_name, derived.sources)),
-                    patterns=tuple(derived.patterns),
-                )
-            if warm and start.since != since:
-                since, derivation = start.since, self._derivations.get(leaf.selection)
+        since, derivation, start = after_all(self.clock), None, self._enter(query)
+        if start is not None and warm and start.since != since:
+            selection = self.plans.planner.leaf(query).selection
+            since, derivation = start.since, self._derivations.get(selection)
         running = RunningQuery(
             query=query,
             answered_through=max(answered_through, through_start(since, query.window)),
@@ -147,6 +139,37 @@ class Pipeline:
         )
         self.queries[query.name] = running
         return running
+
+    def replace(self, query: LogicalQuery) -> RunningQuery:
+        """Let a query take the place of the one of its name, if that runs; no window is repeated.
+
+        Of those that have not ended by the watermark it answers what retained partials answer exactly.
+        """
+        if query.name in self.queries:
+            self.remove(query.name)
+        return self.add(query, answered_through=self.clock.reached)
+
+    def put_back(self, running: RunningQuery) -> None:
+        """Let a query continue that has left since the last batch, as if it had not."""
+        self._enter(running.query)
+        self.queries[running.query.name] = running
+
+    def _enter(self, query: LogicalQuery) -> WarmStart | None:
+        """Have the plan answer one more query; return which retained partials answer it, if any do."""
+        leaf = self.plans.planner.leaf(query)
+        start = self._history.find(leaf)
+        if not self.plans.join(query, leaf, start) or start is None:
+            return None
+        if (derived := start.derived) is not None:
+            # Partials that are retained tell of the predicate, too.
+            self.stores[leaf.selection[0]].derive(derived.predicate, derived.sources, derived.patterns)
+            self._history.note(leaf, derived)
+            self._derivations[leaf.selection] = Derivation(
+                predicate=predicate_name(derived.predicate),
+                sources=tuple(map(predicate_name, derived.sources)),
+                patterns=tuple(derived.patterns),
+            )
+        return start
 
     def remove(self, name: str) -> None:
         """Let a query leave before the next batch.
@@ -356,6 +379,29 @@ class Pipeline:
         self._history.recall((leaf, kept_since(known[name], clock.watermark)) for name, leaf in own.items())
         self.plans.outdate()
         self.plans.ahead(self._logical())
+
+
+def begin(
+    pipeline: Pipeline,
+    rejoined: Rejoined,
+    registry: Registry,
+    recovered: Recovered | None,
+    *,
+    live: bool = False,
+) -> None:
+    """Let queries continue, take the places of others, and join; the next commit makes that durable.
+
+    `live` says that those that join are added while the engine runs.
+    """
+    for query in rejoined.running.values():
+        pipeline.add(query)
+    if recovered is not None:
+        restore(pipeline, rejoined.running, recovered)
+    commit = 0 if recovered is None else recovered.last.number + 1
+    for query in rejoined.new:
+        registry.put(registered(pipeline.queries[query.name], commit=commit, added_live=live))
+    for query in rejoined.replaced.values():
+        registry.put(registered(pipeline.replace(query), commit=commit, added_live=False))
 
 
 def restore(pipeline: Pipeline, queries: Mapping[str, LogicalQuery], recovered: Recovered) -> None:
