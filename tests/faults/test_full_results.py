@@ -64,8 +64,12 @@ def test_what_a_full_disk_held_back_comes_after_a_restart(
     site.out.mkdir()
     with small_disk(site.out) as mounted:
         write_files(site.input, events, 12)
+        # A start on a full disk is refused: it is full once the stream runs, when nothing is written yet.
+        engine = engine_of(spark, site)
+        engine.start(out=site.out, checkpoint=site.place, late=site.late, follow=False, keep=False)
         with full_for_parquet(site.out, mounted=mounted), caplog.at_level(logging.WARNING, "weft"):
-            run(spark, site)
+            engine.wait()
+            engine.stop()
         assert "results wait for a sink" in caplog.text
         assert not [*site.out.glob("*/[!.]*.parquet")]
         run(spark, site, flush=True)
