@@ -37,6 +37,9 @@ class Query:
         self._results: pa.Table | None = None
         """All results of a query that has left; None if they were not kept."""
 
+    def __repr__(self) -> str:
+        return f"<Query {self.name}, {self.state}: {' '.join(self.logical.text.split())}>"
+
     @property
     def name(self) -> str:
         """The query's name."""
