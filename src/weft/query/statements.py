@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import partial
 
 from weft.errors import (
@@ -46,6 +47,11 @@ _UNITS: dict[str, TimeUnit] = {
     }.items()
     for spelling in spellings.split()
 }
+_FORMATS = (
+    "parquet", "csv", "json", "orc", "text", "xml", "avro", "delta", "iceberg", "kafka", "kinesis", "jdbc",
+    "rate", "rate-micro-batch", "socket", "binaryfile",
+)  # fmt: skip
+"""Well-known formats of Spark's sources."""
 
 
 def create_stream(cursor: Cursor) -> StreamDef:
@@ -188,9 +194,13 @@ def _column_name(cursor: Cursor) -> str:
 def _format(cursor: Cursor) -> str:
     if not cursor.accept("USING"):
         raise cursor.mistake("expected USING and a format, as in USING parquet")
+    span = cursor.span()
     format = cursor.name("a format").text
     while cursor.accept("."):
         format += "." + cursor.name("a format").text
+    # Packages may bring formats of their own, so only a name that looks mistyped is a mistake here.
+    if format.casefold() not in _FORMATS and get_close_matches(format.casefold(), _FORMATS, n=1):
+        raise UnknownName(f'unknown format "{format}"{suggestion(format, _FORMATS)}', span=span)
     return format
 
 
