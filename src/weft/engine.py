@@ -121,11 +121,17 @@ class Engine:
         unit: str | None = None,
         skew: str | None = "10 minutes",
         format: str = "parquet",
+        schema: str | None = None,
+        options: Mapping[str, str | int | bool] | None = None,
     ) -> None:
-        """Declare a stream: a DataFrame (streaming, or static for a single batch) or a folder of files."""
-        frame, files = frame_or_files(source, format)
+        """Declare a stream: a DataFrame (streaming, or static for a single batch) or a folder of files.
+
+        For files, `schema` has the columns as CREATE STREAM does, as in "time TIMESTAMP, vol BIGINT", and
+        `options` are those of Spark's reader, such as header.
+        """
+        frame, files, columns = frame_or_files(source, format=format, schema=schema, options=options)
         declared = StreamDef(
-            name=name, columns=(), time=time, time_unit=None if unit is None else TimeUnit(unit),
+            name=name, columns=columns, time=time, time_unit=None if unit is None else TimeUnit(unit),
             delay_ms=parse_duration(delay), skew_ms=None if skew is None else parse_duration(skew),
             source=files,
         )  # fmt: skip
@@ -137,12 +143,19 @@ class Engine:
         source: DataFrame | str | Path,
         *,
         format: str = "parquet",
+        schema: str | None = None,
+        options: Mapping[str, str | int | bool] | None = None,
         refresh: str | None = None,
     ) -> None:
-        """Declare a static table: a DataFrame, or a file or folder, read again every `refresh`."""
-        frame, files = frame_or_files(source, format)
+        """Declare a static table: a DataFrame, or a file or folder, read again every `refresh`.
+
+        `schema` and `options` are as for streams.
+        """
+        frame, files, columns = frame_or_files(source, format=format, schema=schema, options=options)
         period = None if refresh is None else parse_duration(refresh)
-        self._declared.table(TableDef(name=name, source=files, refresh_ms=period), frame=frame)
+        self._declared.table(
+            TableDef(name=name, columns=columns, source=files, refresh_ms=period), frame=frame
+        )
 
     def refresh(self, table: str) -> None:
         """Read a table again: before the next batch if the engine runs, else at the start."""

@@ -1,6 +1,7 @@
 """What streams are read from, what their event time may be, and rows that have none."""
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,6 +50,57 @@ def test_text_formats_are_read_as_declared(spark: SparkSession, tmp_path: Path, 
     counts = engine.clock("s").counts
     # What is not of its column's type is set aside.
     assert (counts.good, counts.quarantined, counts.read) == (1, 2, 3)
+
+
+CSV = "at;vol\n2026-01-01T00:00:01Z;3\n2026-01-01T00:00:02Z;4\n"
+
+
+def test_files_are_read_with_a_schema_and_the_readers_options(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("rows", "names"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "rows" / "a.csv").write_text(CSV)
+    (tmp_path / "names" / "a.csv").write_text("3|three\n4|four\n")
+    engine = weft.Engine(spark)
+    engine.stream(
+        "s", tmp_path / "rows", time="at", format="csv", schema="at TIMESTAMP, vol INT",
+        options={"header": True, "sep": ";"},
+    )  # fmt: skip
+    engine.table(
+        "names", tmp_path / "names", format="csv", schema="vol INT, name STRING", options={"sep": "|"}
+    )
+    query = engine.add(
+        "SELECT name, sum(vol) AS v FROM s [RANGE '10 s'] JOIN names USING (vol) GROUP BY name", name="q"
+    )
+    engine.run()
+    rows = query.results().select(["name", "v"]).sort_by("v").to_pylist()
+    assert rows == [{"name": "three", "v": 3}, {"name": "four", "v": 4}]
+
+
+def test_what_is_no_schema_is_shown_with_a_caret(spark: SparkSession) -> None:
+    engine = weft.Engine(spark)
+    with pytest.raises(weft.QueryError, match=r"unknown type \"bigit\"") as caught:
+        engine.stream("s", "rows", time="at", schema="at TIMESTAMP, vol bigit")
+    assert "(at TIMESTAMP, vol bigit)" in str(caught.value)
+    with pytest.raises(weft.SourceError, match="a DataFrame was read with its own"):
+        engine.table("t", spark.range(1), schema="id BIGINT")
+
+
+def test_files_that_cannot_be_read_are_told_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "a.csv").write_text(CSV)
+    engine = weft.Engine(spark)
+    for source, format, mending in (
+        ("csv", "parquet", "if its files have another format, name that after USING"),
+        ("empty", "parquet", "there are no files to tell the columns: declare them"),
+        ("csv", "nosuchformat", "formats that need no package are csv, json, orc, parquet, text"),
+    ):
+        for declare in (partial(engine.stream, "s", time="at"), partial(engine.table, "t")):
+            with pytest.raises(weft.SourceError) as caught:
+                declare(source=tmp_path / source, format=format)
+            (line,) = str(caught.value).splitlines()
+            assert f"cannot be read as {format}: " in line
+            assert f"; {mending}" in line
 
 
 def test_the_rate_source_runs(spark: SparkSession) -> None:

@@ -12,10 +12,11 @@ from weft.query.statements import (
     Statement,
     check_stream,
     parse,
+    parse_columns,
     parse_select,
 )
 
 __all__ = [
     "CreateQuery", "CreateSink", "CreateStream", "CreateTable", "DropQuery", "Statement", "bind",
-    "check_stream", "parse", "parse_duration", "parse_select", "sink_def", "sink_kind",
+    "check_stream", "parse", "parse_columns", "parse_duration", "parse_select", "sink_def", "sink_kind",
 ]  # fmt: skip

@@ -184,6 +184,20 @@ def _columns(cursor: Cursor) -> tuple[ColumnDef, ...]:
     return tuple(columns.values())
 
 
+def parse_columns(text: str) -> tuple[ColumnDef, ...]:
+    """Read columns as a declaration has them, without the brackets around them.
+
+    >>> [str(column.type) for column in parse_columns("time TIMESTAMP, price DECIMAL(10, 2)")]
+    ['TIMESTAMP', 'DECIMAL(10,2)']
+    """
+    inside = f"({text})"
+    cursor = Cursor(inside, lex(inside), limits=DEFAULTS)
+    with _locating(cursor):
+        columns = _columns(cursor)
+        cursor.finish()
+    return columns
+
+
 def _column_name(cursor: Cursor) -> str:
     # No expression is possible here, so reserved words may be names.
     if cursor.token.kind not in (TokenKind.WORD, TokenKind.QUOTED):

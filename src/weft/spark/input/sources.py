@@ -6,11 +6,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from weft.errors import SourceError
-from weft.query import check_stream
+from weft.query import check_stream, parse_columns
 from weft.query.logical import ColumnDef, Source, StreamDef, TableDef
 from weft.spark.input.rows import (
     CORRUPT_TEXT,
@@ -22,6 +23,7 @@ from weft.spark.input.rows import (
     reader_options,
     reader_schema,
 )
+from weft.spark.session.causes import root
 
 FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "text"})
 """Formats of files in a folder."""
@@ -38,11 +40,24 @@ _PATTERN_CHARACTER = re.compile(r"[*?\[\]{}\\]")
 """A character that Hadoop takes for part of a pattern unless it is escaped by a backslash."""
 
 
-def frame_or_files(source: DataFrame | str | Path, format: str) -> tuple[DataFrame | None, Source | None]:
-    """Return what a source is: a DataFrame, or files of a format."""
+def frame_or_files(
+    source: DataFrame | str | Path,
+    *,
+    format: str,
+    schema: str | None,
+    options: Mapping[str, str | int | bool] | None,
+) -> tuple[DataFrame | None, Source | None, tuple[ColumnDef, ...]]:
+    """Return what a source is, a DataFrame or files of a format, and the columns declared for files."""
     if isinstance(source, DataFrame):
-        return source, None
-    return None, Source(format=format, options=(("path", str(source)),))
+        if schema is not None or options:
+            raise SourceError("schema=… and options=… are for files; a DataFrame was read with its own")
+        return source, None, ()
+    columns = () if schema is None else parse_columns(schema)
+    given = {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in (options or {}).items()
+    }
+    return None, Source(format=format, options=tuple({**given, "path": str(source)}.items())), columns
 
 
 def open_stream(
@@ -85,7 +100,21 @@ def _reading(what: str, source: Source) -> Iterator[None]:
         yield
     except PySparkException as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SourceError(f"{what} cannot be read as {source.format}: {reason}") from error
+        raise SourceError(f"{what} cannot be read as {source.format}: {reason}{_mending(reason)}") from error
+    except Py4JJavaError as error:
+        reason = str(root(error))
+        raise SourceError(f"{what} cannot be read as {source.format}: {reason}{_mending(reason)}") from error
+
+
+def _mending(reason: str) -> str:
+    """Return what to do about common reasons why Spark cannot read files."""
+    if "UNABLE_TO_INFER_SCHEMA" in reason:
+        return "; there are no files to tell the columns: declare them, as in (time TIMESTAMP, vol BIGINT)"
+    if "DATA_SOURCE_NOT_FOUND" in reason or "ClassNotFoundException" in reason:
+        return f"; formats that need no package are {', '.join(sorted(FILE_FORMATS))}"
+    if any(sign in reason for sign in ("is not a Parquet file", "FAILED_READ_FILE", "FileFormatException")):
+        return "; if its files have another format, name that after USING"
+    return ""
 
 
 def _resolved_stream(spark: SparkSession, stream: StreamDef, base: Path | None) -> StreamDef:
