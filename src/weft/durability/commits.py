@@ -24,6 +24,8 @@ _QUERIES = b"weft.queries"
 """In a table's metadata: the queries whose results follow one another, and how many rows each has."""
 _QUERY = "__weft_query"
 """Older versions had a column of query names instead."""
+_SMALL_CHUNK = 16_384
+"""Average number of rows below which chunks are copied into one."""
 _WORTH_THREADS = 20_000
 """Number of rows from which on tables are written in parallel."""
 
@@ -131,6 +133,9 @@ def results_bytes(results: Mapping[str, pa.Table]) -> list[bytes]:
 
 def _bytes(results: Mapping[str, pa.Table]) -> bytes:
     whole = pa.concat_tables(results.values())
+    # Each chunk would be compressed by itself, and thousands of queries may have a few rows each.
+    if whole.num_columns and whole.column(0).num_chunks * _SMALL_CHUNK > whole.num_rows:
+        whole = whole.combine_chunks()
     counts = json.dumps([(name, table.num_rows) for name, table in results.items()]).encode()
     return arrow_bytes(whole.replace_schema_metadata({**(whole.schema.metadata or {}), _QUERIES: counts}))
 

@@ -27,6 +27,8 @@ class Backlog:
         self._commits, self._memory_bytes = commits, memory_bytes
         self.waiting: dict[int, Results | None] = {}
         """Results in memory by commit; None if they are only in the outbox."""
+        self._sizes: dict[int, int] = {}
+        """Bytes of those in memory."""
         self.size = 0
         """Bytes of results in memory."""
 
@@ -41,10 +43,12 @@ class Backlog:
 
     def add(self, commit: int, results: Results | None) -> None:
         """Append a commit; its results stay in memory if they fit, or if there is no outbox."""
-        if self.outbox is not None and self.size + size_of(results) > self._memory_bytes:
-            results = None
-        self.waiting[commit] = results
-        self.size += size_of(results)
+        # Counted once: a commit may have thousands of tables.
+        size = size_of(results)
+        if self.outbox is not None and self.size + size > self._memory_bytes:
+            results, size = None, 0
+        self.waiting[commit], self._sizes[commit] = results, size
+        self.size += size
 
     def after(self, commit: int) -> list[int]:
         """Return the waiting commits that follow a commit."""
@@ -53,13 +57,14 @@ class Backlog:
     def release(self, commit: int) -> None:
         """Free the memory of a commit's results, if the outbox has them."""
         if self.outbox is not None and commit in self.waiting:
-            self.size -= size_of(self.waiting[commit])
-            self.waiting[commit] = None
+            self.size -= self._sizes[commit]
+            self.waiting[commit], self._sizes[commit] = None, 0
 
     def forget(self, through: int) -> None:
         """Drop the commits that the sink has finished."""
         for commit in [waiting for waiting in self.waiting if waiting <= through]:
-            self.size -= size_of(self.waiting.pop(commit))
+            del self.waiting[commit]
+            self.size -= self._sizes.pop(commit)
 
 
 def size_of(results: Results | None) -> int:
@@ -322,8 +327,10 @@ class Delivery:
                 self._delivered = commit
                 self._backlog.release(commit)
             self._note_done()
+            if isinstance(self.sink, Patient):
+                continue
             size += size_of(results)
-            if size >= self._limits.piece_bytes and not isinstance(self.sink, Patient):
+            if size >= self._limits.piece_bytes:
                 self._flush()
                 size = 0
 
