@@ -188,7 +188,7 @@ def parse_columns(text: str) -> tuple[ColumnDef, ...]:
     """Read columns as a declaration has them, without the brackets around them.
 
     >>> [str(column.type) for column in parse_columns("time TIMESTAMP, price DECIMAL(10, 2)")]
-    ['TIMESTAMP', 'DECIMAL(10,2)']
+    ['timestamp', 'decimal(10,2)']
     """
     inside = f"({text})"
     cursor = Cursor(inside, lex(inside), limits=DEFAULTS)
