@@ -48,6 +48,18 @@ def several_shards(state: DriverStore) -> Iterator[tuple[Any, tuple[Any, ...]]]:
             yield (key, start, frozenset(one for one in known if known[one][fragment])), ((count,),)
 
 
+@given(rows, rows, st.booleans(), st.booleans())
+def test_a_snapshot_taken_at_any_time_makes_the_same_state(
+    earlier: list[Row], latest: list[Row], keyed: bool, settling: bool
+) -> None:
+    state = state_of(block(earlier, keyed=keyed, predicates=KNOWN), keyed=keyed)
+    if settling:
+        state.settle()
+    state.add(block(latest, keyed=keyed, predicates=KNOWN[::-1]))
+    taken = state.snapshot()
+    assert dict(several_shards(state_of(*taken, keyed=keyed))) == dict(several_shards(state))
+
+
 @settings(max_examples=40)
 @given(rows, st.sets(st.integers(1, 14)), st.randoms(), st.booleans(), st.booleans())
 def test_any_order_and_any_cut_into_batches_gives_the_same_state(

@@ -95,10 +95,11 @@ class DriverStore:
 
     def groups_over(self, limit: int, questions: Iterable[tuple[int, GroupQuestion]]) -> dict[int, int]:
         """Return the questions, by number, that have more groups than a limit, and how many."""
+        self.settle()
         if len(self.groups) <= limit:
             return {}
         size = len(self.fragments)
-        shards = sum((np.bincount(run.fragment, minlength=size) for run in self.runs()), np.zeros(size))
+        shards = sum((np.bincount(run.fragment, minlength=size) for run in self._runs), np.zeros(size))
         counts: dict[int, int] = {}
         for number, question in questions:
             satisfied = self.fragments.bits([question.predicate], np.arange(size))[0]
@@ -128,7 +129,8 @@ class DriverStore:
 
     def snapshot(self) -> list[Block]:
         """Return everything as blocks, from which another state can be made."""
-        signatures = self.fragments.signatures()
+        # Fragments of the latest blocks have numbers only once these are runs.
+        runs, signatures = self.runs(), self.fragments.signatures()
         return [
             Block(
                 starts=run.start,
@@ -137,7 +139,7 @@ class DriverStore:
                 signatures=signatures,
                 partials=run.partials,
             )
-            for run in self.runs()
+            for run in runs
         ]
 
     def settle(self) -> None:

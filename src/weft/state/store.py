@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates import Partial, Primitive
+from weft.errors import InternalError
 from weft.predicates import Formula
 from weft.predicates.signatures import Signatures
 from weft.window import Window
@@ -34,6 +35,11 @@ class Block:
     partials: dict[Primitive, Partial]
     rows: int = 0
     """How many rows were aggregated into it."""
+
+    def __post_init__(self) -> None:
+        if len(self) and self.fragments.max() >= len(self.signatures):
+            # Stored, it would mean something else, or nothing.
+            raise InternalError("a block has a fragment that its signatures do not describe")
 
     def __len__(self) -> int:
         return len(self.starts)
