@@ -4,6 +4,7 @@ WeftError
 ├── UserError            a mistake that the user can mend: the text says what, where and how
 │   ├── QueryError       a statement cannot be understood or planned; carries a caret
 │   │   ├── SyntaxMistake     the text is not in the language
+│   │   │   └── NameMissing       a SELECT alone, where its name is needed
 │   │   ├── UnknownName       no such column, stream, table or function
 │   │   ├── AmbiguousName     a column that several inputs have
 │   │   ├── TypeMismatch      operands that do not fit
@@ -70,6 +71,10 @@ class QueryError(UserError):
 
 class SyntaxMistake(QueryError):
     """The text is not in the language."""
+
+
+class NameMissing(SyntaxMistake):
+    """A query without a name."""
 
 
 class UnknownName(QueryError):

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from time import monotonic, sleep
@@ -14,7 +13,7 @@ from rich.console import Console
 
 from weft.cli.listing import print_list, print_query, read_listed
 from weft.cli.workload import read_text
-from weft.errors import EngineError, SyntaxMistake, UnknownName, suggestion
+from weft.errors import EngineError, NameMissing, UnknownName, suggestion
 from weft.limits import NAMES, Limits
 from weft.query import CreateQuery, parse, parse_select
 from weft.service.status import read_registry
@@ -287,7 +286,7 @@ def answer(checkpoint: str, wait: float, do: str, name: str | None = None) -> Ma
         if not reply.ok:
             raise EngineError(reply.said)
         return reply.found
-    queries = {query.name: asdict(query) for query in read_registry(checkpoint)}
+    queries = {query.name: query.as_record() for query in read_registry(checkpoint)}
     if name is None:
         return {"queries": list(queries.values())}
     if name not in queries:
@@ -319,10 +318,8 @@ def print_json(answer: Mapping[str, Any]) -> None:
 def _parse_query(text: str, name: str) -> CreateQuery:
     try:
         return parse_select(text, name=name, limits=NO_LIMITS)
-    except SyntaxMistake as error:
-        if name or "no name" not in error.problem:
-            raise
-        raise SyntaxMistake("the query has no name; give one with --name") from None
+    except NameMissing:
+        raise NameMissing("the query has no name; give one with --name") from None
 
 
 def _parse_file(path: Path) -> list[CreateQuery]:

@@ -1,7 +1,6 @@
 """Prints queries of a checkpoint: as a table, as lines, or a single one in full."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from rich.console import Console
@@ -33,11 +32,19 @@ class Listed(QueryInfo):
 
 
 def read_listed(reported: Mapping[str, Any]) -> Listed:
-    """Return a query from plain values, as an engine sends them."""
-    known: dict[str, Any] = {"error": None, "failures": 0, "added_commit": 0, "expires": None}
-    known |= {field.name: reported[field.name] for field in fields(QueryInfo) if field.name in reported}
+    """Return a query from plain values, as an engine of this or another version sends them."""
     first = reported.get("first_window")
-    return Listed(**{**known, "first_window": None if first is None else (int(first[0]), int(first[1]))})
+    return Listed(
+        name=reported["name"],
+        text=reported["text"],
+        stream=reported["stream"],
+        state=reported["state"],
+        first_window=None if first is None else (int(first[0]), int(first[1])),
+        error=reported.get("error"),
+        failures=reported.get("failures", 0),
+        added_commit=reported.get("added_commit", 0),
+        expires=reported.get("expires"),
+    )
 
 
 def print_list(console: Console, queries: Sequence[Listed], *, everything: bool) -> None:

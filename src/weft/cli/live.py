@@ -1,7 +1,5 @@
 """The live view of a running engine: a screen on a terminal, lines elsewhere."""
 
-import builtins
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
@@ -14,7 +12,6 @@ from rich.live import Live
 from weft.cli.figures import Figures
 from weft.cli.screen import draw, states
 from weft.cli.wording import NONE, moment, one_line, printable, span
-from weft.durability.ledger import kind_of
 from weft.service.status import EngineStatus
 from weft.state.report import BatchReport
 
@@ -24,14 +21,6 @@ _STATUS_SECONDS = 0.5
 """Minimum interval between calls of the engine's status."""
 _TICK_SECONDS = 1.0
 """Poll interval for news while no batch comes."""
-_WITH_ERROR = re.compile(
-    r"(?P<what>(?P<query>query .+? failed)|(?P<table>table .+? keeps its old contents)|.+? was refused)"
-    r": (?:table .+? cannot be read(?: as \w+)?: )?(?P<error>.*)",
-    re.DOTALL,
-)
-"""A notice with the text of an error, which may hold values of rows."""
-_FOREIGN = re.compile(r"([A-Z]\w*): ")
-"""The beginning of a sink's error that is not Weft's own: its class."""
 
 Observe = Callable[[str, BatchReport], None]
 """Gets a stream's name and the report of a batch."""
@@ -145,45 +134,10 @@ def _stream_lines(figures: Figures, status: EngineStatus, *, now: float, began: 
 
 
 def _messages(status: EngineStatus) -> Iterator[str]:
+    """Yield notices and errors for lines, which a service's log retains: without values of rows."""
     for name, stream in status.streams.items():
-        yield from (f"{printable(name)}: {one_line(_without_values(notice))}" for notice in stream.notices)
+        for notice in stream.notices:
+            yield f"{printable(name)}: {one_line(notice.words_without_detail)}"
     for sink in status.sinks:
-        if sink.error is not None:
-            yield f"sink {sink.sink} fails: {_sink_error(one_line(sink.error))}"
-
-
-def _without_values(notice: str) -> str:
-    """Return a notice for lines, which a service's log retains, with the kind of its error only.
-
-    >>> _without_values("query big failed: ValueError: 13")
-    'query big failed (ValueError); weft show and the screen of a terminal show why'
-    >>> _without_values("table close keeps its old contents: table close cannot be read: [BAD_CSV] a,13")
-    'table close keeps its old contents (BAD_CSV); the screen of a terminal shows why'
-    """
-    match = _WITH_ERROR.fullmatch(notice)
-    if match is None:
-        return notice
-    if match["query"]:
-        why = "weft show and the screen of a terminal show why"
-    else:
-        why = "the screen of a terminal shows why" + (
-            "" if match["table"] else ", and so does a repeated request"
-        )
-    return f"{match['what']} ({kind_of(match['error'])}); {why}"
-
-
-def _sink_error(error: str) -> str:
-    """Return a sink's error for lines: of foreign errors only the class, unless they are about connections.
-
-    >>> _sink_error("ConnectionResetError: by peer"), _sink_error("OperationalError: no route to db")
-    ('ConnectionResetError: by peer', 'OperationalError: no route to db')
-    >>> _sink_error("DataError: 4711 is too much")
-    'DataError; the screen of a terminal shows why'
-    """
-    match = _FOREIGN.match(error)
-    if match is None or match[1] == "OperationalError":
-        return error
-    kind = getattr(builtins, match[1], None)
-    if isinstance(kind, type) and issubclass(kind, OSError):
-        return error
-    return f"{match[1]}; the screen of a terminal shows why"
+        if sink.notice is not None:
+            yield one_line(sink.notice.words_without_detail)

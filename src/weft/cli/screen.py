@@ -31,7 +31,8 @@ def draw(
     ]
     newest = [notice for stream in status.streams.values() for notice in stream.notices][-_SHOWN_NOTICES:]
     notices = [
-        Text(f"! {one_line(notice)}", style="yellow", no_wrap=True, overflow="ellipsis") for notice in newest
+        Text(f"! {one_line(notice.words)}", style="yellow", no_wrap=True, overflow="ellipsis")
+        for notice in newest
     ]
     # The title, a line between parts, and one below for the cursor; results get the rest.
     used = 2 + sum(table.row_count + table.show_header + 1 for table in tables)

@@ -1,7 +1,6 @@
 """What is committed: queries and their states, partials, and results on their way to sinks."""
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -18,8 +17,6 @@ from weft.state.report import BatchReport
 from weft.state.running_query import RunningQuery, derivation_from
 from weft.state.store import Block
 
-_KIND = re.compile(r"(?:[\w.$]+: )?\[([A-Z][A-Z0-9_.]*)\]|(?:[\w$]+[.$])*(\w+(?:Error|Exception))\b")
-"""The beginning of an error that names its kind: Spark's name for it, or its class."""
 _log = logging.getLogger("weft.durability")
 
 
@@ -191,12 +188,12 @@ class Ledger:
             if name in self.registry:
                 self.registry.change(name, state=QueryState.ENDED)
                 _log.info("query ended", extra={"query": name, "commit": self.number + 1})
-        for name, error in report.broken.items():
+        for name, failure in report.broken.items():
             if name in self.registry:
-                self.registry.change(name, state=QueryState.FAILED, error=error)
+                self.registry.change(name, state=QueryState.FAILED, error=failure.text)
                 self._broken[name] = None
                 # The error itself may hold values of rows: `weft show` shows it to those who may see them.
-                _log.error("query failed", extra={"query": name, "kind": kind_of(error)})
+                _log.error("query failed", extra={"query": name, "kind": failure.kind})
         if report.oldest_kept is not None:
             self.registry.evict(report.oldest_kept)
 
@@ -218,18 +215,6 @@ class Ledger:
             delivery.close()
         for sink in self._inline:
             sink.close()
-
-
-def kind_of(error: str) -> str:
-    """Return the kind of a query's error, without its text.
-
-    >>> kind_of("org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' …")
-    'CAST_INVALID_INPUT'
-    >>> kind_of("java.time.DateTimeException: 13"), kind_of("ValueError: 13"), kind_of("7 groups")
-    ('DateTimeException', 'ValueError', 'other')
-    """
-    kind = _KIND.match(error)
-    return "other" if kind is None else kind[1] or kind[2]
 
 
 def registered(

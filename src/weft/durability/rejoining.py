@@ -8,6 +8,7 @@ from weft.durability.checkpoint import Recovered
 from weft.durability.declared import columns_read, partials_read
 from weft.durability.registry import QueryState, Registered, Registry
 from weft.errors import EngineError, UserError
+from weft.notices import Notice, NoticeKind
 from weft.query.logical import LogicalQuery, StreamDef
 
 Bind = Callable[[str, str], LogicalQuery]
@@ -29,7 +30,7 @@ class Rejoined:
     """Queries that take the places of known ones, which may be running until then."""
     unbound: Sequence[Registered]
     """Known queries that can no longer be bound."""
-    notices: list[str]
+    notices: list[Notice]
     """Notices for the user."""
 
 
@@ -45,7 +46,7 @@ def rejoin(queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, w
     resting: dict[str, LogicalQuery] = {}
     replaced: dict[str, LogicalQuery] = {}
     unbound: list[Registered] = []
-    notices: list[str] = []
+    notices: list[Notice] = []
     for entry in list(registry):
         query = named.get(entry.name)
         over = entry.state.is_over
@@ -58,24 +59,22 @@ def rejoin(queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, w
             elif _means(former_text, query, bind):
                 query, other = None, False
                 if not over:
-                    notices.append(
-                        f"query {entry.name} was replaced while the engine ran, and stays so; to go back, "
-                        "replace it again"
-                    )
+                    notices.append(Notice(kind=NoticeKind.QUERY_STAYS_REPLACED, subject=entry.name))
         if query is not None and other and not over:
             replaced[entry.name] = query
-            notices.append(f"query {entry.name} has another text than before: it is replaced")
+            notices.append(Notice(kind=NoticeKind.QUERY_REPLACED, subject=entry.name))
             if entry.state is QueryState.RUNNING and (former := _bound(entry, bind)) is not None:
                 running[entry.name] = former
             continue
         if query is not None and over and other:
             registry.forget(entry.name, answered_through=watermark)
-            notices.append(f"query {entry.name} is another one than that which was {entry.state}: it joins")
+            kind, state = NoticeKind.QUERY_IS_ANOTHER, str(entry.state)
+            notices.append(Notice(kind=kind, subject=entry.name, about=state))
             continue
         if entry.name not in named and (over or not entry.live):
             registry.forget(entry.name, answered_through=watermark)
             if not over:
-                notices.append(f"query {entry.name} is not in the workload any more: dropped")
+                notices.append(Notice(kind=NoticeKind.QUERY_LEFT_WORKLOAD, subject=entry.name))
             continue
         try:
             query = query or bind(entry.name, entry.text)
@@ -83,7 +82,7 @@ def rejoin(queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, w
             failed = replace(entry, state=QueryState.FAILED, error=str(error))
             registry.put(failed)
             unbound.append(failed)
-            notices.append(f"query {entry.name} cannot run on: {error}")
+            notices.append(_unbound(entry.name, error))
             continue
         if not entry.partials and not over:
             registry.put(replace(entry, reads=columns_read(query), partials=partials_read(query)))
@@ -91,14 +90,21 @@ def rejoin(queries: Sequence[LogicalQuery], registry: Registry, bind: Bind, *, w
             running[entry.name] = query
         else:
             resting[entry.name] = query
-            notices.append(f"query {entry.name} stays {entry.state}; weft resume brings it back")
+            state = str(entry.state)
+            notices.append(Notice(kind=NoticeKind.QUERY_STAYS, subject=entry.name, about=state))
     new = [query for query in queries if query.name not in registry]
     running |= {query.name: query for query in new}
     for notice in notices:
-        _log.info("notice", extra={"notice": notice})
+        _log.info("notice", extra=notice.log_fields)
     return Rejoined(
         running=running, new=new, resting=resting, replaced=replaced, unbound=unbound, notices=notices
     )
+
+
+def _unbound(query: str, error: UserError) -> Notice:
+    """Return the notice of a query that can no longer be bound; the error repeats its text, and no row."""
+    kind, error_kind = NoticeKind.QUERY_UNBOUND, type(error).__name__
+    return Notice(kind=kind, subject=query, error_kind=error_kind, about=str(error))
 
 
 def _means(text: str, query: LogicalQuery, bind: Bind) -> bool:

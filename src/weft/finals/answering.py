@@ -11,10 +11,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.aggregates import empty
+from weft.errors import TooLarge
 from weft.finals.programs import Program
 from weft.finals.readings import Reader, Reading, readings
 from weft.finals.selecting import Finals, ReadRows, Selected, select, select_by_spark
-from weft.limits import Limits, over_limit
+from weft.limits import LimitName, Limits, over_limit
+from weft.notices import Failure
 from weft.optimizer.plan import Answer, Grouping
 from weft.query.logical import LogicalQuery
 from weft.spark.columns import Udf
@@ -51,7 +53,7 @@ class Answered:
     results: dict[str, pa.Table] = field(default_factory=dict)
     final_ops: int = 0
     failures: Counter[str] = field(default_factory=Counter)
-    broken: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, Failure] = field(default_factory=dict)
 
 
 def answer_due(
@@ -91,7 +93,7 @@ def _answer(spark: SparkSession, read: Sequence[Reading], asked: Asked) -> Answe
     for name, tables in selected.tables.items():
         rows = sum(table.num_rows for table in tables)
         if rows > asked.limits.result_rows:
-            answered.broken[name] = over_limit("result_rows", rows, asked.limits)
+            answered.broken[name] = _over("result_rows", rows, asked.limits)
         else:
             answered.results[name] = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
     return answered
@@ -105,7 +107,7 @@ class _Part:
     for_spark: list[ReadRows] = field(default_factory=list)
     """What only Spark can evaluate."""
     operations: int = 0
-    broken: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, Failure] = field(default_factory=dict)
 
 
 def _finals(asked: Asked, reading: Reading) -> _Part:
@@ -156,14 +158,14 @@ def _rows(begins: Rows, ends: Rows) -> tuple[slice | Rows, Rows]:
 
 
 def _due(
-    reading: Reading, store: PartialStore, asked: Asked, broken: dict[str, str]
+    reading: Reading, store: PartialStore, asked: Asked, broken: dict[str, Failure]
 ) -> tuple[DueWindows, Rows]:
     """Return the due windows of all asks, and which asks have any; those over a limit go to `broken`."""
     due, limits = reading.due(asked.clock, store.starts()), asked.limits
-    asks, refused = np.flatnonzero(due.last >= due.first), dict[int, str]()
+    asks, refused = np.flatnonzero(due.last >= due.first), dict[int, Failure]()
     for ask in np.flatnonzero(reading.emit_empty & (due.last - due.first >= limits.result_rows)).tolist():
         windows = int(due.last[ask] - due.first[ask]) + 1
-        refused[ask] = over_limit("result_rows", windows, limits)
+        refused[ask] = _over("result_rows", windows, limits)
     since = due.since
     questions = (
         (ask, GroupQuestion(window=one.live.query.window, predicate=one.predicate, since=int(since[ask])))
@@ -171,10 +173,15 @@ def _due(
         for one in (reading.asks[ask],)
     )
     for ask, groups in store.groups_over(limits.groups_per_query, questions).items():
-        refused[ask] = over_limit("groups_per_query", groups, limits)
-    for ask, why in refused.items():
-        broken |= {reader.answer.query.name: why for reader in reading.asks[ask].readers}
+        refused[ask] = _over("groups_per_query", groups, limits)
+    for ask, failure in refused.items():
+        broken |= {reader.answer.query.name: failure for reader in reading.asks[ask].readers}
     return due, np.array([ask for ask in asks.tolist() if ask not in refused], dtype=np.intp)
+
+
+def _over(name: LimitName, count: int, limits: Limits) -> Failure:
+    """Return the failure of a query that exceeds a limit."""
+    return Failure(kind=TooLarge.__name__, text=over_limit(name, count, limits))
 
 
 class EmptyWindows:

@@ -9,6 +9,7 @@ from functools import partial
 
 from weft.errors import (
     BadWindow,
+    NameMissing,
     NotAllowed,
     QueryError,
     SyntaxMistake,
@@ -334,7 +335,7 @@ def parse_select(text: str, *, name: str, limits: Limits = DEFAULTS) -> CreateQu
                 return _query(cursor, chunks[0], name or written, replace=replace)
             if not name:
                 problem = 'the query has no name; give one, as in add("SELECT …", name="big")'
-                raise SyntaxMistake(problem)
+                raise NameMissing(problem)
             _check_query_name(name)
             return _query(cursor, chunks[0], name)
     except QueryError as error:

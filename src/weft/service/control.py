@@ -1,7 +1,7 @@
 """What the requests of other terminals do, and the replies to them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -158,7 +158,7 @@ class Control:
 
     def _list(self, request: Request) -> Reply:
         bound = [query.info for query in list(self._engine.queries.values())]
-        queries = [asdict(info) for info in (*bound, *list(self._engine.unbound.values()))]
+        queries = [info.as_record() for info in (*bound, *list(self._engine.unbound.values()))]
         return Reply(ok=True, said=f"{len(queries):,} queries", found={"queries": queries})
 
     def _show(self, request: Request) -> Reply:
@@ -178,7 +178,7 @@ def _described(outcome: str, info: QueryInfo) -> Reply:
     if info.first_window is not None:
         start, end = (moment(micros).isoformat(sep=" ") for micros in info.first_window)
         first = f"; its first window is {start} to {end}"
-    return Reply(ok=True, said=f"query {info.name} {outcome}{first}", found={"query": asdict(info)})
+    return Reply(ok=True, said=f"query {info.name} {outcome}{first}", found={"query": info.as_record()})
 
 
 def _reply(request: Request, change: Change) -> Reply | None:

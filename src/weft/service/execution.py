@@ -20,6 +20,7 @@ from weft.durability.rejoining import Bind, check, check_meaning, check_names, r
 from weft.durability.rewinding import rewind
 from weft.errors import EngineError, UserError
 from weft.finals.results import result_schema
+from weft.notices import Notice, NoticeKind
 from weft.query.logical import LogicalQuery
 from weft.service.observers import Observers, OnBatch
 from weft.service.options import RunOptions, deliveries, make_outlets
@@ -202,8 +203,14 @@ class Execution:
     def _note_refusal(self, request: Request, reply: Reply) -> None:
         """Add a notice of a refused request: its sender may have stopped waiting for the reply."""
         asked = f"{request.do} {request.given.get('name', '')}".strip()
+        notice = Notice(
+            kind=NoticeKind.REQUEST_REFUSED,
+            subject=asked,
+            error_kind=reply.error_kind or "other",
+            detail=reply.said,
+        )
         for running in self.streams.values():
-            running.note([f"{asked} was refused: {reply.said}"])
+            running.note([notice])
 
     def _running_stream(
         self,
@@ -212,7 +219,7 @@ class Execution:
         pipeline: Pipeline,
         registry: Registry,
         past: Past,
-        notices: list[str],
+        notices: list[Notice],
     ) -> RunningStream:
         memory, origin = MemorySink() if self._options.keep else None, f"{self.origin} {name}"
         outlets = make_outlets(
@@ -466,7 +473,7 @@ class Execution:
             running.note_batch(report)
         self._observers.tell(stream, report)
 
-    def _note(self, stream: str, notice: str) -> None:
+    def _note(self, stream: str, notice: Notice) -> None:
         if (running := self.streams.get(stream)) is not None:
             running.note([notice])
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from weft.notices import Notice, NoticeKind
 from weft.sinks.delivery import size_of
 from weft.state.report import BatchReport
 
@@ -16,7 +17,7 @@ OnBatch = Callable[[str, BatchReport], None]
 """Is called with a stream's name and the report of a batch."""
 Subscriber = Callable[[pa.Table], None]
 """Is called with new results."""
-Note = Callable[[str, str], None]
+Note = Callable[[str, Notice], None]
 """Gets a stream's name and a notice for the user."""
 _CALLS = 1_000
 """Maximum number of calls that wait for a function."""
@@ -114,9 +115,14 @@ class Observer:
             kind = type(error).__name__
             fields = {**self._fields, "kind": kind, "failures": self._failures}
             _log.error("%s failed, and is called again", self._name, extra=fields)
-            times = "" if self._failures == 1 else f", {self._failures:,} times so far"
-            again = "it is called again with what comes next"
-            self._note(stream, f"{self._name} failed ({kind}){times}; {again}")
+            first, again = NoticeKind.OBSERVER_FAILED, NoticeKind.OBSERVER_FAILED_AGAIN
+            self._note(
+                stream,
+                Notice(
+                    kind=first if self._failures == 1 else again, subject=self._name, error_kind=kind,
+                    count=self._failures,
+                ),
+            )  # fmt: skip
 
     def _leave_out(self, stream: str, calls: int, why: str) -> None:
         before, self._left_out = self._left_out, self._left_out + calls
@@ -125,7 +131,9 @@ class Observer:
             _log.warning("%s was not called with all there was: %s", self._name, why, extra=fields)
             self._note(
                 stream,
-                f"{self._name} was not called {self._left_out:,} times: {why}; sinks get all results",
+                Notice(
+                    kind=NoticeKind.OBSERVER_LEFT_OUT, subject=self._name, count=self._left_out, about=why
+                ),
             )
 
 
@@ -185,7 +193,9 @@ class Observers:
             observer.close(drop=True)
 
     def _observer(self, call: Callable[..., object], name: str, fields: Mapping[str, str]) -> Observer:
-        return Observer(call, name=name, fields=fields, note=lambda stream, text: self._note(stream, text))
+        return Observer(
+            call, name=name, fields=fields, note=lambda stream, notice: self._note(stream, notice)
+        )
 
     def _all(self) -> Iterator[Observer]:
         with self._lock:

@@ -15,6 +15,7 @@ from weft.durability.rewinding import Approve
 from weft.durability.side_output import Aside, part_of
 from weft.errors import EngineError, Fenced, InternalError
 from weft.limits import Limits
+from weft.notices import Notice, NoticeKind
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.sinks import REFUSED, DeclaredSink, Delivery, Outlet, Sink
@@ -165,11 +166,10 @@ def deliveries(
     ]
 
 
-def refusals(delivered: Iterable[Delivery]) -> list[str]:
+def refusals(delivered: Iterable[Delivery]) -> list[Notice]:
     """Return notices of the rows that sinks have set aside."""
     return [
-        f"sink {status.sink}: {status.refused:,} rows are set aside in its table {REFUSED}, for it cannot "
-        "take them"
+        Notice(kind=NoticeKind.SINK_SET_ASIDE, subject=status.sink, count=status.refused, about=REFUSED)
         for status in (delivery.status for delivery in delivered)
         if status.refused
     ]

@@ -240,11 +240,12 @@ def reply_of(request: Request, carry_out: Callable[[Request], Reply]) -> Reply:
     try:
         return carry_out(request)
     except WeftError as error:
-        return Reply(ok=False, said=str(error))
+        return Reply(ok=False, said=str(error), error_kind=type(error).__name__)
     except Exception as error:
         # Whatever it was, the thread goes on, and the sender gets the error. The log does not: its text may
         # hold values of rows.
         frames = extract_tb(error.__traceback__)
         at = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
         _log.error("a request failed", extra={"do": request.do, "kind": type(error).__name__, "at": at})
-        return Reply(ok=False, said=f"{request.do} failed: {type(error).__name__}: {error}")
+        kind = type(error).__name__
+        return Reply(ok=False, said=f"{request.do} failed: {kind}: {error}", error_kind=kind)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from weft.durability.ledger import Ledger
 from weft.errors import UserError, WeftError
 from weft.finals.results import not_kept, result_schema
+from weft.notices import Notice, NoticeKind
 from weft.query.logical import LogicalQuery
 from weft.service.options import refusals
 from weft.service.status import StreamStatus
@@ -36,7 +37,7 @@ class RunningStream:
     loop: Loop
     memory: MemorySink | None
     outlets: tuple[Outlet, ...]
-    notices: list[str]
+    notices: list[Notice]
 
     def check_free(self, query: str) -> None:
         """Raise an error if a sink refuses that a query joins."""
@@ -53,18 +54,22 @@ class RunningStream:
         for outlet in self.outlets:
             outlet.expect_no_more(query)
 
-    def note(self, notices: Iterable[str]) -> None:
+    def note(self, notices: Iterable[Notice]) -> None:
         """Add notices for the user; the oldest give way to them."""
         self.notices.extend(notices)
         del self.notices[:-_NOTICES]
 
     def note_batch(self, report: BatchReport) -> None:
         """Add the notices that a batch gives rise to."""
-        self.note(f"query {name} failed: {error}" for name, error in report.broken.items())
-        self.note(f"query {name} has ended" for name in report.ended)
+        failed, ended = NoticeKind.QUERY_FAILED, NoticeKind.QUERY_ENDED
+        self.note(
+            Notice(kind=failed, subject=name, error_kind=failure.kind, detail=failure.text)
+            for name, failure in report.broken.items()
+        )
+        self.note(Notice(kind=ended, subject=name) for name in report.ended)
         self.note(report.notices)
 
-    def status(self, *, unbound: Iterable[str], tables: Iterable[str]) -> StreamStatus:
+    def status(self, *, unbound: Iterable[str], tables: Iterable[Notice]) -> StreamStatus:
         """Return its status, with queries that could not be bound, and notices of tables."""
         return StreamStatus(
             clock=self.pipeline.clock,

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from weft.durability.checkpoint import Checkpoint
 from weft.durability.ledger import as_it_joined
 from weft.durability.places import stream_of
 from weft.durability.registry import Registered
 from weft.errors import EngineError
+from weft.notices import Notice
 from weft.query.logical import LogicalQuery
 from weft.sinks import DeliveryStatus
 from weft.spark.session.local import local_session
@@ -36,6 +38,21 @@ class QueryInfo:
     expires: int | None
     """When its last window ends at the latest, in microseconds."""
 
+    def as_record(self) -> dict[str, Any]:
+        """Return it as plain values, for other terminals and programs."""
+        first = self.first_window
+        return {
+            "name": self.name,
+            "text": self.text,
+            "stream": self.stream,
+            "state": self.state,
+            "first_window": None if first is None else list(first),
+            "error": self.error,
+            "failures": self.failures,
+            "added_commit": self.added_commit,
+            "expires": self.expires,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamStatus:
@@ -47,7 +64,7 @@ class StreamStatus:
     """Number of batches processed since the start."""
     queries: Mapping[str, int]
     """Number of queries in each state."""
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     """What the user should know, oldest first."""
     failed: tuple[str, ...] = ()
     """Queries that failed since the start, or could not be bound at it, and were not removed or resumed."""

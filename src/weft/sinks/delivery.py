@@ -10,6 +10,7 @@ from time import monotonic
 
 from weft.errors import DamagedFile, EngineError, Fenced, WeftError
 from weft.faultpoints import reach
+from weft.notices import Notice, NoticeKind
 from weft.sinks.sink import Patient, Refusing, Results, Sink
 
 _log = logging.getLogger("weft.sinks")
@@ -104,6 +105,8 @@ class DeliveryStatus:
     retry_in_s: float | None
     refused: int = 0
     """Number of rows that the sink cannot take and has set aside."""
+    notice: Notice | None = None
+    """The error as a notice."""
 
 
 class Delivery:
@@ -154,6 +157,7 @@ class Delivery:
         # Number of commits flushed together: fewer after each error, so that a flaky sink makes progress.
         self._piece = self._limits.commits
         self._error: str | None = None
+        self._notice: Notice | None = None
         self._retry_at: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"weft-sink-{sink.name}", daemon=True)
         self._thread.start()
@@ -167,6 +171,7 @@ class Delivery:
                 sink=self.sink.name, done=self._done, offered=self._offered, behind=len(self._backlog),
                 waiting_bytes=self._backlog.size, attempts=self._attempts, error=self._error,
                 retry_in_s=retry_in, refused=self.sink.refused if isinstance(self.sink, Refusing) else 0,
+                notice=self._notice,
             )  # fmt: skip
 
     def await_begun(self, seconds: float) -> None:
@@ -366,7 +371,8 @@ class Delivery:
     def _give_up(self, error: Fenced) -> None:
         """End delivery: what the sink has seen does not change by itself."""
         with self._changed:
-            self._fenced, self._error, self._retry_at = error, _shown(error), None
+            self._fenced, self._retry_at = error, None
+            self._error, self._notice = _shown(error), _noticed(self.sink.name, error)
             self._changed.notify_all()
         fields = {"sink": self.sink.name, "error": _shown(error)}
         _log.error("sink %s refuses this engine for good", self.sink.name, extra=fields)
@@ -382,7 +388,7 @@ class Delivery:
             # Jitter: sinks that failed together do not come back together.
             delay = longest * random.uniform(0.5, 1.0)
             self._retry_at = monotonic() + delay
-            self._error = _shown(error)
+            self._error, self._notice = _shown(error), _noticed(self.sink.name, error)
             self._resumed = False
             self._changed.notify_all()
             fields = {
@@ -397,7 +403,7 @@ class Delivery:
         with self._changed:
             attempts, self._attempts = self._attempts, 0
             self._piece = min(self._piece * 2, self._limits.commits)
-            self._error = self._retry_at = None
+            self._error = self._notice = self._retry_at = None
         if attempts:
             fields = {"sink": self.sink.name, "done": self._done, "attempts": attempts}
             _log.info("sink %s works again", self.sink.name, extra=fields)
@@ -414,3 +420,12 @@ def _shown(error: BaseException, *, for_log: bool = False) -> str:
     if for_log:
         message = str(error.strerror) if isinstance(error, OSError) and error.errno is not None else ""
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _noticed(sink: str, error: BaseException) -> Notice:
+    """Return a sink's error as a notice: of others than Weft's, only those about connections are public."""
+    text, error_kind = _shown(error), type(error).__name__
+    # A database driver's OperationalError is about the server: it cannot be reached, or has no room.
+    if isinstance(error, WeftError | OSError) or error_kind == "OperationalError":
+        return Notice(kind=NoticeKind.SINK_FAILS, subject=sink, error_kind=error_kind, about=text)
+    return Notice(kind=NoticeKind.SINK_RAISES, subject=sink, error_kind=error_kind, detail=text)

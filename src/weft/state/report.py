@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from weft.notices import Failure, Notice
 from weft.optimizer.cost import Fragmentation
 from weft.optimizer.plan import Grouping, Relation
 from weft.state.clock import RowCounts
@@ -37,11 +38,11 @@ class BatchReport:
     """How the predicates of each shared relation split the batch's rows."""
     replanned: bool = False
     """Whether the plan differs from that of the batch before."""
-    broken: Mapping[str, str] = field(default_factory=dict)
-    """Queries that failed and were removed from the plan, each with the reason."""
+    broken: Mapping[str, Failure] = field(default_factory=dict)
+    """Queries that failed and were removed from the plan, each with its failure."""
     set_aside: Callable[[], DataFrame] | None = None
     """Returns the rows that were not aggregated; None if there were none."""
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     """What the user should know of the batch: files set aside, columns that changed."""
     ended: tuple[str, ...] = ()
     """The queries whose lifetime is over; they were removed from the plan."""

@@ -56,6 +56,8 @@ class Reply:
     """The outcome for people: what was done, or why not."""
     found: Mapping[str, Any] = field(default_factory=dict)
     """The outcome for programs."""
+    error_kind: str | None = None
+    """The class of the error, if it was refused."""
 
 
 class Mailbox:
@@ -190,11 +192,13 @@ class Mailbox:
 
 
 def _record(reply: Reply) -> dict[str, Any]:
-    return {"ok": reply.ok, "said": reply.said, "found": reply.found}
+    record = {"ok": reply.ok, "said": reply.said, "found": reply.found}
+    return record if reply.error_kind is None else {**record, "error_kind": reply.error_kind}
 
 
 def _reply(record: Mapping[str, Any]) -> Reply:
-    return Reply(ok=record["ok"], said=record["said"], found=record["found"])
+    kind = record.get("error_kind")
+    return Reply(ok=record["ok"], said=record["said"], found=record["found"], error_kind=kind)
 
 
 def _encoded(requests: Sequence[Request]) -> bytes:

@@ -18,6 +18,7 @@ from weft.durability.position import listed_files
 from weft.durability.side_output import Aside
 from weft.errors import EngineError, Fenced, UserError, WeftError
 from weft.faultpoints import reach
+from weft.notices import Failure
 from weft.query.logical import LogicalQuery
 from weft.spark.input.sources import FILE_FORMATS
 from weft.spark.input.unread import SPARK_ERRORS, readable
@@ -340,7 +341,7 @@ class Loop:
         raise EngineError(f"the stream stopped: {reason}") from cause
 
 
-def find_culprits(pipeline: Pipeline, batch: DataFrame, error: Exception) -> dict[str, str]:
+def find_culprits(pipeline: Pipeline, batch: DataFrame, error: Exception) -> dict[str, Failure]:
     """Return the queries that fail on a batch, each with its error; none if it is not the queries' fault.
 
     Files that cannot be read are no query's fault, and trials leave them out. Processing the batch again sets

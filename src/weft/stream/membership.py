@@ -259,7 +259,7 @@ class Membership:
             subject = f"query {self._joined[0]}" if len(self._joined) == 1 else "queries"
             raise EngineError(f"{subject} cannot be added: {sentence(error)}") from error
         for name in [name for name in self._joined if name in report.broken]:
-            changes.refuse(name, EngineError(f"query {name} cannot be added: {report.broken[name]}"))
+            changes.refuse(name, EngineError(f"query {name} cannot be added: {report.broken[name].text}"))
             report = without(report, name)
         return report
 
@@ -334,5 +334,5 @@ def without(report: BatchReport, query: str) -> BatchReport:
         report,
         results={name: rows for name, rows in report.results.items() if name != query},
         failures={name: count for name, count in report.failures.items() if name != query},
-        broken={name: error for name, error in report.broken.items() if name != query},
+        broken={name: failure for name, failure in report.broken.items() if name != query},
     )

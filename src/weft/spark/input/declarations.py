@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType, _parse_datatype_string
 
 from weft.aggregates import aggregate
 from weft.errors import EngineError, UnknownName, suggestion
+from weft.notices import Failure, Notice, NoticeKind
 from weft.query import check_stream
 from weft.query.allowed_functions import SPELLINGS
 from weft.query.logical import Catalog, FunctionDef, StreamDef, TableDef
@@ -42,11 +43,15 @@ class Tables(dict[str, StaticTable]):
     @property
     def errors(self) -> Mapping[str, str]:
         """Why tables could not be read again, by name, until they can."""
-        return {name: table.error for name, table in list(self.items()) if table.error is not None}
+        return {name: failure.text for name, failure in self._failures().items()}
 
-    def notices(self) -> list[str]:
+    def notices(self) -> list[Notice]:
         """Return notices of tables that could not be read again."""
-        return [f"table {name} keeps its old contents: {error}" for name, error in self.errors.items()]
+        kind = NoticeKind.TABLE_NOT_REFRESHED
+        return [
+            Notice(kind=kind, subject=name, error_kind=failure.kind, detail=failure.text)
+            for name, failure in self._failures().items()
+        ]
 
     def refresh_due(self) -> None:
         """Read tables again that were asked for or are due, and release what no job reads; before a batch."""
@@ -61,6 +66,9 @@ class Tables(dict[str, StaticTable]):
         """Release all contents: nothing runs any more."""
         for table in self.values():
             table.release()
+
+    def _failures(self) -> dict[str, Failure]:
+        return {name: table.failure for name, table in list(self.items()) if table.failure is not None}
 
 
 class Declarations:

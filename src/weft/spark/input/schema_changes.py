@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from weft.notices import Notice, NoticeKind
 from weft.query.logical import ColumnDef, StreamDef
 from weft.spark.input.files import HEAD_BYTES, batch_files, head, stored_columns
 from weft.spark.input.rows import TEXT_FORMATS, corrupt_column
@@ -68,19 +69,15 @@ class SchemaWatch:
         self._spent_until = monotonic()
         """The time up to which the share is spent; what has passed since then is available."""
 
-    def look(self, batch: DataFrame) -> list[str]:
-        """Inspect files as long as there is time, and return new differences, in sentences for the user."""
+    def look(self, batch: DataFrame) -> list[Notice]:
+        """Inspect files as long as there is time, and return new differences."""
         if self._format not in TELL_COLUMNS | TEXT_FORMATS or len(self._reported) > _MOST_REPORTED:
             return []
         # Spark orders them by size; by name, later ones are mostly newer.
-        paths, notices = sorted(batch_files(batch)), list[str]()
+        paths, notices = sorted(batch_files(batch)), list[Notice]()
         if len(self._waiting) + len(paths) > _MOST_WAITING:
-            notices += self._once(
-                "lost",
-                "files come faster than their columns can be compared, and no more than "
-                f"{_MOST_WAITING:,} wait: older ones are left out from now on, and what changed in those "
-                "alone is not told",
-            )
+            left_out = self._notice(NoticeKind.COLUMNS_LEFT_OUT, count=_MOST_WAITING)
+            notices += self._once("lost", left_out)
         self._waiting.extend(paths)
         self._spent_until = max(self._spent_until, monotonic() - _SAVED_SECONDS / self._share)
         # The newest file first: a change that lasts is reported soon, however many files wait.
@@ -93,36 +90,43 @@ class SchemaWatch:
             take = self._waiting.popleft
         return notices
 
-    def rest(self, spark: SparkSession, *, seconds: float = _LAST_SECONDS) -> list[str]:
+    def rest(self, spark: SparkSession, *, seconds: float = _LAST_SECONDS) -> list[Notice]:
         """Inspect the files that still wait, as no batch follows, but for no more than some seconds."""
-        notices, until = list[str](), monotonic() + seconds
+        notices, until = list[Notice](), monotonic() + seconds
         while self._waiting and monotonic() < until:
             notices += self._looked(spark, self._waiting.popleft())
         if self._waiting:
-            unseen = f"{len(self._waiting):,} files from {self._waiting[0]} on"
-            notices += self._once("rest", f"there was no time to compare the columns of {unseen}")
+            kind, count = NoticeKind.COLUMNS_UNSEEN, len(self._waiting)
+            notices += self._once("rest", self._notice(kind, count=count, about=self._waiting[0]))
             self._waiting.clear()
         return notices
 
-    def _looked(self, spark: SparkSession, path: str) -> list[str]:
+    def _looked(self, spark: SparkSession, path: str) -> list[Notice]:
         try:
             differences = self._differences(spark, path)
         except AnalysisException:
             differences = {"unknown": "has a column of a type that Spark does not know: none are compared"}
         except (PySparkException, Py4JError):
             return []  # The file has vanished after the batch was read. A notice is no reason to fail.
+        stream, kind = self._stream.name, NoticeKind.COLUMNS_DIFFER
         return [
-            notice for key, text in differences.items() for notice in self._once(key, f"file {path} {text}")
+            notice
+            for key, text in differences.items()
+            for notice in self._once(key, Notice(kind=kind, stream=stream, subject=path, about=text))
         ]
 
-    def _once(self, key: str, text: str) -> list[str]:
+    def _notice(self, kind: NoticeKind, *, count: int, about: str = "") -> Notice:
+        """Return a notice of the stream as a whole."""
+        return Notice(kind=kind, subject=self._stream.name, count=count, about=about)
+
+    def _once(self, key: str, notice: Notice) -> list[Notice]:
         if key in self._reported or len(self._reported) > _MOST_REPORTED:
             return []
         self._reported.add(key)
         if len(self._reported) > _MOST_REPORTED:
             self._waiting.clear()
-            text = f"its columns have changed in more than {_MOST_REPORTED} ways: no more are told"
-        return [f"stream {self._stream.name}: {text}"]
+            notice = self._notice(NoticeKind.COLUMNS_KEEP_CHANGING, count=_MOST_REPORTED)
+        return [notice]
 
     def _differences(self, spark: SparkSession, path: str) -> dict[str, str]:
         # Columns of a partition are in the path, and corrupt records have a column in no file.

@@ -24,9 +24,11 @@ from pyspark.sql import functions as F
 
 from weft.errors import SourceError
 from weft.expression import Expression
+from weft.notices import Failure
 from weft.query.logical import ColumnDef
 from weft.spark.columns import named
 from weft.spark.input.rows import column_defs
+from weft.spark.session.causes import kind_of
 from weft.spark.session.local import utc
 from weft.types import Kind
 
@@ -261,7 +263,7 @@ class StaticTable:
     ) -> None:
         self.frame = frame
         """The table as it was last opened."""
-        self.error: str | None = None
+        self.failure: Failure | None = None
         """Why the last reading failed, if it did."""
         self._name = name
         self._columns = column_defs(frame.schema)
@@ -313,7 +315,7 @@ class StaticTable:
             try:
                 fresh = self._read()
             except SourceError as error:
-                self.error = str(error)
+                self.failure = Failure(kind=kind_of(error), text=str(error))
                 return False
             self._replaced.append(self._contents)
             self._contents = fresh
@@ -359,7 +361,7 @@ class StaticTable:
             contents = _Contents(frame, self._columns, check=self._contents is not None)
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
-        self.frame, self.error = frame, None
+        self.frame, self.failure = frame, None
         return contents
 
     def _unreadable(self, error: Exception) -> SourceError:

@@ -15,7 +15,6 @@ files are halved until each that fails is known, and the rest is read without th
 from which files have vanished since it was planned.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.errors import SourceError
+from weft.notices import Notice, NoticeKind
 from weft.query.logical import StreamDef
 from weft.spark.input.files import (
     ON_THIS_MACHINE,
@@ -36,7 +36,7 @@ from weft.spark.input.files import (
 )
 from weft.spark.input.schema_changes import TELL_COLUMNS, in_words, retyped_columns
 from weft.spark.input.sources import FILE_FORMATS, read_files
-from weft.spark.session.causes import java_causes
+from weft.spark.session.causes import condition, java_causes
 
 VANISHED = "vanished before it was read"
 CHANGED = "was changed after it was listed"
@@ -54,10 +54,10 @@ class MissingFile:
     rows: int = 0
     """The number of rows set aside with it; how many it had is unknown."""
 
-    def notice(self, stream: StreamDef) -> str:
-        """Return a sentence for the user."""
-        lost = "its rows are missing" if self.reason == VANISHED else "rows may be missing, or read in part"
-        return f"stream {stream.name}: file {self.path} {self.reason}; {lost}"
+    def notice(self, stream: StreamDef) -> Notice:
+        """Return a notice for the user."""
+        kind = NoticeKind.FILE_VANISHED if self.reason == VANISHED else NoticeKind.FILE_CHANGED
+        return Notice(kind=kind, stream=stream.name, subject=self.path, about=self.reason)
 
 
 class FileAccount:
@@ -120,8 +120,6 @@ def count_missing(files: Iterable[object]) -> int:
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What a failed job raises."""
 _ABOUT_CONTENTS = ("org.apache.parquet.", "org.apache.orc.", "java.lang.ClassCastException")
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
-"""The error condition that a message of Spark's begins with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,27 +134,26 @@ class SetAsideFile:
     rows: int
     """The number of rows according to the file; 1 if it does not say."""
 
-    def notice(self, stream: StreamDef) -> str:
-        """Return a sentence for the user."""
-        rows = f"its rows ({self.rows:,}) are set aside"
-        return f"stream {stream.name}: file {self.path} {self.public_reason}; {rows}"
+    def notice(self, stream: StreamDef) -> Notice:
+        """Return a notice for the user."""
+        return Notice(
+            kind=NoticeKind.FILE_SET_ASIDE, stream=stream.name, subject=self.path, count=self.rows,
+            about=self.public_reason,
+        )  # fmt: skip
 
 
 UnreadFile = SetAsideFile | MissingFile
 """A file that a batch is read without, or that was not read as listed."""
 
 
-def file_notices(files: Sequence[UnreadFile], stream: StreamDef) -> list[str]:
-    """Return sentences for the user that name files, of missing ones only a few."""
+def file_notices(files: Sequence[UnreadFile], stream: StreamDef) -> list[Notice]:
+    """Return notices for the user that name files, of missing ones only a few."""
     missing = [file.notice(stream) for file in files if isinstance(file, MissingFile)]
     notices = [file.notice(stream) for file in files if not isinstance(file, MissingFile)]
     notices += missing[:_MOST_NAMED]
     more = len(missing) - _MOST_NAMED
     if more > 0:
-        notices.append(
-            f"stream {stream.name}: and {more:,} more files vanished or were changed after they were listed; "
-            "the quarantine names them, if one is kept"
-        )
+        notices.append(Notice(kind=NoticeKind.FILES_MISSING, subject=stream.name, count=more))
     return notices
 
 
@@ -237,6 +234,6 @@ def _diagnosed(spark: SparkSession, stream: StreamDef, path: str, error: Excepti
         lines = str(causes[-1].getMessage()).strip().splitlines()
         reason = f"{problem}: {lines[0][:200] if lines else type(error).__name__}"
         # Spark's condition, and the class of the root cause.
-        conditions = [match[1] for cause in causes if (match := _CONDITION.match(str(cause.getMessage())))]
+        conditions = list(filter(None, (condition(str(cause.getMessage())) for cause in causes)))
         public = f"{problem} ({', '.join((*conditions[-1:], causes[-1].getClass().getSimpleName()))})"
     return SetAsideFile(path=path, reason=reason, public_reason=public, rows=rows)

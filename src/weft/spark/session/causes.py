@@ -20,6 +20,11 @@ _MOST_CHARACTERS = 1_000
 """Maximum length of a message."""
 
 
+_ALL_ERRORS = frozenset({"BaseException", "Throwable"})
+"""Classes of which all errors are, in Python and Java."""
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """One error of a chain."""
@@ -29,6 +34,20 @@ class Cause:
     message: str
     families: frozenset[str]
     """The names, without packages, of its class and of those above it, as far as they are known."""
+
+    @property
+    def short_kind(self) -> str:
+        """Its kind in a word, which is no part of a value: Spark's name for it, or its class."""
+        name = _short(self.kind)
+        # The last line of a text that was taken for a traceback may be anything.
+        is_class = not self.families.isdisjoint(_ALL_ERRORS) or name.endswith(("Error", "Exception"))
+        return self.condition or (name if is_class else "other")
+
+    @property
+    def condition(self) -> str | None:
+        """Spark's name for it; None if it is not Spark's, or has none."""
+        is_sparks = self.kind.startswith("org.apache.spark.") or "PySparkException" in self.families
+        return condition(self.message) if is_sparks else None
 
     def __str__(self) -> str:
         lines = [line.strip() for line in self.message.splitlines() if line.strip()]
@@ -48,6 +67,29 @@ _PYTHONS = re.compile(r"((?:\w+\.)*[A-Z]\w*)(?:: (.*))?")
 def root(error: BaseException) -> Cause:
     """Return the root cause, be it an exception or text inside another's message."""
     return causes(error)[-1]
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the kind of an error in a word: Spark's name for what was tried, or else the root's kind.
+
+    >>> try:
+    ...     int("13 apples")
+    ... except ValueError as error:
+    ...     print(kind_of(error))
+    ValueError
+    """
+    chain = causes(error)
+    return next((cause.condition for cause in chain if cause.condition), chain[-1].short_kind)
+
+
+def condition(message: str) -> str | None:
+    """Return Spark's name for an error, with which its messages begin; None if there is none.
+
+    >>> condition("[CAST_INVALID_INPUT] The value '13' of the type STRING cannot be cast")
+    'CAST_INVALID_INPUT'
+    """
+    match = _CONDITION.match(message)
+    return None if match is None else match[1]
 
 
 def causes(error: BaseException) -> list[Cause]:

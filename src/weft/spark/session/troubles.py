@@ -12,6 +12,7 @@ from enum import StrEnum
 from py4j.protocol import Py4JError
 
 from weft.errors import EngineError, UserError
+from weft.notices import Failure
 from weft.query.logical import LogicalQuery
 from weft.spark.session.causes import Cause, all_before, causes, is_pythons, root
 from weft.spark.session.gateway import java_has_ended
@@ -151,7 +152,7 @@ class _NotAQuerys(Exception):
     """A trial failed in a way that no query can cause."""
 
 
-def culprits(queries: Sequence[LogicalQuery], trial: Trial, error: Exception) -> dict[str, str]:
+def culprits(queries: Sequence[LogicalQuery], trial: Trial, error: Exception) -> dict[str, Failure]:
     """Return the queries that are shown to cause an error, each with its own; none if it is the machine's.
 
     Halves of the queries are tried until each culprit stands alone: a few dozen small plans, not thousands.
@@ -175,6 +176,15 @@ def reason(error: Exception) -> str:
     return str(root(error))
 
 
+def failure(error: Exception) -> Failure:
+    """Return a query's failure as values.
+
+    >>> failure(KeyError("NYSE")).kind
+    'KeyError'
+    """
+    return Failure(kind=root(error).short_kind, text=reason(error))
+
+
 def refusal(query: LogicalQuery, error: Exception) -> EngineError:
     """Return why a query cannot join: it cannot be run, or there is a problem with the machine."""
     if is_a_querys(error):
@@ -182,14 +192,14 @@ def refusal(query: LogicalQuery, error: Exception) -> EngineError:
     return EngineError(f"query {query.name} cannot be tried out: {sentence(error)}")
 
 
-def _among(queries: Sequence[LogicalQuery], trial: Trial) -> dict[str, str]:
+def _among(queries: Sequence[LogicalQuery], trial: Trial) -> dict[str, Failure]:
     error = _error(trial, queries)
     if error is None:
         return {}
     if not is_a_querys(error):
         raise _NotAQuerys
     if len(queries) == 1:
-        return {queries[0].name: reason(error)}
+        return {queries[0].name: failure(error)}
     half = len(queries) // 2
     return _among(queries[:half], trial) | _among(queries[half:], trial)
 
