@@ -87,11 +87,12 @@ class Judge:
         groups = result.of_relation(0, numbered.first, numbered.end, [key, "rows"])
         good = [row[key] for row in groups.to_pylist() for _ in range(row["rows"])]
         lost = RowCounts(corrupt=sum(file.rows for file in files))
+        notices = [*(file.notice(self.stream) for file in files), *self._watch.look(batch)]
         judged = Judged(
             counts=seen.counts + lost,
             good=sorted(good),
             aside=rows.toArrow().to_pylist(),
             files=files,
-            notices=[*(file.notice(self.stream) for file in files), *self._watch.look(batch)],
+            notices=[notice.words for notice in notices],
         )
         self.batches.append(judged)

@@ -155,7 +155,7 @@ def test_a_query_with_a_new_text_is_replaced_at_the_next_start(
         stream(engine, spark, feed((moment, "a", 1.5, 1)))
         query = engine.add(f"SELECT count(*) AS n FROM trades [RANGE '12 s' SLIDE '{slide}']", name="q")
         engine.run(checkpoint=tmp_path / "checkpoint", flush=slide == "6 s")
-        notices = engine.status().streams["trades"].notices
+        notices = tuple(notice.words for notice in engine.status().streams["trades"].notices)
         replaced = "query q has another text than before: it is replaced"
         assert notices == (() if slide == "5 s" else (replaced,))
     # The partials of the other are not cut at 6 s: its first window begins after what there was.

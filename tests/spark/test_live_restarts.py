@@ -63,7 +63,7 @@ def runs(spark: SparkSession, feed: Feed, tmp_path: Path) -> Restarted:
 
 def notices(engine: weft.Engine) -> tuple[str, ...]:
     """Return what the user is told of the stream."""
-    return engine.status().streams["trades"].notices
+    return tuple(notice.words for notice in engine.status().streams["trades"].notices)
 
 
 def test_queries_that_were_added_live_come_back(runs: Restarted) -> None:

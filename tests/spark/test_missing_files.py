@@ -86,7 +86,7 @@ class Site:
     @property
     def notices(self) -> tuple[str, ...]:
         """What the user was told."""
-        return self.engine.status().streams["s"].notices
+        return tuple(notice.words for notice in self.engine.status().streams["s"].notices)
 
     def totals(self) -> tuple[int, int]:
         """Return how many rows there are in results, and the sum of their ids."""

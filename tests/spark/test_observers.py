@@ -50,7 +50,7 @@ def test_one_that_sleeps_and_one_that_raises_hold_nobody(
         assert heard == [10, 20, 30]
         assert counted(query.results()) == {10: 1, 20: 1, 30: 1}
         [notice, *_] = engine.status().streams["trades"].notices
-        assert notice.startswith("a subscriber of query q0 failed (ValueError); it is called again")
+        assert notice.words.startswith("a subscriber of query q0 failed (ValueError); it is called again")
     assert [vars(record)["kind"] for record in caplog.records if "subscriber" in record.message] == [
         "ValueError", "ValueError",
     ]  # fmt: skip

@@ -93,7 +93,7 @@ def test_another_terminal_replaces_queries(spark: SparkSession, feed: Feed, tmp_
     # The workload has the former text, and what was done meanwhile stays.
     with running(spark, feed, TUMBLING, SLIDING, checkpoint=checkpoint) as engine:
         [notice] = engine.status().streams["trades"].notices
-        assert notice.startswith("query q0 was replaced while the engine ran, and stays so")
+        assert notice.words.startswith("query q0 was replaced while the engine ran, and stays so")
         assert engine.queries["q0"].info.text == TOTAL
         more(engine, feed, 23, 34)
         assert counted(engine.results("q0"), "total") == {25: 1, 30: 1}

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.bad_rows import SECOND, Judge, declared
+from weft.notices import Notice
 from weft.spark.input.files import batch_files
 from weft.spark.input.schema_changes import SchemaWatch
 from weft.spark.input.unread import VANISHED, MissingFile, readable
@@ -265,7 +266,7 @@ def test_a_file_in_the_middle_of_a_batch_is_told_at_the_end(spark: SparkSession,
     gone = folder.add(table(6, 1, other=pa.array([1])))
     folder.add(table(7, 1))
     stream, frame = declared(spark, folder.declared(8))
-    watch, found, files = SchemaWatch(stream, share=1e-9), list[list[str]](), list[list[str]]()
+    watch, found, files = SchemaWatch(stream, share=1e-9), list[list[Notice]](), list[list[str]]()
 
     def process(batch: DataFrame, number: int) -> None:
         files.append(batch_files(batch))
@@ -276,7 +277,7 @@ def test_a_file_in_the_middle_of_a_batch_is_told_at_the_end(spark: SparkSession,
     assert found == [[]]
     assert list(map(sorted, files)) == [[f"file://{path}" for path in sorted(folder.path.iterdir())]]
     gone.unlink()
-    assert watch.rest(spark) == [
+    assert [notice.words for notice in watch.rest(spark)] == [
         f"stream trades: file file://{changed} has a column venue STRING, not declared: it is not read",
         f"stream trades: file file://{changed} has no column vol, declared BIGINT: it is NULL there",
         f"stream trades: file file://{unknown} has a column of a type that Spark does not know: none are "

@@ -75,7 +75,7 @@ class Runs:
             [one.logical() for one in workload], registry, bind or (lambda name, _: known[name]),
             watermark=watermark,
         )  # fmt: skip
-        self.notices = found.notices
+        self.notices = [notice.words for notice in found.notices]
         begin(self.pipeline, found, registry, recovered)
         self.ledger = Ledger(
             registry=registry, checkpoint=checkpoint, recovered=recovered, inline=[self.sink]

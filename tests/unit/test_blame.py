@@ -19,10 +19,11 @@ from weft.errors import EngineError, SourceError
 from weft.expression import Slot, SlotKind
 from weft.finals import answering
 from weft.finals.selecting import ReadRows, Selected, select
+from weft.notices import Failure, Notice, NoticeKind
 from weft.optimizer.plan import SharedPlan
 from weft.query.logical import LogicalQuery
 from weft.service.running_stream import try_out
-from weft.spark.session.troubles import culprits, reason
+from weft.spark.session.troubles import culprits, failure
 from weft.storage import LocalFolder
 from weft.stream import loop
 from weft.stream import pipeline as pipeline_module
@@ -68,6 +69,9 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pipeline]:
     return made
 
 
+CUT = Notice(kind=NoticeKind.FILE_SET_ASIDE, stream="trades", subject="a.json", count=3, about="is cut")
+
+
 def batch(*times: int) -> list[Row]:
     return [Row(time * MS, symbol, 2, 1) for time in times for symbol in ("a", "b")]
 
@@ -81,7 +85,9 @@ def test_whatever_a_function_raises_its_queries_are_found(make: Callable[..., Pi
         process(pipeline, rows.rows)
     assert pipeline.clock.newest is None
     found = find_culprits(pipeline, rows, caught.value)  # type: ignore[arg-type]
-    assert found == dict.fromkeys(("bad", "worse"), "OwnError: no columns, please")
+    assert found == dict.fromkeys(
+        ("bad", "worse"), Failure(kind="OwnError", text="OwnError: no columns, please")
+    )
     for name in found:
         pipeline.remove(name)
     reports = [process(pipeline, batch(1)), process(pipeline, batch(12))]
@@ -123,7 +129,9 @@ def at_fault(*names: str, raises: Exception) -> Callable[[Sequence[LogicalQuery]
 def test_all_queries_at_fault_are_found() -> None:
     queries = [one.logical() for one in EVERYONE]
     trial = at_fault("bad", "worse", raises=raised_in_worker("ValueError: 13"))
-    assert culprits(queries, trial, OwnError()) == dict.fromkeys(("bad", "worse"), "ValueError: 13")
+    assert culprits(queries, trial, OwnError()) == dict.fromkeys(
+        ("bad", "worse"), Failure(kind="ValueError", text="ValueError: 13")
+    )
     everyone = at_fault(*(one.name for one in queries), raises=OwnError("no"))
     assert list(culprits(queries, everyone, OwnError())) == ["good", "bad", "keyed", "worse"]
 
@@ -272,7 +280,7 @@ def test_who_fails_beside_a_damaged_file_fails_alone(
         looked.append(damaged)
         if not isinstance(damaged, Damaged):
             return damaged, []
-        return Batch(damaged.rows), [SimpleNamespace(rows=3, notice=lambda stream: "a file is cut")]
+        return Batch(damaged.rows), [SimpleNamespace(rows=3, notice=lambda stream: CUT)]
 
     pipeline = make(*EVERYONE)
     monkeypatch.setattr(plan_module, "BatchJob", Reading)
@@ -283,7 +291,7 @@ def test_who_fails_beside_a_damaged_file_fails_alone(
         pipeline.process(rows)
     looked.clear()
     found = find_culprits(pipeline, rows, caught.value)
-    assert found == {name: reason(raises("not this one")) for name in ("bad", "worse")}
+    assert found == {name: failure(raises("not this one")) for name in ("bad", "worse")}
     assert looked == [rows]
     for name in found:
         pipeline.remove(name)
@@ -381,7 +389,7 @@ def test_one_querys_results_that_cannot_be_computed_are_not_anothers(
     monkeypatch.setattr(answering, "select", picky)
     rows = [Row(MS, "a", 1, 1), *[Row(MS, "a", 4, 1)] * 2, *[Row(MS, "a", 3, 1)] * 7, Row(12 * MS, "a", 9, 1)]
     report = process(pipeline, rows)
-    assert report.broken == {"q5": "OwnError: not this one"}
+    assert report.broken == {"q5": Failure(kind="OwnError", text="OwnError: not this one")}
     assert {name: [value for _, value in results([report], name)] for name in ("q2", "q3", "q4")} == {
         "q2": [1, 1], "q3": [1, 1], "q4": [22, 22],
     }  # fmt: skip

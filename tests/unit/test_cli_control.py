@@ -210,6 +210,16 @@ def test_a_stream_may_be_called_anything_and_is_listed_on_one_line(terminal: boo
     assert [line for line in told.splitlines() if line.startswith("b")] == [told.splitlines()[terminal]]
 
 
+@pytest.mark.parametrize("sent", [BIG, BAD, GONE])
+def test_a_query_is_told_in_the_same_words_in_all_versions(sent: dict[str, Any]) -> None:
+    listed = read_listed(sent)
+    assert json.loads(json.dumps(listed.as_record())) == sent
+    assert read_listed(listed.as_record()) == listed
+    # As engines told that knew less of it.
+    former = read_listed({name: sent[name] for name in ("name", "text", "stream", "state")})
+    assert (former.name, former.first_window, former.error, former.failures) == (sent["name"], None, None, 0)
+
+
 def test_a_list_is_a_table_on_a_terminal() -> None:
     console = Console(file=StringIO(), force_terminal=True, color_system=None, width=100)
     print_list(console, [read_listed(one) for one in (BIG, BAD, GONE)], everything=False)

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.pipeline_samples import MS, Asked, Row, asked, plain_pipeline, process
 
 from weft.limits import Limits, over_limit
+from weft.notices import Failure
 from weft.state import repeating as repeating_module
 
 _WINDOWS = 200_000
@@ -62,7 +63,7 @@ def test_a_gap_beyond_the_limit_fails_alone_before_memory_is_taken(monkeypatch: 
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    told = over_limit("result_rows", 2_000_000, limits)
+    told = Failure(kind="TooLarge", text=over_limit("result_rows", 2_000_000, limits))
     assert report.broken == {f"q{least}": told for least in range(5)}
     assert report.results["seldom"].num_rows == 40_000
     assert peak < 40_000 * _BYTES

@@ -13,6 +13,7 @@ from tests.unit.pipeline_samples import MS, Row, asked, plain_pipeline, process,
 
 from weft.errors import TooLarge, UnknownName, UserError
 from weft.limits import DEFAULTS, NAMES, LimitName, Limits, over_limit
+from weft.notices import Failure
 from weft.optimizer.rules import Sharing
 from weft.query import bind, parse, parse_select
 from weft.query.lexer import lex, split
@@ -277,7 +278,7 @@ def test_one_querys_groups_are_not_anothers(
     reports = [process(pipeline, keyed_rows(1, a=200, b=1, c=1, d=1, e=1, f=1, g=1, h=1))]
     reports.append(process(pipeline, keyed_rows(12, a=300)))
     assert [report.broken for report in reports if report.broken] == [
-        {"big": over_limit("groups_per_query", 8, limits)}
+        {"big": Failure(kind="TooLarge", text=over_limit("groups_per_query", 8, limits))}
     ]
     assert list(pipeline.queries) == ["small"]
     assert results(reports, "small") == [((5 * MS, "a"), 200), ((10 * MS, "a"), 200)]
@@ -306,7 +307,7 @@ def test_only_groups_of_windows_open_or_due_count(
         pipeline = plain_pipeline(monkeypatch, limits=Limits(groups_per_query=limit))
         pipeline.add(asked("one", everything, window, keyed=True).logical())
         pipeline.add(asked("other", everything, (200, 5), keyed=True).logical())
-        broken: dict[str, str] = {}
+        broken: dict[str, Failure] = {}
         for time in range(0, 36, 4):
             broken |= process(pipeline, keyed_rows(time, **{f"a{time}": 1, f"b{time}": 1})).broken
         assert ("one" in broken) is (limit < most), broken

@@ -25,6 +25,7 @@ from weft.cli.live import LiveView
 from weft.cli.log_options import Level, logs
 from weft.cli.screen import draw
 from weft.cli.stopping import Stop, await_end
+from weft.notices import Notice, NoticeKind
 from weft.state.clock import Clock, RowCounts
 from weft.state.report import BatchReport
 
@@ -41,6 +42,7 @@ class Sink:
     attempts: int = 0
     error: str | None = None
     retry_in_s: float | None = None
+    notice: Notice | None = None
 
 
 CLOCK = Clock(
@@ -56,7 +58,7 @@ class Stream:
     clock: Clock = CLOCK
     batches: int = 2
     queries: Counter[str] = field(default_factory=lambda: Counter(running=254, paused=2, failed=1, dropped=9))
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,20 @@ class Status:
     sinks: tuple[Sink, ...] = ()
 
 
-REFUSED = Sink(sink="postgres", attempts=4, error="connection refused\nIs it running?", retry_in_s=3.25)
+REFUSED = Sink(
+    sink="postgres", attempts=4, error="connection refused\nIs it running?", retry_in_s=3.25,
+    notice=Notice(kind=NoticeKind.SINK_FAILS, subject="postgres", about="connection refused"),
+)  # fmt: skip
+
+
+def failed(query: str, error: str, *, kind: str = "ValueError") -> Notice:
+    """Return the notice of a failed query."""
+    return Notice(kind=NoticeKind.QUERY_FAILED, subject=query, error_kind=kind, detail=error)
+
+
+def ended(query: str) -> Notice:
+    """Return the notice of a query that is over."""
+    return Notice(kind=NoticeKind.QUERY_ENDED, subject=query)
 
 
 def results(queries: int, rows: int = 1) -> dict[str, pa.Table]:
@@ -142,9 +157,7 @@ def test_a_batch_without_rows_is_no_batch() -> None:
 def test_the_screen_tells_all_there_is_to_know() -> None:
     figures = Figures()
     figures.add("trades", batch(), 15.0)
-    status = Status(
-        {"trades": Stream(notices=("query bad failed: overflow\n  SELECT …",))}, (Sink(), REFUSED)
-    )
+    status = Status({"trades": Stream(notices=(failed("bad", "overflow\n  SELECT …"),))}, (Sink(), REFUSED))
     text = "\n".join(drawn(figures, status))
     assert "weft · 20.0 s · batches 1 · results 2" in text
     [stream] = [line for line in text.splitlines() if line.startswith("trades")]
@@ -177,8 +190,10 @@ def test_the_screen_fits_however_much_there_is(
     figures = Figures()
     figures.add("trades", batch(10**12, queries), 15.0)
     counts = RowCounts(good=10**12, late=10**9, future=10**9)
+    notice = Notice(kind=NoticeKind.COLUMNS_DIFFER, stream="s", subject=words, about=words)
     stream = Stream(
-        clock=Clock(watermark=NEWEST, newest=0, counts=counts), notices=("schema " + words,) * notices
+        clock=Clock(watermark=NEWEST, newest=0, counts=counts),
+        notices=(notice, failed(words, words)) * notices,
     )
     failing = replace(REFUSED, sink="s" + words, error=words or "failed")
     status = Status({f"{number} {words}": stream for number in range(streams)}, (failing,) * sinks)
@@ -209,7 +224,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("clock")
 def test_without_a_terminal_lines_come_now_and_then() -> None:
     console = Console(file=StringIO(), force_terminal=False, width=200)
-    status = Status({"trades": Stream(notices=("schema changed",))}, (REFUSED,))
+    status = Status({"trades": Stream(notices=(ended("a"),))}, (REFUSED,))
     with LiveView(console, lambda: status) as observe:
         for _ in range(4):
             observe("trades", batch())
@@ -223,7 +238,7 @@ def test_without_a_terminal_lines_come_now_and_then() -> None:
     assert f"watermark 2026-01-01 00:16:50, {counts}, queries: 254 running, 2 paused" in told[0]
     assert "4 batches, 8 results, sharing 12.0 ×, last batch 0.810 s (plan 0.010 s, spark" in lines[-1]
     # What is new is told once.
-    assert lines.count("trades: schema changed") == 1
+    assert lines.count("trades: query a has ended") == 1
     assert lines.count("sink postgres fails: connection refused") == 1
 
 
@@ -231,29 +246,34 @@ def test_without_a_terminal_lines_come_while_no_batch_does(monkeypatch: pytest.M
     monkeypatch.setattr(live, "_TICK_SECONDS", 0.001)
     monkeypatch.setattr(live, "_STATUS_SECONDS", 0.0)
     console = Console(file=(file := StringIO()), force_terminal=False, width=200)
-    notices = list[str]()
+    notices = list[Notice]()
     with LiveView(console, lambda: Status({"trades": Stream(notices=tuple(notices))})):
-        for notice in ("query a has ended", "query b has ended"):
+        for notice in (ended("a"), ended("b")):
             notices.append(notice)
             deadline = monotonic() + 20
-            while f"trades: {notice}" not in file.getvalue() and monotonic() < deadline:
+            while f"trades: {notice.words}" not in file.getvalue() and monotonic() < deadline:
                 sleep(0.001)
         told = file.getvalue().splitlines()
     assert "1,000 rows, lag " in told[0]
-    assert told[1:] == [f"trades: {notice}" for notice in notices]
+    assert told[1:] == [f"trades: {notice.words}" for notice in notices]
 
 
 def test_without_a_terminal_no_value_of_a_row_is_told() -> None:
     """Lines of a service are kept in its log; the screen of a terminal is not."""
     error = "[CAST_INVALID_INPUT] The value '4711' of the type STRING cannot be cast\nat row 4711"
+    unreadable = f"table close cannot be read: {error}"
+    changed = "table rate: its files had columns 4711, 4712; now there are 4713"
+    refused = f"add failed: {error}"
+    kept, raised = NoticeKind.TABLE_NOT_REFRESHED, "ValueError: 4711"
     notices = (
-        f"query bad failed: {error}",
-        "query gone cannot run on: query gone: unknown column",
-        f"table close keeps its old contents: table close cannot be read: {error}",
-        "table rate keeps its old contents: table rate: its files had columns 4711, 4712; now there are 4713",
-        f"add q was refused: add failed: {error}",
+        failed("bad", error, kind="CAST_INVALID_INPUT"),
+        Notice(kind=NoticeKind.QUERY_UNBOUND, subject="gone", about="query gone: unknown column"),
+        Notice(kind=kept, subject="close", error_kind="CAST_INVALID_INPUT", detail=unreadable),
+        Notice(kind=kept, subject="rate", error_kind="other", detail=changed),
+        Notice(kind=NoticeKind.REQUEST_REFUSED, subject="add q", error_kind="other", detail=refused),
     )
-    failing = replace(REFUSED, sink="foreach", error="ValueError: 4711")
+    fails = Notice(kind=NoticeKind.SINK_RAISES, subject="foreach", error_kind="ValueError", detail=raised)
+    failing = replace(REFUSED, sink="foreach", error=raised, notice=fails)
     status = Status({"trades": Stream(notices=notices)}, (failing,))
     shown = {}
     for terminal in (False, True):

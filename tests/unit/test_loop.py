@@ -16,6 +16,7 @@ from weft.durability.checkpoint import Checkpoint
 from weft.durability.registry import QueryState
 from weft.finals import answering
 from weft.limits import Limits
+from weft.notices import Failure
 from weft.sinks import Delivery, ParquetSink
 from weft.spark.input.schema_changes import SchemaWatch
 from weft.state.clock import ALWAYS, RowCounts
@@ -134,13 +135,13 @@ def test_a_query_with_too_many_groups_fails_alone(runs: Runs) -> None:
     entry = runs.ledger.registry.get("keyed")
     assert entry is not None
     assert entry.state == "running"
-    broken: dict[str, str] = {}
+    broken: dict[str, Failure] = {}
     # A batch's groups are counted when its rows are merged with others: with the next batch at the latest.
     for number, time in enumerate((21, 33), 2):
         report = process(runs.pipeline, [Row(time * MS, "c", 1, 1), Row(time * MS, "a", 1, 1)])
         runs.ledger.commit(runs.pipeline.outcome(report), batch=number)
         broken |= report.broken
-    assert broken == {
+    assert {name: failure.text for name, failure in broken.items()} == {
         "keyed": "3 groups, more than the limit groups_per_query = 2; raise it with "
         "--limit groups_per_query=… or Engine(limits=Limits(groups_per_query=…))"
     }
@@ -148,7 +149,7 @@ def test_a_query_with_too_many_groups_fails_alone(runs: Runs) -> None:
     assert list(runs.pipeline.queries) == ["short"]
     entry = runs.ledger.registry.get("keyed")
     assert entry is not None
-    assert (entry.state, entry.error) == ("failed", broken["keyed"])
+    assert (entry.state, entry.error) == ("failed", broken["keyed"].text)
     assert runs.given("short") == [5, 10, 15, 20, 25, 30]
 
 
@@ -159,7 +160,7 @@ def test_a_query_with_too_many_result_rows_fails_alone(runs: Runs) -> None:
     runs.batch(12)
     assert len(runs.given("many")) == 11
     report = process(runs.pipeline, rows(24))
-    assert report.broken == {
+    assert {name: failure.text for name, failure in report.broken.items()} == {
         "many": "12 result rows in one batch, more than the limit result_rows = 11; raise it with "
         "--limit result_rows=… or Engine(limits=Limits(result_rows=…))"
     }
@@ -234,7 +235,8 @@ def test_the_log_tells_that_a_query_failed_but_not_with_what_values(
 ) -> None:
     runs.start(SHORT)
     error = "[CAST_INVALID_INPUT] The value 'sesame' of the type STRING cannot be cast"
-    report = BatchReport(counts=RowCounts(), results={}, broken={"short": error})
+    failure = Failure(kind="CAST_INVALID_INPUT", text=error)
+    report = BatchReport(counts=RowCounts(), results={}, broken={"short": failure})
     with caplog.at_level(logging.DEBUG):
         runs.ledger.commit(runs.pipeline.outcome(report), batch=0)
     (record,) = [one for one in caplog.records if one.getMessage() == "query failed"]

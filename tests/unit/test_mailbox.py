@@ -45,11 +45,12 @@ def test_requests_wait_oldest_first(box: Mailbox) -> None:
 
 def test_answers_go_to_who_asked(box: Mailbox) -> None:
     one, other = box.ask("show", name="a"), box.ask("show", name="b")
-    box.answer(other, Reply(ok=False, said="no b"))
+    refused = Reply(ok=False, said="no b", error_kind="UnknownName")
+    box.answer(other, refused)
     assert box.fetch(one, seconds=0) is None
     reply = box.fetch(other, seconds=0)
     assert reply is not None
-    assert reply.said == "no b"
+    assert replace(reply, found={}) == refused
     assert box.waiting() == [one]
 
 

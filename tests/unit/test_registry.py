@@ -14,6 +14,7 @@ from weft.durability.checkpoint import Checkpoint
 from weft.durability.registry import QueryState, Registered, Registry, from_record
 from weft.durability.rejoining import rejoin
 from weft.errors import UnknownName
+from weft.notices import Notice, NoticeKind
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
 from weft.service.status import cannot_run, read_registry, stored_info
@@ -147,7 +148,7 @@ def test_what_is_over_is_kept_while_a_workload_names_it() -> None:
     registry = Registry([replace(PAUSED, state=QueryState.ENDED, text=query.text)])
     found = rejoin([query], registry, unable, watermark=50)
     assert (found.resting, found.notices) == (
-        {"b": query}, ["query b stays ended; weft resume brings it back"],
+        {"b": query}, [Notice(kind=NoticeKind.QUERY_STAYS, subject="b", about="ended")],
     )  # fmt: skip
     assert not registry.changed
 
@@ -162,7 +163,9 @@ def test_a_workload_may_give_the_name_of_what_is_over_to_another_query(state: Qu
     assert (same.new, same.resting) == ([], {"b": query})
     found = rejoin([query], registry, unable, watermark=50)
     assert (found.running, found.new, found.resting) == ({"b": query}, [query], {})
-    assert found.notices == [f"query b is another one than that which was {state}: it joins"]
+    assert [notice.words for notice in found.notices] == [
+        f"query b is another one than that which was {state}: it joins"
+    ]
     assert registry.answered_through("b") == 50
 
 
@@ -171,7 +174,9 @@ def test_what_cannot_be_bound_any_more_is_known_as_failed() -> None:
     found = rejoin([], registry, unable, watermark=50)
     failed = replace(PAUSED, state=QueryState.FAILED, error='query b: unknown column "prise"')
     assert (found.running, found.resting, found.unbound) == ({}, {}, [failed])
-    assert found.notices == ['query b cannot run on: query b: unknown column "prise"']
+    [notice] = found.notices
+    assert notice.words == 'query b cannot run on: query b: unknown column "prise"'
+    assert notice.error_kind == "UnknownName"
     assert list(registry) == [failed]
     told = stored_info(failed, "trades")
     assert (told.state, told.stream, told.first_window) == ("failed", "trades", None)

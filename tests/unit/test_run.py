@@ -20,6 +20,7 @@ from weft.durability.registry import Registry
 from weft.durability.rejoining import Rejoined, check_names
 from weft.errors import EngineError
 from weft.limits import DEFAULTS
+from weft.notices import Notice
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.service import execution as execution_module
@@ -122,7 +123,7 @@ def test_what_was_asked_for_before_a_start_is_carried_out_before_the_first_batch
     run = made(tmp_path, control=control)
     begun = SimpleNamespace(
         sound=True,
-        notices=(notices := list[str]()),
+        notices=(notices := list[Notice]()),
         note=notices.extend,
         ledger=SimpleNamespace(await_sinks=lambda seconds: None),
         loop=SimpleNamespace(start=lambda _: control.did.append("start")),
@@ -131,7 +132,9 @@ def test_what_was_asked_for_before_a_start_is_carried_out_before_the_first_batch
     run.streams = streams
     run.begin()
     assert control.did == ["pause slow", "add bad", "start"]
-    assert begun.notices == ["add bad was refused: unknown stream nowhere"]
+    [notice] = begun.notices
+    assert notice.words == "add bad was refused: unknown stream nowhere"
+    assert notice.error_kind == "EngineError"
     run.streams = {}
     run.stop(flush=False)
 

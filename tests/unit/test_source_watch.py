@@ -7,6 +7,7 @@ from unittest.mock import Mock
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from weft.notices import Notice
 from weft.query.logical import ColumnDef, Source, StreamDef
 from weft.spark.input import schema_changes as changes
 from weft.spark.input.files import HEAD_BYTES
@@ -50,7 +51,12 @@ class Files:
         """Have a batch take some time and be looked at."""
         self.now += seconds
         self._batch = paths
-        return watch.look(cast(DataFrame, Mock()))
+        return words(watch.look(cast(DataFrame, Mock())))
+
+
+def words(notices: list[Notice]) -> list[str]:
+    """Return notices as sentences."""
+    return [notice.words for notice in notices]
 
 
 @pytest.fixture
@@ -71,7 +77,7 @@ def test_every_file_is_looked_at_in_the_end(files: Files) -> None:
     # A hundredth of two seconds, and the newest first.
     assert files.seen == ["/in/00099", *named(0, 5)]
     told = ["stream s: file /in/00050 has no column vol, declared BIGINT: it is NULL there"]
-    assert watch.rest(SPARK) == told
+    assert words(watch.rest(SPARK)) == told
     assert sorted(files.seen) == sorted(named(0, 100))
     assert watch.rest(SPARK) == []
 
@@ -120,7 +126,7 @@ def test_files_that_are_left_out_are_told(files: Files) -> None:
     assert files.batch(watch, named(10_010, 10_020), seconds=1.0) == []
     files.seen.clear()
     # A look takes 4 ms: 25 are looked at, and the oldest 19 are not among them.
-    assert watch.rest(SPARK, seconds=0.1) == [
+    assert words(watch.rest(SPARK, seconds=0.1)) == [
         "stream s: there was no time to compare the columns of 9,975 files from /in/00044 on"
     ]
     assert files.seen == named(19, 44)
@@ -130,7 +136,7 @@ def test_no_more_than_a_hundred_changes_are_told(files: Files) -> None:
     for path in named(0, 300):
         files.columns[path] = (*COLUMNS, ColumnDef(name=f"c{path}", type=DataType(Kind.INT)))
     watch = SchemaWatch(stream("parquet"), share=1.0)
-    told = files.batch(watch, named(0, 300), seconds=10.0) + watch.rest(SPARK)
+    told = files.batch(watch, named(0, 300), seconds=10.0) + words(watch.rest(SPARK))
     assert len(told) == 101
     assert told[-1] == "stream s: its columns have changed in more than 100 ways: no more are told"
     assert files.batch(watch, named(0, 300), seconds=10.0) == []
