@@ -130,7 +130,7 @@ def test_queries_are_listed_and_shown() -> None:
     assert (listed.said, [one["name"] for one in listed.found["queries"]]) == ("1 queries", ["q"])
     shown = carry_out(engine, "show", name="q")
     assert (shown.found["query"]["state"], shown.found["query"]["first_window"]) == (
-        "running", (0, 10_000_000),
+        "running", [0, 10_000_000],
     )  # fmt: skip
     assert engine.done == []
     assert json.loads(json.dumps(dict(listed.found)))

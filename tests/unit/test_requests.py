@@ -210,7 +210,8 @@ def test_a_refusal_is_told_though_nobody_waits(
     assert (record.levelname, record.getMessage()) == ("WARNING", "a request was refused")
     assert (fields["do"], fields["query"]) == ("add", "q")
     assert "4711" not in str(fields)
-    assert told == [(asked, Reply(ok=False, said="query q cannot be added: 4711 is no number"))]
+    said_no = "query q cannot be added: 4711 is no number"
+    assert told == [(asked, Reply(ok=False, said=said_no, error_kind="EngineError"))]
 
 
 def test_an_engine_may_stop_from_within_a_request(box: Mailbox, carried_out: CarriedOut) -> None:
