@@ -11,6 +11,7 @@ WeftError
 │   │   ├── GroupingMistake   aggregates and plain columns mixed up
 │   │   ├── NotAllowed        understood, but outside the language
 │   │   └── TooLarge          beyond a limit
+│   ├── BadWorkload      the mistakes of a workload file, each with its line and column
 │   ├── SourceError      an input cannot be read as declared
 │   ├── EngineError      the call does not fit the engine's state
 │   │   ├── InUse             another engine has the checkpoint
@@ -53,6 +54,8 @@ class QueryError(UserError):
         self.text = text
         self.span = span
         self.query = query
+        self.start = 0
+        """Where the text begins in that of a workload."""
         super().__init__(problem)
 
     def named(self, query: str) -> "QueryError":
@@ -98,6 +101,10 @@ class NotAllowed(QueryError):
 
 class TooLarge(QueryError):
     """A statement beyond a limit."""
+
+
+class BadWorkload(UserError):
+    """The mistakes of a workload file."""
 
 
 class SourceError(UserError):

@@ -19,7 +19,7 @@ from weft.durability.side_output import Aside
 from weft.errors import EngineError, Fenced, UserError, WeftError
 from weft.faultpoints import reach
 from weft.query.logical import LogicalQuery
-from weft.spark.input.sources import FILE_FORMATS
+from weft.spark.input.paths import FILE_FORMATS
 from weft.spark.input.unread import SPARK_ERRORS, readable
 from weft.spark.session.local import utc
 from weft.spark.session.troubles import culprits, sentence
