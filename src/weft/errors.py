@@ -65,6 +65,11 @@ class QueryError(UserError):
         """Where the text begins in that of a workload."""
         super().__init__(problem)
 
+    @property
+    def position(self) -> int:
+        """Where the mistake begins in the text of a workload."""
+        return self.start + (self.span[0] if self.span is not None else 0)
+
     def named(self, query: str) -> "QueryError":
         """Return this error as one of the named query, unless it has a name already."""
         if not self.query:

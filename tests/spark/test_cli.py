@@ -176,8 +176,8 @@ def test_a_stream_a_table_queries_and_sinks_may_be_called_like_folders_of_a_chec
         CREATE QUERY requests AS
           SELECT sum(price * vol) AS value FROM requests [RANGE '12 s' SLIDE '5 s'] WHERE vol > 2;
         CREATE QUERY commits AS
-          SELECT symbol, avg(price) AS p FROM requests GROUP BY symbol, window(time, '10 seconds', '5 seconds')
-          HAVING count(*) > 1;
+          SELECT symbol, avg(price) AS p FROM requests
+          GROUP BY symbol, window(time, '10 seconds', '5 seconds') HAVING count(*) > 1;
         CREATE QUERY id AS
           SELECT max(abs(price - cp) / cp) AS move FROM requests T [RANGE '10 s'], answers C
           WHERE T.symbol = C.symbol;

@@ -118,6 +118,11 @@ w.sql:1:15: stream trades cannot be read as orc: json/a.json is no orc file, but
 name the format of its files after USING
   CREATE STREAM trades USING ORC OPTIONS (path '****') EVENT TIME time
                 ^^^^^^"""),
+    (INFERRED.replace("parquet", "csv") + QUERY, """\
+w.sql:1:15: stream trades cannot be read as csv: trades/a.parquet is no csv file, but one of parquet; \
+name the format of its files after USING
+  CREATE STREAM trades USING csv OPTIONS (path '*******') EVENT TIME time
+                ^^^^^^"""),
     (STREAM + "CREATE TABLE close USING csv OPTIONS (path 'close.csv');" + QUERY, """\
 w.sql:3:14: table close: no files at "close.csv"; a relative path starts at the workload file's folder
   CREATE TABLE close USING csv OPTIONS (path '*********')
@@ -283,13 +288,14 @@ def test_files_that_come_later_are_no_mistake(folder: Path) -> None:
 def test_changes_are_checked_before_the_engine_is_asked(folder: Path, command: list[str]) -> None:
     (folder / "w.sql").write_text(
         "CREATE QUERY good AS SELECT count(*) AS n FROM elsewhere [RANGE '1 s'];\n"
-        "CREATE QUERY a AS SELECT count(*) AS n FROM trades [RANGE '0 s'];\n"
+        "CREATE QUERY a AS SELECT count(*) AS n FROM trades [RANGE '1 parsec'];\n"
         "CREATE QUERY b AS SELECT count(*) AS n, FROM trades [RANGE '1 s'];\n"
     )
     assert told(folder, *command, program=NO_JAVA).splitlines() == [
-        "w.sql:2:60: query a: the range is 0; it must be longer, as in '5 min'",
-        "  SELECT count(*) AS n FROM trades [RANGE '0 s']",
-        "                                          ^^^^^",
+        'w.sql:2:60: query a: unknown unit of time "parsec" in "1 parsec"; write a number and a unit, as in '
+        "'12 min' or '1 hour 30 minutes'",
+        "  SELECT count(*) AS n FROM trades [RANGE '1 parsec']",
+        "                                          ^^^^^^^^^^",
         "w.sql:3:41: query b: expected an expression, found FROM",
         "  SELECT count(*) AS n, FROM trades [RANGE '1 s']",
         "                        ^^^^",

@@ -112,8 +112,11 @@ def report(name: str, text: str, mistakes: Sequence[QueryError]) -> str:
       DROP QUERY a
                  ^
     """
-    placed = sorted((place(text, error), str(error)) for error in mistakes)
-    lines = [f"{name}:{line}:{column}: {said}" for (line, column), said in placed[:_SHOWN]]
+    shown = sorted(mistakes, key=lambda error: error.position)[:_SHOWN]
+    lines = []
+    for error in shown:
+        line, column = place(text, error)
+        lines.append(f"{name}:{line}:{column}: {error}")
     if len(mistakes) > 1:
         more = f", of which {_SHOWN} are shown" if len(mistakes) > _SHOWN else ""
         lines.append(f"{len(mistakes):,} mistakes in {name}{more}")

@@ -69,6 +69,8 @@ class _Checking:
         self.mistakes: list[QueryError] = []
         self._limits, self._alone = limits, alone
         self._inputs: dict[str, StreamDef | TableDef] = {}
+        self._catalog = Catalog()
+        """The same, for queries."""
         self._declared = frozenset(declared)
         """Streams and tables of the whole workload."""
         self._unread = set[str]()
@@ -93,6 +95,11 @@ class _Checking:
         statement = written.statement
         if isinstance(statement, CreateStream | CreateTable):
             self._inputs[statement.definition.name.casefold()] = statement.definition
+            inputs = self._inputs.values()
+            self._catalog = Catalog(
+                streams=tuple(input for input in inputs if isinstance(input, StreamDef)),
+                tables=tuple(input for input in inputs if isinstance(input, TableDef)),
+            )
         elif isinstance(statement, CreateQuery):
             self._queries.add(statement.name)
             self._named.add(statement.name)
@@ -112,21 +119,16 @@ class _Checking:
         """Raise the mistake of a query, as far as what it reads is declared."""
         names = {source.name.casefold() for source in query.syntax.sources}
         unknown = names - self._inputs.keys()
+        if unknown & self._unread or (unknown and not self._alone):
+            return
         for source in query.syntax.sources:
             if source.name.casefold() in unknown & self._declared:
                 problem = f'"{source.name}" is declared further down; declare it before it is used'
                 raise located(UnknownName(problem, span=source.span), query.select, start=query.start)
-        if unknown & self._unread or (unknown and not self._alone):
-            return
         if not unknown and not all(self._inputs[name].columns for name in names):
             return
-        inputs = self._inputs.values()
-        catalog = Catalog(
-            streams=tuple(input for input in inputs if isinstance(input, StreamDef)),
-            tables=tuple(input for input in inputs if isinstance(input, TableDef)),
-        )
         try:
-            bind(query, catalog, limits=self._limits)
+            bind(query, self._catalog, limits=self._limits)
         except UnknownName as error:
             if self._alone or not error.problem.startswith("unknown function"):
                 raise
@@ -173,5 +175,5 @@ def place(text: str, error: QueryError) -> tuple[int, int]:
     >>> [place(text, error) for text in ["DROP QUERY a;\\n DRAP"] for error in check(text).mistakes]
     [(1, 12), (2, 2)]
     """
-    position = error.start + (error.span[0] if error.span is not None else 0)
-    return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
+    before = text[: error.position]
+    return before.count("\n") + 1, len(before) - before.rfind("\n")

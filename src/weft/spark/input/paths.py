@@ -17,7 +17,7 @@ _MARKS = {"parquet": (b"PAR1", b"PARE"), "orc": (b"ORC",)}
 """What files of a format begin with; PARE: Parquet with an encrypted footer."""
 _FILES_TRIED = 100
 """Number of files that may be of another format before a folder counts as one of that format."""
-_LINE_SHOWN = 40
+_HEAD_BYTES = 64
 
 
 def resolved(source: Source, base: Path | None, what: str) -> Source:
@@ -93,18 +93,15 @@ def _files(path: str) -> Iterator[Path]:
 
 
 def _check_format(files: list[Path], format: str, what: str) -> None:
-    """Raise SourceError if no file that has a byte is of the format."""
-    marks = _MARKS.get(format)
-    if marks is None:
-        return
+    """Raise SourceError if no file that has a byte can be of the format."""
     other: tuple[Path, bytes] | None = None
     for file in files:
         try:
             with file.open("rb") as opened:
-                head = opened.read(_LINE_SHOWN)
+                head = opened.read(_HEAD_BYTES)
         except OSError:
             return
-        if head.startswith(marks):
+        if head and _may_be(format, head):
             return
         if head:
             other = other or (file, head)
@@ -114,6 +111,13 @@ def _check_format(files: list[Path], format: str, what: str) -> None:
             f"{what} cannot be read as {format}: {file} is no {format} file{_looks_like(head)}; "
             "name the format of its files after USING"
         )
+
+
+def _may_be(format: str, head: bytes) -> bool:
+    """Say whether a file that begins so may be of a format: others than text have marks."""
+    if format in _MARKS:
+        return head.startswith(_MARKS[format])
+    return not any(head.startswith(marks) for marks in _MARKS.values())
 
 
 def _looks_like(head: bytes) -> str:
