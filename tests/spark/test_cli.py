@@ -164,6 +164,18 @@ def test_a_mistake_that_only_files_show_is_one_line(
     assert str(failed.exception) == said
 
 
+def test_rows_that_spark_cannot_read_are_told_by_weft_alone(workload: Path) -> None:
+    """Spark's own log of the jobs that failed for them would be many lines of Java."""
+    text = workload.read_text().replace("symbol STRING", "symbol TIMESTAMP")
+    stream, _, _ = text.partition("CREATE TABLE")
+    workload.write_text(stream + "CREATE QUERY q AS SELECT max(symbol) AS s FROM trades [RANGE '10 s'];")
+    done = subprocess.run(weft("run", workload), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    assert "has column symbol as STRING, declared TIMESTAMP; its rows (6) are set aside" in done.stderr
+    assert "ERROR" not in done.stderr
+    assert "org.apache" not in done.stderr
+
+
 def test_a_stream_a_table_queries_and_sinks_may_be_called_like_folders_of_a_checkpoint(
     spark: SparkSession, workload: Path, tmp_path: Path
 ) -> None:

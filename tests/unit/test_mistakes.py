@@ -288,19 +288,25 @@ def test_files_that_come_later_are_no_mistake(folder: Path) -> None:
 def test_changes_are_checked_before_the_engine_is_asked(folder: Path, command: list[str]) -> None:
     (folder / "w.sql").write_text(
         "CREATE QUERY good AS SELECT count(*) AS n FROM elsewhere [RANGE '1 s'];\n"
-        "CREATE QUERY a AS SELECT count(*) AS n FROM trades [RANGE '1 parsec'];\n"
+        "CREATE QUERY a AS SELECT count(*) AS n trades [RANGE '1 s'];\n"
         "CREATE QUERY b AS SELECT count(*) AS n, FROM trades [RANGE '1 s'];\n"
     )
     assert told(folder, *command, program=NO_JAVA).splitlines() == [
-        'w.sql:2:60: query a: unknown unit of time "parsec" in "1 parsec"; write a number and a unit, as in '
-        "'12 min' or '1 hour 30 minutes'",
-        "  SELECT count(*) AS n FROM trades [RANGE '1 parsec']",
-        "                                          ^^^^^^^^^^",
+        "w.sql:2:40: query a: expected a comma or FROM, found trades",
+        "  SELECT count(*) AS n trades [RANGE '1 s']",
+        "                       ^^^^^^",
         "w.sql:3:41: query b: expected an expression, found FROM",
         "  SELECT count(*) AS n, FROM trades [RANGE '1 s']",
         "                        ^^^^",
         "2 mistakes in w.sql",
     ]
+
+
+def test_changes_are_bound_to_the_streams_that_the_workload_declares(folder: Path) -> None:
+    (folder / "w.sql").write_text(STREAM + QUERY.replace("vol", "vool"))
+    assert told(folder, "apply", "state", "w.sql", program=NO_JAVA).splitlines()[0] == (
+        'w.sql:4:14: query big: unknown column "vool" in stream trades; did you mean "vol"?'
+    )
 
 
 def test_a_folder_that_is_no_checkpoint_is_told(folder: Path) -> None:
