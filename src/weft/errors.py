@@ -135,10 +135,6 @@ class Fenced(EngineError):
     """A sink that has seen another incarnation, and refuses this one."""
 
 
-class DamagedFile(UserError):
-    """A file of Weft's own that is not as it was written."""
-
-
 class NotInstalled(EngineError):
     """A package that something needs, and that one of Weft's extras brings."""
 
@@ -149,6 +145,10 @@ class NotInstalled(EngineError):
             f"{task} needs the package {package}, which is not installed: pip install 'weft[{extra}]' "
             f"(from a checkout '.[{extra}]'){otherwise}"
         )
+
+
+class DamagedFile(UserError):
+    """A file of Weft's own that is not as it was written."""
 
 
 class InternalError(WeftError):
