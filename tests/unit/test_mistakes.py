@@ -123,6 +123,10 @@ w.sql:1:15: stream trades cannot be read as csv: trades/a.parquet is no csv file
 name the format of its files after USING
   CREATE STREAM trades USING csv OPTIONS (path '*******') EVENT TIME time
                 ^^^^^^"""),
+    (STREAM + "CREATE TABLE t USING csv OPTIONS (path 'csv', headr 'true');" + QUERY, """\
+w.sql:3:47: csv files have no option "headr"; did you mean "header"?
+  CREATE TABLE t USING csv OPTIONS (path 'csv', headr 'true')
+                                                ^^^^^"""),
     (STREAM + "CREATE TABLE close USING csv OPTIONS (path 'close.csv');" + QUERY, """\
 w.sql:3:14: table close: no files at "close.csv"; a relative path starts at the workload file's folder
   CREATE TABLE close USING csv OPTIONS (path '*********')

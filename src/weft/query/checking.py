@@ -29,6 +29,7 @@ class Checked:
     written: tuple[Written, ...]
     """The statements that can be read, in order."""
     mistakes: tuple[QueryError, ...]
+    """In the order of the text."""
 
     @property
     def statements(self) -> tuple[Statement, ...]:
@@ -58,7 +59,8 @@ def check(text: str, *, limits: Limits = DEFAULTS, alone: bool = True, queries_k
             checking.look_at(written)
     if queries_known:
         checking.check_sinks()
-    return Checked(written=tuple(checking.written), mistakes=tuple(checking.mistakes))
+    mistakes = sorted(checking.mistakes, key=lambda error: error.position)
+    return Checked(written=tuple(checking.written), mistakes=tuple(mistakes))
 
 
 class _Checking:

@@ -34,6 +34,7 @@ from weft.query.logical import (
     TableDef,
     TimeUnit,
 )
+from weft.query.reader_options import check_reader_option
 from weft.query.selects import select
 from weft.query.sink_options import check_sink_option, sink_def, sink_kind
 from weft.query.syntax import SelectSyntax, check_size
@@ -68,7 +69,7 @@ def create_stream(cursor: Cursor) -> StreamDef:
     for word in _clauses(cursor, "OPTIONS", "EVENT TIME", "UNIT", "DELAY", "SKEW"):
         match word:
             case "OPTIONS":
-                options = _options(cursor)
+                options = _options(cursor, check=partial(check_reader_option, format))
             case "EVENT":
                 cursor.expect("TIME")
                 time_span, time = cursor.span(), _column_name(cursor)
@@ -105,7 +106,7 @@ def create_table(cursor: Cursor) -> TableDef:
     refresh_ms = None
     for word in _clauses(cursor, "OPTIONS", "REFRESH"):
         if word == "OPTIONS":
-            options = _options(cursor)
+            options = _options(cursor, check=partial(check_reader_option, format))
         else:
             refresh_ms = read_period(cursor, word)
     source = Source(format=format, options=options)
