@@ -20,6 +20,18 @@ INFERRED = "CREATE STREAM trades USING parquet OPTIONS (path 'trades/') EVENT TI
 QUERY = "CREATE QUERY big AS\n  SELECT sum(vol) AS value FROM trades [RANGE '12 min' SLIDE '5 min'];\n"
 HIDDEN = "import sys; sys.modules['{hidden}'] = None; from weft.cli import main; main()"
 """The command line where a package is not installed."""
+MANY = """
+import sys
+sys.modules['pyspark'] = None
+from weft.cli import main
+for workload in sys.argv[1:]:
+    sys.argv = ["weft", "run", workload]
+    try:
+        main()
+    except SystemExit as left:
+        print(f"exit {left.code};", file=sys.stderr)
+"""
+"""The command line again and again, where there is no Spark: a process for each would take half a minute."""
 NO_JAVA = """
 import pyspark.java_gateway
 def launched(*_, **__): raise AssertionError("Java is started")
@@ -155,10 +167,23 @@ w.sql:3:28: this quote has no end
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("workload", "message"), WORKLOADS, ids=[said[:60] for _, said in WORKLOADS])
-def test_a_mistake_in_a_workload_is_told_with_its_place_without_spark(
-    folder: Path, workload: str, message: str
-) -> None:
+def test_mistakes_in_a_workload_are_told_with_their_places_without_spark(folder: Path) -> None:
+    names = [f"w{number}.sql" for number in range(len(WORKLOADS))]
+    for name, (workload, _) in zip(names, WORKLOADS, strict=True):
+        (folder / name).write_text(workload)
+    done = subprocess.run(
+        [sys.executable, "-c", MANY, *names], cwd=folder, capture_output=True, text=True, timeout=200
+    )
+    *said, rest = done.stderr.split("exit 1;\n")
+    assert (done.returncode, done.stdout, rest) == (0, "", "")
+    assert said == [
+        f"error: {message.replace('w.sql', name)}\n"
+        for name, (_, message) in zip(names, WORKLOADS, strict=True)
+    ]
+
+
+def test_a_mistake_in_a_workload_takes_no_three_seconds(folder: Path) -> None:
+    workload, message = WORKLOADS[0]
     (folder / "w.sql").write_text(workload)
     assert told(folder, "run", "w.sql") == message
 

@@ -8,14 +8,14 @@ _READERS = frozenset({"parquet", "csv", "json", "orc", "text"})
 _KNOWN = """
     path paths basePath maxFilesPerTrigger maxBytesPerTrigger maxFileAge maxCachedFiles
     discardCachedInputRatio latestFirst fileNameOnly cleanSource sourceArchiveDir pathGlobFilter
-    recursiveFileLookup modifiedBefore modifiedAfter ignoreMissingFiles ignoreCorruptFiles mergeSchema datetimeRebaseMode int96RebaseMode
-    compression sep delimiter encoding charset quote escape comment header inferSchema samplingRatio
-    preferDate prefersDate enforceSchema ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace nullValue nanValue
-    positiveInf negativeInf dateFormat timestampFormat timestampNTZFormat timeFormat
-    enableDateTimeParsingFallback maxColumns maxCharsPerColumn mode columnNameOfCorruptRecord multiLine
-    charToEscapeQuoteEscaping escapeQuotes quoteAll emptyValue locale lineSep lineSeparator
-    unescapedQuoteHandling columnPruning inputBufferSize maxMalformedLogPerPartition timeZone
-    primitivesAsString prefersDecimal allowComments allowUnquotedFieldNames allowSingleQuotes
+    recursiveFileLookup modifiedBefore modifiedAfter ignoreMissingFiles ignoreCorruptFiles mergeSchema
+    datetimeRebaseMode int96RebaseMode compression sep delimiter encoding charset quote escape comment
+    header inferSchema samplingRatio preferDate prefersDate enforceSchema ignoreLeadingWhiteSpace
+    ignoreTrailingWhiteSpace nullValue nanValue positiveInf negativeInf dateFormat timestampFormat
+    timestampNTZFormat timeFormat enableDateTimeParsingFallback maxColumns maxCharsPerColumn mode
+    columnNameOfCorruptRecord multiLine charToEscapeQuoteEscaping escapeQuotes quoteAll emptyValue locale
+    lineSep lineSeparator unescapedQuoteHandling columnPruning inputBufferSize maxMalformedLogPerPartition
+    timeZone primitivesAsString prefersDecimal allowComments allowUnquotedFieldNames allowSingleQuotes
     allowNumericLeadingZeros allowBackslashEscapingAnyCharacter allowUnquotedControlChars
     allowNonNumericNumbers dropFieldIfAllNull ignoreNullFields pretty singleVariantColumn wholetext
 """.split()
