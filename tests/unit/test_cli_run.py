@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from weft.cli import app as cli_app
 from weft.cli.app import app, main
-from weft.cli.run import check_delivered
+from weft.cli.running import check_delivered
 from weft.errors import EngineError
 from weft.sinks import DeliveryStatus
 

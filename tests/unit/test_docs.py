@@ -127,7 +127,11 @@ def parameters() -> dict[str, list[Any]]:
     while pending:
         words, command = pending.pop()
         found[words] = command.params
-        pending += [(f"{words} {name}", sub) for name, sub in getattr(command, "commands", {}).items()]
+        if hasattr(command, "list_commands"):
+            # Those of the first level are imported when they are asked for.
+            pending += [
+                (f"{words} {name}", command.get_command(None, name)) for name in command.list_commands(None)
+            ]
     return found
 
 

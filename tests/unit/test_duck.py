@@ -188,5 +188,5 @@ def test_what_has_no_counterpart_is_refused(tmp_path: Path, ending: str) -> None
 
 def test_without_duckdb_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(UserError, match=r"needs DuckDB.*the extra bench"):
+    with pytest.raises(UserError, match=r"needs the package duckdb.*weft\[bench\]"):
         few_rows(tmp_path, i=[1])

@@ -113,7 +113,8 @@ def test_error_names_what_was_found_and_how_to_mend_it(tmp_path: Path) -> None:
         "Spark needs Java 17 to 23, and there is none\n"
         f"  JAVA_HOME: {broken} holds no bin/java\n"
         f"  java on PATH: {old} is Java 11\n"
-        "  install Java 17 to 23 and set JAVA_HOME to it, or: pip install 'weft[java]'"
+        "  install Java 17 to 23 and set JAVA_HOME to it, or: pip install 'weft[java]' "
+        "(from a checkout '.[java]')"
     )
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from weft.cli.run import _Options, short_forms
+from weft.cli.running import Options, short_forms
 from weft.engine import Engine
 from weft.query import CreateSink
 from weft.sinks import (
@@ -147,8 +147,8 @@ def test_a_call_that_was_made_is_not_taken_for_one_of_another_delivery() -> None
     assert calls == ["a", "b", "a", "b"]
 
 
-def options(postgres: str | None) -> _Options:
-    return _Options(
+def options(postgres: str | None) -> Options:
+    return Options(
         out=None, checkpoint=None, postgres=postgres, quarantine=None, late=None, follow=True, flush=False,
         interval="1 second", idle=None,
     )  # fmt: skip

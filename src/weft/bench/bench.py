@@ -20,7 +20,7 @@ from weft.bench.options import Options
 from weft.bench.records import Record
 from weft.bench.report import Figure
 from weft.bench.same_rows import NOT_COMPARED, Comparison
-from weft.errors import UserError
+from weft.errors import NotInstalled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,10 +137,8 @@ def needs_matplotlib(plot: Path | None) -> None:
     try:
         import_module("matplotlib.figure")
     except ImportError as error:
-        raise UserError(
-            "the picture needs Matplotlib, which is not installed: install Weft with the extra bench, "
-            "or leave the picture out with --no-plot"
-        ) from error
+        hint = ", or leave the picture out with --no-plot"
+        raise NotInstalled("matplotlib", "the picture", otherwise=hint) from error
 
 
 def save(content: object, path: Path) -> None:

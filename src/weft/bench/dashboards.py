@@ -28,8 +28,8 @@ from weft.bench.contenders import (
     stream_columns,
 )
 from weft.bench.dashboards_figures import Contender, DashboardsResult, Mode
-from weft.bench.duck import Duck
-from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables
+from weft.bench.duck import Duck, duckdb
+from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables, package_folder
 from weft.bench.options import Queries, Repeats, Timed, Warmups, progress
 from weft.bench.runs import Input, Settings, WeftRun, run_scan, run_weft
 from weft.bench.same_rows import Comparison, compare_rows, read_rows
@@ -252,6 +252,9 @@ class Dashboards(Bench[DashboardsResult]):
 
     def measure(self) -> Iterator[DashboardsResult]:
         """Measure the first queries of the workload, each number of them in each mode."""
+        # What is not installed is told before an hour of measuring.
+        duckdb()
+        package_folder()
         known = read_dashboards(self.workload).queries
         with self.console.status("starting Spark, writing flights"):
             given = {mode: self._given(mode) for mode in self.modes}

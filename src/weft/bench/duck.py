@@ -9,10 +9,11 @@ save 9 % (CPU time of the first 60 queries of examples/flights).
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from weft.bench.dataset import Dataset, TableFiles
 from weft.bench.duck_expressions import duck_type, quoted, render, text
-from weft.errors import UserError
+from weft.errors import NotInstalled, UserError
 from weft.expression import Column, Expression, Slot, SlotKind
 from weft.query.logical import AggregateCall, Join, JoinKind, LogicalQuery
 from weft.types import Kind
@@ -21,17 +22,20 @@ from weft.window import Refresh, Window
 _STREAM = "stream_rows"
 
 
+def duckdb() -> Any:
+    """Return DuckDB's module; raise NotInstalled without it."""
+    # Not at the top of this module: the other commands work without it.
+    try:
+        return import_module("duckdb")
+    except ImportError as error:
+        raise NotInstalled("duckdb", "the comparison with DuckDB") from error
+
+
 class Duck:
     """A DuckDB with a stream's files and the static tables in it."""
 
     def __init__(self, dataset: Dataset, tables: Sequence[TableFiles], *, threads: int) -> None:
-        # Not at the top of this module: the other commands work without it.
-        try:
-            self._connection = import_module("duckdb").connect()
-        except ImportError as error:
-            raise UserError(
-                "the comparison needs DuckDB, which is not installed: install Weft with the extra bench"
-            ) from error
+        self._connection = duckdb().connect()
         self._connection.execute(f"SET threads = {threads}; SET TimeZone = 'UTC'")
         # The stream is read from its files by every query; static tables are held, as Spark holds them.
         self._connection.execute(

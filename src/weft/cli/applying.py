@@ -8,6 +8,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from weft.cli.checking import queries_of, read_changes, read_text
 from weft.cli.control import (
     NO_LIMITS,
     Caller,
@@ -23,9 +24,8 @@ from weft.cli.control import (
 )
 from weft.cli.listing import OVER, Listed, read_listed
 from weft.cli.wording import printable
-from weft.cli.workload import read_text
 from weft.errors import EngineError, SyntaxMistake
-from weft.query import CreateQuery, DropQuery, parse
+from weft.query import CreateQuery
 from weft.query.lexer import lex
 from weft.storage.mailbox import Asked
 
@@ -68,7 +68,8 @@ def apply(
 
     Example: weft apply state/ workload.sql
     """
-    queries = read_queries(workload)
+    statements = read_changes(workload, read_text(workload), limits=NO_LIMITS)
+    queries = queries_of(statements)
     known = [read_listed(query) for query in answer(checkpoint, wait, "list")["queries"]]
     found = difference(queries, known)
     if json and dry_run:
@@ -81,17 +82,6 @@ def apply(
         _ask_whether(found)
     caller = Caller(open_checkpoint(checkpoint), seconds=wait)
     report(ask_each(caller, "change", found.asked), as_json=json)
-
-
-def read_queries(path: Path) -> dict[str, CreateQuery]:
-    """Return the queries of a workload file by name."""
-    queries: dict[str, CreateQuery] = {}
-    for statement in parse(read_text(path), limits=NO_LIMITS):
-        if isinstance(statement, CreateQuery):
-            queries[statement.name] = statement
-        elif isinstance(statement, DropQuery):
-            queries.pop(statement.name, None)
-    return queries
 
 
 def difference(queries: Mapping[str, CreateQuery], known: Sequence[Listed]) -> Difference:

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from weft.cli.checking import read_changes, read_text
 from weft.cli.listing import print_list, print_query, read_listed
-from weft.cli.workload import read_text
 from weft.errors import EngineError, NameMissing, UnknownName, suggestion
 from weft.limits import NAMES, Limits
-from weft.query import CreateQuery, parse, parse_select
+from weft.query import CreateQuery, parse_select
 from weft.service.status import read_registry
 from weft.spark.session.local import local_session
 from weft.storage import Folder, LocalFolder, open_folder
@@ -324,7 +324,7 @@ def _parse_query(text: str, name: str) -> CreateQuery:
 
 def _parse_file(path: Path) -> list[CreateQuery]:
     text = sys.stdin.read() if str(path) == "-" else read_text(path)
-    statements = parse(text, limits=NO_LIMITS)
+    statements = read_changes(path, text, limits=NO_LIMITS)
     queries = [statement for statement in statements if isinstance(statement, CreateQuery)]
     if len(queries) < len(statements):
         raise EngineError(

@@ -5,11 +5,10 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.checking import read_workload
 from weft.cli.run import Limit, Sliced, Workload
-from weft.cli.workload import load
 from weft.errors import EngineError
 from weft.limits import Limits
-from weft.optimizer.plan_svg import plan_svg
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 
@@ -32,7 +31,13 @@ def explain(
 
     Example: weft explain workload.sql --svg plan.svg
     """
-    engine = load(workload, slicing=slicing, sharing=sharing, limits=Limits.parse(limit or ()))
+    limits = Limits.parse(limit or ())
+    statements = read_workload(workload, limits=limits)
+    # Imported once there is no mistake: they take long.
+    from weft.cli.workload import load
+    from weft.optimizer.plan_svg import plan_svg
+
+    engine = load(statements, base=workload.parent, slicing=slicing, sharing=sharing, limits=limits)
     print(engine.explain(rows_per_second=rate))
     if svg is not None:
         try:

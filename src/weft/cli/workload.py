@@ -1,23 +1,23 @@
-"""Reads a workload file into an engine."""
+"""Loads the statements of a workload file into an engine."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import compress
 from operator import not_
 from pathlib import Path
 
 from weft.engine import Engine
-from weft.errors import SourceError
 from weft.limits import Limits
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
-from weft.query import CreateQuery, CreateSink, parse
+from weft.query import CreateQuery, CreateSink, Statement
 from weft.query.logical import SinkDef
 from weft.spark.session.local import local_session
 
 
 def load(
-    path: Path,
+    statements: Sequence[Statement],
     *,
+    base: Path,
     slicing: Slicing,
     sharing: Sharing,
     limits: Limits,
@@ -26,12 +26,11 @@ def load(
     sinks: Iterable[SinkDef] = (),
     try_sinks: Callable[[Engine, Collection[str]], None] = lambda engine, queries: None,
 ) -> Engine:
-    """Return an engine with a workload file's streams, tables, queries and sinks, and with further `sinks`.
+    """Return an engine with a workload's streams, tables, queries and sinks, and with further `sinks`.
 
-    `try_sinks` gets the engine once it has sinks, and the names of the queries to come: nothing has started
-    Spark by then.
+    Relative paths start at `base`. `try_sinks` gets the engine once it has sinks, and the names of the
+    queries to come: nothing has started Spark by then.
     """
-    statements = parse(read_text(path), limits=limits)
     engine = Engine(
         slicing=slicing,
         sharing=sharing,
@@ -40,21 +39,7 @@ def load(
     )
     is_sink = [isinstance(statement, CreateSink) for statement in statements]
     engine.load(CreateSink(definition=sink) for sink in sinks)
-    engine.load(compress(statements, is_sink), base=path.parent)
+    engine.load(compress(statements, is_sink), base=base)
     try_sinks(engine, [statement.name for statement in statements if isinstance(statement, CreateQuery)])
-    engine.load(compress(statements, map(not_, is_sink)), base=path.parent)
+    engine.load(compress(statements, map(not_, is_sink)), base=base)
     return engine
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a file of statements."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise SourceError(f"no workload file {path}") from None
-    except IsADirectoryError:
-        raise SourceError(
-            f"{path} is a folder; name a workload file, such as {path / 'workload.sql'}"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path} is not UTF-8 text (byte {error.start})") from None

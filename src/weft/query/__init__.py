@@ -1,6 +1,7 @@
 """The query language: from text to `LogicalQuery`."""
 
 from weft.query.binder import bind
+from weft.query.checking import Checked, check
 from weft.query.duration import parse_duration
 from weft.query.sink_options import sink_def, sink_kind
 from weft.query.statements import (
@@ -17,6 +18,7 @@ from weft.query.statements import (
 )
 
 __all__ = [
-    "CreateQuery", "CreateSink", "CreateStream", "CreateTable", "DropQuery", "Statement", "bind",
-    "check_stream", "parse", "parse_columns", "parse_duration", "parse_select", "sink_def", "sink_kind",
+    "Checked", "CreateQuery", "CreateSink", "CreateStream", "CreateTable", "DropQuery", "Statement", "bind",
+    "check", "check_stream", "parse", "parse_columns", "parse_duration", "parse_select", "sink_def",
+    "sink_kind",
 ]  # fmt: skip

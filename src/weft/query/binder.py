@@ -161,7 +161,7 @@ def bind(query: CreateQuery, catalog: Catalog, *, limits: Limits = DEFAULTS) -> 
     try:
         return _bind(query, catalog, limits)
     except QueryError as error:
-        located(error, query.select).named(query.name)
+        located(error, query.select, start=query.start).named(query.name)
         raise
     except RecursionError:
         raise TooLarge("the query nests too deeply; write it with fewer levels", query=query.name) from None

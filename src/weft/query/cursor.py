@@ -31,10 +31,13 @@ def too_deep(span: Span) -> TooLarge:
     return TooLarge(f"{problem}; write them with fewer levels", span=span)
 
 
-def located(error: QueryError, text: str) -> QueryError:
-    """Return an error with the text that its span points into, and a span short enough to read."""
+def located(error: QueryError, text: str, *, start: int = 0) -> QueryError:
+    """Return an error with the text that its span points into, and a span short enough to read.
+
+    `start` is where that text begins in a longer one.
+    """
     if not error.text:
-        error.text = text
+        error.text, error.start = text, start
         if error.span is not None:
             error.span = error.span[0], min(error.span[1], error.span[0] + MAX_SHOWN)
     return error
@@ -147,7 +150,9 @@ class Cursor:
             return SyntaxMistake(f"{problem}, but the text ends here", span=span)
         written = self.written(self.span())
         shown = written if len(written) <= 40 else written[:40] + "…"
-        return SyntaxMistake(f"{problem}, found {shown}", span=self.span())
+        is_next = token.key == "CREATE" or self.at("DROP", "QUERY")
+        hint = "; a semicolon ends the statement before it" if is_next and self.index else ""
+        return SyntaxMistake(f"{problem}, found {shown}{hint}", span=self.span())
 
     def refusal(self, problem: str) -> NotAllowed:
         """Return an error that refuses the next token."""

@@ -57,20 +57,19 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The text of one statement and the line where it begins."""
+    """The text of one statement, and where it begins in the workload's."""
 
     text: str
-    line: int
+    start: int
 
 
 def split(text: str, limits: Limits = DEFAULTS) -> Iterator[Chunk]:
     """Cut a workload into statements at semicolons outside quotes and comments."""
     limits.enforce("workload_text", len(text))
-    begin, line = 0, 1
+    begin = 0
     for end in _ends(text):
         chunk = text[begin:end]
-        lead = len(chunk) - len(chunk.lstrip())
-        line += chunk.count("\n", 0, lead)
+        start = begin + len(chunk) - len(chunk.lstrip())
         statement = chunk.strip()
         try:
             limits.enforce("query_text", len(statement), span=(0, 1))
@@ -78,11 +77,10 @@ def split(text: str, limits: Limits = DEFAULTS) -> Iterator[Chunk]:
             if len(statement) > limits.query_words:
                 limits.enforce("query_words", _count_words(statement), span=(0, 1))
         except TooLarge as error:
-            error.text = statement[:200]
+            error.text, error.start = statement[:200], start
             raise
         if statement:
-            yield Chunk(statement, line)
-        line += chunk.count("\n", lead)
+            yield Chunk(statement, start)
         begin = end + 1
 
 

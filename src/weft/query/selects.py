@@ -38,7 +38,8 @@ def select(cursor: Cursor) -> SelectSyntax:
     items = tuple(cursor.listed(_item))
     if cursor.token.kind is TokenKind.END:
         raise cursor.mistake("expected FROM and a stream")
-    cursor.expect("FROM")
+    if not cursor.accept("FROM"):
+        raise cursor.mistake("expected a comma or FROM")
     from_ = sources(cursor)
     where = expression(cursor) if cursor.accept("WHERE") else None
     groups: list[ItemSyntax] = []

@@ -12,6 +12,7 @@ from weft.errors import (
     NameMissing,
     NotAllowed,
     QueryError,
+    Span,
     SyntaxMistake,
     TooLarge,
     TypeMismatch,
@@ -34,6 +35,7 @@ from weft.query.logical import (
     TableDef,
     TimeUnit,
 )
+from weft.query.reader_options import check_reader_option
 from weft.query.selects import select
 from weft.query.sink_options import check_sink_option, sink_def, sink_kind
 from weft.query.syntax import SelectSyntax, check_size
@@ -68,7 +70,7 @@ def create_stream(cursor: Cursor) -> StreamDef:
     for word in _clauses(cursor, "OPTIONS", "EVENT TIME", "UNIT", "DELAY", "SKEW"):
         match word:
             case "OPTIONS":
-                options = _options(cursor)
+                options = _options(cursor, check=partial(check_reader_option, format))
             case "EVENT":
                 cursor.expect("TIME")
                 time_span, time = cursor.span(), _column_name(cursor)
@@ -105,7 +107,7 @@ def create_table(cursor: Cursor) -> TableDef:
     refresh_ms = None
     for word in _clauses(cursor, "OPTIONS", "REFRESH"):
         if word == "OPTIONS":
-            options = _options(cursor)
+            options = _options(cursor, check=partial(check_reader_option, format))
         else:
             refresh_ms = read_period(cursor, word)
     source = Source(format=format, options=options)
@@ -156,7 +158,10 @@ def check_stream(definition: StreamDef) -> None:
     """Check that the event time is a column that can serve as one."""
     time = next((c for c in definition.columns if c.name.casefold() == definition.time.casefold()), None)
     if time is None:
-        hint = suggestion(definition.time, [column.name for column in definition.columns])
+        names = [column.name for column in definition.columns]
+        hint = suggestion(definition.time, names)
+        if names[:1] == ["_c0"]:
+            hint += "; if the first line of its files has the names, add OPTIONS (header 'true')"
         raise UnknownName(f'event time "{definition.time}" is not a column of stream {definition.name}{hint}')
     if time.type.is_time:
         if definition.time_unit is not None:
@@ -216,7 +221,7 @@ def _format(cursor: Cursor) -> str:
     # Packages may bring formats of their own, so only a name that looks mistyped is a mistake here.
     if format.casefold() not in _FORMATS and get_close_matches(format.casefold(), _FORMATS, n=1):
         raise UnknownName(f'unknown format "{format}"{suggestion(format, _FORMATS)}', span=span)
-    return format
+    return format.casefold() if format.casefold() in _FORMATS else format
 
 
 def _options(
@@ -244,6 +249,8 @@ def _options(
         if not is_boolean and not is_string and token.kind is not TokenKind.NUMBER:
             raise cursor.mistake("expected a string, a number, true or false")
         text = sign + cursor.advance().text
+        # The one option that Weft itself reads.
+        key = "path" if key.casefold() == "path" else key
         options[key.casefold()] = key, text.lower() if is_boolean else text
     cursor.expect(")")
     return tuple(options.values())
@@ -283,8 +290,8 @@ class CreateQuery:
     """The text of the SELECT; spans of errors are offsets into it."""
     replace: bool = False
     """Whether it takes the place of the query of its name, if there is one."""
-    line: int = field(default=1, compare=False)
-    """The line of the workload where the statement begins."""
+    start: int = field(default=0, compare=False)
+    """Where the text begins in the workload's."""
     syntax: SelectSyntax = field(compare=False, repr=False)
 
 
@@ -298,22 +305,53 @@ class DropQuery:
 Statement = CreateStream | CreateTable | CreateSink | CreateQuery | DropQuery
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A statement, its text, and where that begins in the workload's."""
+
+    statement: Statement
+    text: str
+    start: int
+
+
 def parse(text: str, *, limits: Limits = DEFAULTS) -> tuple[Statement, ...]:
-    """Read the statements of a workload, within limits of size.
+    """Read the statements of a workload, within limits of size; raise the first mistake.
 
     >>> [statement.name for statement in parse("DROP QUERY a; DROP QUERY b")]
     ['a', 'b']
     """
     statements: list[Statement] = []
-    taken: set[tuple[str, str]] = set()
-    for chunk in split(text, limits):
-        cursor = Cursor(chunk.text, lex(chunk.text), limits=limits)
-        if cursor.token.kind is not TokenKind.END:
-            with _locating(cursor):
-                statement = _statement(cursor, chunk)
-            _claim(statement, taken, chunk)
-            statements.append(statement)
+    for written in read(text, limits=limits):
+        if isinstance(written, QueryError):
+            raise written
+        statements.append(written.statement)
     return tuple(statements)
+
+
+def read(text: str, *, limits: Limits = DEFAULTS) -> Iterator[Written | QueryError]:
+    """Yield the statements of a workload in order, and in the place of one that has a mistake its error."""
+    taken: set[tuple[str, str]] = set()
+    try:
+        for chunk in split(text, limits):
+            try:
+                statement = _read(chunk, limits)
+                if statement is not None:
+                    _claim(statement, taken, chunk)
+                    yield Written(statement=statement, text=chunk.text, start=chunk.start)
+            except QueryError as error:
+                error.start += chunk.start
+                yield error
+    except QueryError as error:
+        yield error
+
+
+def _read(chunk: Chunk, limits: Limits) -> Statement | None:
+    """Return a statement; None for one that consists of comments."""
+    cursor = Cursor(chunk.text, lex(chunk.text), limits=limits)
+    if cursor.token.kind is TokenKind.END:
+        return None
+    with _locating(cursor):
+        return _statement(cursor, chunk)
 
 
 def parse_select(text: str, *, name: str, limits: Limits = DEFAULTS) -> CreateQuery:
@@ -382,8 +420,8 @@ def _query(cursor: Cursor, chunk: Chunk, name: str, *, replace: bool = False) ->
     except QueryError as error:
         error.named(name)
         raise
-    line = chunk.line + chunk.text.count("\n", 0, cursor.tokens[0].start)
-    return CreateQuery(name=name, select=cursor.text, replace=replace, line=line, syntax=syntax)
+    start = chunk.start + cursor.base
+    return CreateQuery(name=name, select=cursor.text, replace=replace, start=start, syntax=syntax)
 
 
 def _query_name(cursor: Cursor) -> str:
@@ -406,7 +444,7 @@ def _locating(cursor: Cursor) -> Iterator[None]:
     try:
         yield
     except QueryError as error:
-        located(error, cursor.text)
+        located(error, cursor.text, start=cursor.base)
         raise
     except RecursionError:
         raise TooLarge("the statement nests too deeply; write it with fewer levels") from None
@@ -425,7 +463,17 @@ def _claim(statement: Statement, taken: set[tuple[str, str]], chunk: Chunk) -> N
         what, name = "stream or table", statement.definition.name
     again = isinstance(statement, CreateQuery) and statement.replace
     if (what, name.casefold()) in taken and not again:
-        at = re.search(re.escape(name), chunk.text)
         problem = f'{what} "{name}" is defined twice; rename one'
-        raise NotAllowed(problem, text=chunk.text, span=at and at.span())
+        raise NotAllowed(problem, text=chunk.text, span=span_of(name, chunk.text))
     taken.add((what, name.casefold()))
+
+
+def span_of(name: str, text: str, *, last: bool = False) -> Span | None:
+    """Return where a statement has a name: the first place after CREATE and what is created, or the last.
+
+    >>> span_of("q", "CREATE QUERY q AS SELECT q FROM s"), span_of("b", "CREATE SINK b FOR a, b", last=True)
+    ((13, 14), (21, 22))
+    """
+    names = [token for token in lex(text)[2:] if token.kind in (TokenKind.WORD, TokenKind.QUOTED)]
+    places = [(token.start, token.end) for token in names if token.text == name]
+    return places[-1 if last else 0] if places else None

@@ -21,6 +21,7 @@ from weft.optimizer.slices import Slicing
 from weft.sinks import REFUSED, DeclaredSink, Delivery, Outlet, Sink
 from weft.sinks.declared import Surroundings, check_places, check_queries, try_out
 from weft.sinks.fence import Fencing, Lineage
+from weft.sinks.sink import Placed
 from weft.storage import Folder, LocalFolder, is_local, open_folder
 from weft.stream.loop import Trigger
 
@@ -106,6 +107,9 @@ def try_early(
     elif follow and not is_local(checkpoint):
         # Only Spark can tell whether sinks are known there.
         return
+    for outlet in outlets:
+        if checkpoint is not None and isinstance(outlet.sink, Placed):
+            _refuse_checkpoint(outlet.sink, str(checkpoint))
     streams: list[Folder] = []
     if checkpoint is not None and follow:
         root = open_folder(checkpoint, _no_session)
@@ -113,6 +117,16 @@ def try_early(
     try_out(outlets, excused=lambda sink, error: was_delivered_to(streams, sink))
     for outlet in outlets:
         outlet.sink.close()
+
+
+def _refuse_checkpoint(sink: Placed, checkpoint: str) -> None:
+    """Raise EngineError if a sink writes to the folder of the checkpoint."""
+    place = str(Path(checkpoint).resolve()) if is_local(checkpoint) else checkpoint.rstrip("/")
+    if sink.place.rstrip("/") == place:
+        raise EngineError(
+            f"{checkpoint} is the checkpoint, and a sink writes its results there, too; give each a folder "
+            "of its own"
+        )
 
 
 def _no_session() -> SparkSession:

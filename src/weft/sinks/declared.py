@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from weft.errors import EngineError, UnknownName, UserError, suggestion
+from weft.errors import EngineError, UnknownName, UserError
+from weft.query.checking import unknown_query
 from weft.query.logical import SinkDef, SinkKind
 from weft.sinks.immediate import ConsoleSink
 from weft.sinks.parquet import ParquetSink
@@ -139,7 +141,7 @@ def try_out(outlets: Iterable[Outlet], *, excused: Excused) -> None:
 
 
 def check_places(outlets: Iterable[Outlet]) -> None:
-    """Raise EngineError if two sinks write to the same place."""
+    """Raise EngineError if two sinks write to the same place, or one to a folder inside another's."""
     placed: dict[str, str] = {}
     for sink in (outlet.sink for outlet in outlets):
         if isinstance(sink, Placed):
@@ -149,6 +151,13 @@ def check_places(outlets: Iterable[Outlet]) -> None:
                     f"sinks {other} and {sink.name} both write to {sink.place}, where results would get "
                     "mixed up; give each a place of its own, or make them one sink"
                 )
+    for (outer, owner), (inner, name) in permutations(placed.items(), 2):
+        # A query may be named like the folder inside, today or later.
+        if inner.startswith(outer.rstrip("/") + "/"):
+            raise EngineError(
+                f"sink {name} writes to {inner}, inside the folder {outer} of sink {owner}, where results "
+                "would get mixed up; give each a folder of its own"
+            )
 
 
 def check_queries(
@@ -157,8 +166,7 @@ def check_queries(
     """Raise UnknownName if a sink is for a query that is not known, unless it is excused."""
     for sink in sinks:
         for query in sorted(sink.queries.difference(known)):
-            hint = suggestion(query, known) or "; there are no queries"
-            error = UnknownName(f'sink {sink.name} is FOR "{query}", which is no query{hint}')
+            error = UnknownName(unknown_query(sink.name, query, known))
             if not excused(sink.name, error):
                 raise error
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from weft.errors import UserError
+from weft.errors import NotInstalled
 from weft.faultpoints import reach
 from weft.sinks.fence import Claim, Lineage, Surplus, Target, judge
 from weft.sinks.postgres_own import (
@@ -328,7 +328,5 @@ def _psycopg() -> Any:
     try:
         import psycopg
     except ImportError:
-        raise UserError(
-            "PostgreSQL needs the package psycopg; install it: pip install 'weft[postgres]'"
-        ) from None
+        raise NotInstalled("psycopg", "PostgreSQL") from None
     return psycopg

@@ -20,7 +20,7 @@ from weft.errors import EngineError, Fenced, UserError, WeftError
 from weft.faultpoints import reach
 from weft.notices import Failure
 from weft.query.logical import LogicalQuery
-from weft.spark.input.sources import FILE_FORMATS
+from weft.spark.input.paths import FILE_FORMATS
 from weft.spark.input.unread import SPARK_ERRORS, readable
 from weft.spark.session.local import utc
 from weft.spark.session.troubles import culprits, sentence

@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 from weft.query.logical import StreamDef
 from weft.spark.columns import named
 from weft.spark.input.files import batch_files
+from weft.spark.input.paths import FILE_FORMATS
 from weft.spark.input.rows import TEXT_FORMATS, corrupt_column, event_time, is_corrupt, why_corrupt
-from weft.spark.input.sources import FILE_FORMATS, read_files
+from weft.spark.input.sources import read_files
 from weft.spark.input.unread import SetAsideFile, UnreadFile
 from weft.spark.job.verdicts import BAD, CORRUPT, FUTURE, LATE, NO_TIME, TIME, Bounds, verdict
 from weft.spark.session.local import setting, utc

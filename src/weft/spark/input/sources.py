@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from weft.errors import SourceError
 from weft.query import check_stream, parse_columns
 from weft.query.logical import ColumnDef, Source, StreamDef, TableDef
+from weft.spark.input.paths import FILE_FORMATS, SELF_DESCRIBING, is_pattern, resolved, undeclared
 from weft.spark.input.rows import (
     CORRUPT_TEXT,
     TEXT_FORMATS,
@@ -25,9 +26,6 @@ from weft.spark.input.rows import (
 )
 from weft.spark.session.causes import root
 
-FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "text"})
-"""Formats of files in a folder."""
-_SELF_DESCRIBING = frozenset({"parquet", "orc", "csv", "json"})
 _WITH_COLUMNS = frozenset({"parquet", "orc", "csv"})
 _BATCH_BYTES = 256 << 20
 """Maximum bytes of files in a batch unless the stream says otherwise: bounds memory, shows progress."""
@@ -121,7 +119,7 @@ def _resolved_stream(spark: SparkSession, stream: StreamDef, base: Path | None) 
     """Return the stream with all options resolved, so that its files can be read again in the same way."""
     if stream.source is None:
         raise SourceError(f"stream {stream.name} has no source; write USING format OPTIONS (path '…')")
-    source = _resolved(stream.source, base, f"stream {stream.name}")
+    source = resolved(stream.source, base, f"stream {stream.name}")
     options = dict(source.options)
     path = options.get("path")
     if path is not None and source.format in FILE_FORMATS and "://" not in path:
@@ -162,11 +160,11 @@ def read_files(spark: SparkSession, stream: StreamDef, paths: Sequence[str]) -> 
     root = options.pop("path", None)
     # As Spark's own stream does: names are no patterns, and folders may have partitions. But if some names
     # look like patterns, with patterns turned off Spark would read all the other files twice.
-    if any(map(_is_pattern, paths)):
+    if any(map(is_pattern, paths)):
         paths = [_PATTERN_CHARACTER.sub(r"\\\g<0>", path) for path in paths]
     else:
         options["__globPaths__"] = "false"
-    if root is not None and not _is_pattern(root):
+    if root is not None and not is_pattern(root):
         options["basePath"] = root
     assert stream.source is not None
     with _reading(f"stream {stream.name}", stream.source):
@@ -194,13 +192,13 @@ class TableReader:
             raise SourceError(f"table {table.name} has no source; write USING format OPTIONS (path '…')")
         self._spark, self._table = spark, table
         # Resolved once: a file that is gone must not be looked for elsewhere.
-        self._source = _resolved(table.source, base, f"table {table.name}")
+        self._source = resolved(table.source, base, f"table {table.name}")
         self._stored: tuple[str, ...] = ()
 
     def __call__(self) -> DataFrame:
         """Return the table as its files are now; refuse files that lack a column they had before."""
         name, columns = self._table.name, self._table.columns
-        source = _resolved(self._source, None, f"table {name}")
+        source = resolved(self._source, None, f"table {name}")
         options = dict(source.options)
         with _reading(f"table {name}", source):
             reader = self._spark.read.format(source.format)
@@ -231,31 +229,10 @@ def _infer(spark: SparkSession, source: Source, what: str) -> tuple[ColumnDef, .
     """Return the columns of the files; none for sources with a schema of their own."""
     if source.format not in FILE_FORMATS:
         return ()
-    if source.format not in _SELF_DESCRIBING:
-        raise SourceError(f"{what} must declare its columns: {source.format} files do not tell them")
+    if source.format not in SELF_DESCRIBING:
+        raise undeclared(what, source.format)
     options: Mapping[str, str] = {"columnNameOfCorruptRecord": CORRUPT_TEXT, **dict(source.options)}
     if source.format == "csv":
         options = {"inferSchema": "true", **options}
     columns = column_defs(spark.read.format(source.format).options(**options).load().schema)
     return tuple(column for column in columns if column.name != CORRUPT_TEXT)
-
-
-def _resolved(source: Source, base: Path | None, what: str) -> Source:
-    """Return the source with a relative path taken from the workload file's folder, or else from here."""
-    options = dict(source.options)
-    path = options.get("path")
-    if path is None or "://" in path:
-        return source
-    resolved = path
-    if not Path(path).is_absolute():
-        beside = (base or Path()) / path
-        resolved = str(beside if _is_pattern(str(beside)) or beside.exists() else Path(path))
-    if source.format in FILE_FORMATS and not (_is_pattern(resolved) or Path(resolved).exists()):
-        raise SourceError(
-            f'{what}: no files at "{path}"; a relative path starts at the workload file\'s folder'
-        )
-    return replace(source, options=tuple({**options, "path": resolved}.items()))
-
-
-def _is_pattern(path: str) -> bool:
-    return any(wild in path for wild in "*?[{")

@@ -34,8 +34,9 @@ from weft.spark.input.files import (
     statuses,
     stored_columns,
 )
+from weft.spark.input.paths import FILE_FORMATS
 from weft.spark.input.schema_changes import TELL_COLUMNS, in_words, retyped_columns
-from weft.spark.input.sources import FILE_FORMATS, read_files
+from weft.spark.input.sources import read_files
 from weft.spark.session.causes import condition, java_causes
 
 VANISHED = "vanished before it was read"

@@ -67,7 +67,9 @@ def find_java(*, newest: int | None = None, environ: Mapping[str, str] = os.envi
     java_home = environ.get("JAVA_HOME")
     if java_home and not os.access(Path(java_home, "bin", "java"), os.X_OK):
         findings.insert(0, f"JAVA_HOME: {java_home} holds no bin/java")
-    mend = f"install {wanted} and set JAVA_HOME to it, or: pip install 'weft[java]'"
+    mend = (
+        f"install {wanted} and set JAVA_HOME to it, or: pip install 'weft[java]' (from a checkout '.[java]')"
+    )
     raise EngineError("\n  ".join((f"Spark needs {wanted}, and there is none", *findings, mend)))
 
 
