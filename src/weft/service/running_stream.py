@@ -108,8 +108,8 @@ def try_out(
 ) -> dict[str, WeftError]:
     """Return the queries that Spark refuses, by name, each with the reason.
 
-    Those that it may refuse are tried in one job without rows. Only if that fails, those at fault are searched
-    by halves. Once `halted`, queries that were not tried on their own are not reported.
+    Those that it may refuse are tried in one job without rows. Only if that fails, those at fault are
+    searched by halves. Once `halted`, queries that were not tried on their own are not reported.
     """
     unknown = [query for query in queries if not pipeline.plans.computes(query)]
     if not unknown:

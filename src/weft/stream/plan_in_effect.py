@@ -103,8 +103,8 @@ def computed(plan: SharedPlan) -> Iterator[Part]:
 def is_certain(parts: Iterable[Part]) -> bool:
     """Say whether Spark is certain to compute what a query asks of it, because the binder has checked it all.
 
-    That leaves registered functions, tables, whose columns may be gone, what only Spark can evaluate, and what is
-    very large.
+    That leaves registered functions, tables, whose columns may be gone, what only Spark can evaluate, and
+    what is very large.
     """
     nodes = 0
     for joins, part in parts:
