@@ -1,4 +1,4 @@
-"""A stream with its pipeline, ledger, loop and sinks; queries are tried on it before they join."""
+"""A stream with its pipeline, ledger, loop and sinks; what Spark may refuse is tried before it joins."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
