@@ -14,12 +14,14 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from weft.bench import observers
 from weft.bench.bench import Bench
 from weft.bench.changes import newest_rows
 from weft.bench.churn import Churn
 from weft.bench.dataset import NOON_MS, Dataset
 from weft.bench.fragments import Fragments, Shards, Workload, collect
 from weft.bench.memory import Task, observe
+from weft.bench.observers import ObserversBench
 from weft.bench.operations import Run
 from weft.bench.options import PAPER_ROWS, Check
 from weft.bench.predicates import Quantity
@@ -227,6 +229,21 @@ def test_a_small_bench_of_queries_that_come_and_go(spark: SparkSession, folder: 
     assert {one.queries for one in result.memory.samples} == {4}
     assert json.loads((tmp_path / "it.json").read_text())["memory"]["python_mb"]["mean"] > 1
     assert (tmp_path / "it.png").stat().st_size > 0
+
+
+def test_a_small_bench_of_subscribers(
+    spark: SparkSession, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observers, "_SLEEP_SECONDS", 0.01)
+    asked = small(ObserversBench, folder, rows=(2_000,), batches=4, json=tmp_path / "it.json")
+    (result,) = asked.run()
+    assert result.batches == 4
+    assert result.slept >= 1
+    assert result.raised >= 1
+    assert min(*result.alone.runs, *result.beside.runs) > 0
+    told = json.loads((tmp_path / "it.json").read_text())
+    assert told["throughput"] == result.throughput
+    assert told["raised"] == result.raised
 
 
 @pytest.mark.parametrize("figure", [13, 16])

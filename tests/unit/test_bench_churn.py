@@ -1,6 +1,7 @@
 """Queries that come and go: changes, what they owe, memory over batches, and figures."""
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from weft.bench.equality import Span
 from weft.bench.records import Seconds
 from weft.bench.same_rows import Comparison
 from weft.bench.workloads import paper_queries
+from weft.errors import EngineError
 from weft.state.clock import RowCounts
 from weft.stream.pipeline import BatchReport
 
@@ -130,6 +132,45 @@ def test_what_a_query_owes_follows_from_the_files_read(told: int | None, since: 
     made.note("trades", batch)
     assert made.spans[first.name] == Span(since=since, until=80_000_000)
     assert (made.operations, made.batches) == (4, 2)
+
+
+class Waiting(Told):
+    """An engine whose calls wait for the end of a batch, or until all callers are there."""
+
+    def __init__(self, callers: int) -> None:
+        super().__init__(None)
+        self.together, self.done = threading.Barrier(callers, timeout=30), list[str]()
+
+    def add(self, sql: str, *, name: str) -> SimpleNamespace:
+        self.together.wait()
+        self.done.append(f"+{name}")
+        return super().add(sql, name=name)
+
+    def remove(self, name: str) -> None:
+        if f"+{name}" not in self.done:
+            self.together.wait()
+        if name == "gone":
+            raise EngineError("it is gone")
+        self.done.append(f"-{name}")
+
+
+def test_callers_wait_together_and_a_query_leaves_after_it_has_joined() -> None:
+    first, second = paper_queries(2)
+    engine = Waiting(3)
+    made = changes(engine, [("old", first), (first.name, second)], boundaries=1)  # type: ignore[arg-type]
+    with made.callers():
+        made.note("trades", BatchReport(counts=RowCounts(), results={}, seconds={"spark": 1.0}))
+    assert made.operations == len(made.calls_s) == 4
+    joined, left = engine.done.index(f"+{first.name}"), engine.done.index(f"-{first.name}")
+    assert joined < left
+    assert {*engine.done} == {f"+{first.name}", f"+{second.name}", "-old", f"-{first.name}"}
+
+
+def test_the_error_of_a_caller_is_raised() -> None:
+    [first] = paper_queries(1)
+    made = changes(Waiting(2), [("gone", first)], boundaries=1)  # type: ignore[arg-type]
+    with pytest.raises(EngineError, match="it is gone"), made.callers():
+        made.note("trades", BatchReport(counts=RowCounts(), results={}, seconds={"spark": 1.0}))
 
 
 def test_a_picture_of_churn(churn: ChurnResult, tmp_path: Path) -> None:

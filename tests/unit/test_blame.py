@@ -10,6 +10,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 from tests.unit.java_samples import failed_job, raised_in_worker, text_of_job
+from tests.unit.language_samples import query
 from tests.unit.pipeline_samples import MS, Batch, PlainJob, Row, asked, plain_pipeline, process, results
 
 from weft.durability.checkpoint import Checkpoint
@@ -37,6 +38,9 @@ KEYED = asked("keyed", ("vol > 1", lambda row: True), (10, 5), keyed=True)
 BAD = asked("bad", ("n > 7", lambda row: False), (20, 5))
 WORSE = asked("worse", ("n > 9", lambda row: False), (30, 5), keyed=True)
 EVERYONE = (GOOD, BAD, KEYED, WORSE)
+CALLING = asked("calling", ("midcap(vol)", lambda row: True), (20, 5))
+BAD_CALL = asked("bad", ("midcap(n)", lambda row: False), (20, 5))
+"""Spark may refuse these: functions are registered."""
 
 
 class OwnError(Exception):
@@ -198,7 +202,7 @@ def test_a_live_query_is_refused_whatever_its_function_raises(make: Callable[...
 
     session: Any = Session()
     pipeline = make(GOOD)
-    refused = try_out(pipeline, [BAD.logical(), KEYED.logical()], session)
+    refused = try_out(pipeline, [BAD_CALL.logical(), CALLING.logical()], session)
     said = "query bad cannot be run: OwnError: no columns, please"
     assert {name: str(error) for name, error in refused.items()} == {"bad": said}
     assert isinstance(refused["bad"], EngineError)
@@ -217,18 +221,46 @@ def test_queries_are_looked_at_in_one_job_that_shares_what_it_can(
 
     monkeypatch.setattr(pipeline.plans, "job_of", noted)
     session: Any = SimpleNamespace(createDataFrame=lambda rows, schema: Batch([]))
-    several = [asked(name, ("vol > 0", bool), (10, 5)).logical() for name in "abcd"]
+    several = [asked(name, ("midcap(vol)", bool), (10, 5)).logical() for name in "abcd"]
     assert try_out(pipeline, several, session) == {}
     assert jobs == [(["a", "b", "c", "d"], True)]
     jobs.clear()
-    assert list(try_out(pipeline, [*several[:3], BAD.logical()], session)) == ["bad"]
+    assert list(try_out(pipeline, [*several[:3], BAD_CALL.logical()], session)) == ["bad"]
     assert [names for names, _ in jobs] == [
         ["a", "b", "c", "bad"], ["a", "b"], ["c", "bad"], ["c"], ["bad"],
     ]  # fmt: skip
     jobs.clear()
     left = iter([False])
-    assert try_out(pipeline, [*several, BAD.logical()], session, halted=lambda: next(left, True)) == {}
+    assert try_out(pipeline, [*several, BAD_CALL.logical()], session, halted=lambda: next(left, True)) == {}
     assert len(jobs) == 1
+
+
+def test_what_the_binder_has_checked_needs_no_job(make: Callable[..., Pipeline]) -> None:
+    pipeline, no_session = make(GOOD), SimpleNamespace()
+    known = [
+        "vol > 5 AND symbol LIKE 'a%'", "symbol RLIKE '^a+$'", "price * 2 > vol OR n IN (1, 2, 3)",
+        "date_trunc('hour', time) > day", "CASE WHEN ok THEN fee ELSE 1 END / n > 2",
+    ]  # fmt: skip
+    queries = [asked(f"q{at}", (text, bool), (10, 5)).logical() for at, text in enumerate(known)]
+    assert try_out(pipeline, queries, no_session) == {}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sum(vol) AS v FROM trades [RANGE '5 ms'] WHERE midcap(vol)",
+        "SELECT sum(CASE WHEN midcap(vol) THEN 1 END) AS v FROM trades [RANGE '5 ms']",
+        "SELECT midcap(vol) AS k, count(*) AS v FROM trades [RANGE '5 ms'] GROUP BY midcap(vol)",
+        "SELECT count(*) AS v FROM trades [RANGE '5 ms'] JOIN close ON trades.symbol = close.symbol",
+        # Only Java reads this pattern as Spark does.
+        r"SELECT count(*) AS v FROM trades [RANGE '5 ms'] WHERE symbol RLIKE r'\p{Lu}+'",
+        # Who knows what Spark makes of so much?
+        f"SELECT max(greatest({', '.join(f'n + {at}' for at in range(300))})) AS v FROM trades [RANGE '5 s']",
+    ],
+    ids=["predicate", "aggregate", "key", "table", "pattern", "size"],
+)
+def test_what_spark_may_refuse_is_tried(make: Callable[..., Pipeline], text: str) -> None:
+    assert not make(GOOD).plans.computes(query(text))
 
 
 def test_a_live_query_is_not_blamed_for_a_full_disk(
@@ -240,11 +272,11 @@ def test_a_live_query_is_not_blamed_for_a_full_disk(
         raise FULL
 
     monkeypatch.setattr(PlainJob, "run", full)
-    refused = try_out(pipeline, [KEYED.logical(), GOOD.logical()], session)  # type: ignore[arg-type]
+    refused = try_out(pipeline, [CALLING.logical(), BAD_CALL.logical()], session)  # type: ignore[arg-type]
     # It would be the same for each: nothing is gained by looking for one at fault.
-    assert list(refused) == [KEYED.name, GOOD.name]
-    assert str(refused[KEYED.name]).startswith(f"query {KEYED.name} cannot be tried out: a disk is full")
-    assert str(refused[KEYED.name]).endswith("and try again")
+    assert list(refused) == ["calling", "bad"]
+    assert str(refused["calling"]).startswith("query calling cannot be tried out: a disk is full")
+    assert str(refused["calling"]).endswith("and try again")
 
 
 # With files that cannot be read

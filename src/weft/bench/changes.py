@@ -1,7 +1,10 @@
 """Queries that come and go while a bench runs, and the windows that they have to answer.
 
-Changes are spread evenly over the batches, and each is a call of its own, durable when it returns. Which
-windows a query has to answer follows from the rows of the files read so far, not from what the engine says:
+Changes are spread evenly over the batches, and each is a call of its own, durable when it returns. Calls
+come from callers of their own, as they do in service: those that are made during a batch wait for its end
+together. Where rows are to be compared, they are made one by one between two batches, so that it is known
+which rows were read by then. Which windows a query has to answer follows from the rows of the files read so
+far, not from what the engine says:
 
     files     |── batch 1 ──|── batch 2 ──|── batch 3 ──|
     joins                    ^ newest row of 2: all windows that begin after it
@@ -9,6 +12,8 @@ windows a query has to answer follows from the rows of the files read so far, no
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
 from time import perf_counter
@@ -27,6 +32,8 @@ from weft.service.queries import Query
 from weft.stream.pipeline import BatchReport
 
 Result = TypeVar("Result")
+_CALLERS = 64
+"""Maximum number of callers at once."""
 Pair = tuple[str, BenchQuery]
 """The name of a query that leaves, and the query that joins in its place."""
 
@@ -65,14 +72,22 @@ class Changes:
     handles: dict[str, Query] = field(default_factory=dict)
     warm: int = 0
     """How many queries reported an earlier first window than they could rely on."""
-    operations: int = 0
     plans: int = 0
     batches: int = 0
     calls_s: list[float] = field(default_factory=list)
+    _callers: ThreadPoolExecutor | None = None
+    _called: list[Future[None]] = field(default_factory=list)
+    _joining: dict[str, Future[None]] = field(default_factory=dict)
+    """The calls that add queries, by name."""
 
     def __post_init__(self) -> None:
         if self.newest is not None:
             self.handles.update(self.engine.queries)
+
+    @property
+    def operations(self) -> int:
+        """How many queries have joined or left."""
+        return len(self.calls_s)
 
     def note(self, stream: str, report: BatchReport) -> None:
         """Change queries after a batch."""
@@ -82,8 +97,20 @@ class Changes:
         self.plans += report.replanned
         due = self.at_once[self.batches - 1] if self.batches <= len(self.at_once) else 0
         for leaves, joins in islice(self.pairs, due):
-            self._join(joins)
-            self._leave(leaves)
+            if self._callers is None:
+                self._join(joins)
+                self._leave(leaves)
+            else:
+                self._joining[joins.name] = self._callers.submit(self._join, joins)
+                self._called += [self._joining[joins.name], self._callers.submit(self._leave, leaves)]
+
+    @contextmanager
+    def callers(self) -> Iterator[None]:
+        """Have changes made by callers of their own; wait for all at the end, and raise the error of any."""
+        with ThreadPoolExecutor(_CALLERS) as self._callers:
+            yield
+        for call in self._called:
+            call.result()
 
     def _join(self, query: BenchQuery) -> None:
         handle = self._call(lambda: self.engine.add(query.sql, name=query.name))
@@ -98,6 +125,8 @@ class Changes:
             self.spans[query.name] = Span(since=since)
 
     def _leave(self, name: str) -> None:
+        if name in self._joining:
+            self._joining[name].result()
         self._call(lambda: self.engine.remove(name))
         if self.newest is not None:
             watermark = self.newest[self.batches - 1] - parse_duration(DELAY) * 1000
@@ -107,7 +136,6 @@ class Changes:
         began = perf_counter()
         result = change()
         self.calls_s.append(perf_counter() - began)
-        self.operations += 1
         return result
 
 

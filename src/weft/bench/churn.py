@@ -1,7 +1,8 @@
 """The bench of queries that come and go: what that costs a run, and whether it leaves anything behind.
 
-Each change is a call of its own, durable when it returns, and they are spread evenly over the batches. No
-round makes the changes of another: code that Spark compiled for one is not found by the next.
+Each change is a call of its own, durable when it returns, and they are spread evenly over the batches.
+Callers are threads of their own, so that those of one batch wait for its end together (`stream/boundary.py`).
+No round makes the changes of another: code that Spark compiled for one is not found by the next.
 """
 
 from collections.abc import Iterator, Sequence
@@ -98,8 +99,9 @@ class ChurnResult(PicturedResult):
             "plan of their own. Half of the changes are queries that join: in turn, a new predicate and a "
             "new window take the place of the oldest, in all of their queries: the workload stays regular. "
             "Changes are spread evenly over the batches; each is a call of its own, durable when it returns, "
-            f"and no round repeats another's. A call took {1000 * durable.calls.median:.0f} ms (median; at "
-            f"most {1000 * durable.calls.most:.0f}), which is included."
+            "from a caller of its own, and no round repeats another's. A call took "
+            f"{1000 * durable.calls.median:.0f} ms (median; at most {1000 * durable.calls.most:.0f}), with "
+            "the time that it waited for the end of a batch."
         )
         title = (
             f"{self.operations:,} queries come or go, beside {self.queries:,} over {self.rows:,} rows, "
@@ -159,7 +161,8 @@ class _Churn:
     def run(self, *, changing: bool, durable: bool) -> float:
         """Run all batches; return the seconds from the start of the stream to its last result."""
         made = self.start(self.next_pairs() if changing else ())
-        seconds = run_engine(self.given, made.engine, made.note, durable=durable)
+        with made.callers():
+            seconds = run_engine(self.given, made.engine, made.note, durable=durable)
         if changing:
             self.last = made
             self.calls[durable] += made.calls_s

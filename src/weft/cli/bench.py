@@ -20,6 +20,7 @@ from weft.bench.churn import Churn
 from weft.bench.dashboards import Dashboards
 from weft.bench.fragments import Fragments, Shards
 from weft.bench.memory import Memory
+from weft.bench.observers import ObserversBench
 from weft.bench.opaque import OpaquePredicates
 from weft.bench.options import PAPER_ROWS, row_count
 from weft.bench.queries import ManyQueries
@@ -33,11 +34,12 @@ BENCHES: dict[str, type[Bench[Any]]] = {
     "slices": Slices,
     "fragments": Fragments,
     "shards": Shards,
-    # Ways of sharing, many windows, memory, queries that come and go, everyday queries.
+    # Ways of sharing, many windows, memory, queries that come and go, subscribers, everyday queries.
     "figures": PaperFigures,
     "windows": Windows,
     "memory": Memory,
     "churn": Churn,
+    "observers": ObserversBench,
     "dashboards": Dashboards,
     # One part of Weft: the Spark stage, predicates, finals, reading and planning.
     "relations": Relations,

@@ -139,7 +139,7 @@ class Ledger:
         """Make an outcome durable, then offer its results to sinks."""
         reach("commit.before")
         report = outcome.report
-        self._update_registry(outcome)
+        self._update_registry(outcome, of_batch=batch is not None)
         position = self._position
         if batch is not None and self._checkpoint is not None:
             position = self._checkpoint.position(batch, settled=True)
@@ -174,13 +174,14 @@ class Ledger:
             fields = {"commit": commit.number, "error": str(error)}
             _log.warning("a snapshot cannot be written, and is tried again", extra=fields)
 
-    def _update_registry(self, outcome: Outcome) -> None:
-        """Enter into the registry what a batch did to queries."""
+    def _update_registry(self, outcome: Outcome, *, of_batch: bool) -> None:
+        """Enter into the registry what a batch, or the answers to queries that joined, did to queries."""
         report = outcome.report
         for name, count in report.failures.items():
             if (entry := self.registry.get(name)) is not None:
                 self.registry.put(replace(entry, failures=entry.failures + count))
-        for name, running in outcome.queries.items():
+        # Only rows decide when a lifetime is over.
+        for name, running in outcome.queries.items() if of_batch else ():
             entry = self.registry.get(name)
             if entry is not None and entry.until != running.until:
                 self.registry.change(name, until=running.until)

@@ -1,4 +1,4 @@
-"""A stream with its pipeline, ledger, loop and sinks; queries are tried on it before they join."""
+"""A stream with its pipeline, ledger, loop and sinks; what Spark may refuse is tried before it joins."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -113,8 +113,8 @@ def try_out(
 ) -> dict[str, WeftError]:
     """Return the queries that Spark refuses, by name, each with the reason.
 
-    All are tried in one job without rows. Only if that fails, those at fault are searched by halves. Once
-    `halted`, queries that were not tried on their own are not reported.
+    Those that it may refuse are tried in one job without rows. Only if that fails, those at fault are
+    searched by halves. Once `halted`, queries that were not tried on their own are not reported.
     """
     unknown = [query for query in queries if not pipeline.plans.computes(query)]
     if not unknown:

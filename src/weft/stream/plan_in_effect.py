@@ -10,12 +10,15 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
+from weft.aggregates import Primitive
+from weft.evaluation import can_evaluate
+from weft.expression import Expression, walk
 from weft.optimizer.plan import Leaf, Relation, SharedPlan, answer
 from weft.optimizer.rules import Sharing, leaves, optimize
 from weft.optimizer.slices import Slicing
 from weft.optimizer.statistics import Sample
 from weft.predicates import Formula, tests
-from weft.query.logical import LogicalQuery, StreamDef
+from weft.query.logical import Join, LogicalQuery, StreamDef
 from weft.spark.columns import Udf
 from weft.spark.input.declarations import Tables
 from weft.spark.job.batch_groups import BatchGroups
@@ -30,6 +33,10 @@ from weft.stream.warm_start import WarmStart
 
 _LOOSE_BATCHES, _LOOSE_PART = 16, 0.25
 """Maximum number of batches, and part of its predicates, for which a plan keeps what no query needs."""
+_CERTAIN_NODES = 500
+"""Maximum number of nodes in the expressions of a query that Spark is certain to compute."""
+Part = tuple[tuple[Join, ...], Expression | Primitive | None]
+"""What Spark computes over the stream and the tables joined to it; None stands for joining them."""
 
 
 class ActivePlan:
@@ -85,13 +92,27 @@ class ActivePlan:
         ]
 
 
-def computed(plan: SharedPlan) -> Iterator[object]:
-    """Yield what Spark computes in a plan: expressions, each with the tables that it may read."""
+def computed(plan: SharedPlan) -> Iterator[Part]:
+    """Yield what Spark computes in a plan."""
     for relation in plan.relations:
         tested = (test.expression for predicate in relation.predicates for test in tests(predicate))
-        for part in (*relation.keys, *relation.primitives, *tested):
+        for part in (*relation.keys, *relation.primitives, *tested, None):
             yield relation.joins, part
-        yield relation.joins
+
+
+def is_certain(parts: Iterable[Part]) -> bool:
+    """Say whether Spark is certain to compute what a query asks of it, because the binder has checked it all.
+
+    That leaves registered functions, tables, whose columns may be gone, what only Spark can evaluate, and
+    what is very large.
+    """
+    nodes = 0
+    for joins, part in parts:
+        expression = part.argument if isinstance(part, Primitive) else part
+        if joins or not (expression is None or can_evaluate(expression)):
+            return False
+        nodes += 0 if expression is None else sum(1 for _ in walk(expression))
+    return nodes <= _CERTAIN_NODES
 
 
 def _unordered(relation: Relation) -> object:
@@ -124,8 +145,8 @@ class PlanInEffect:
         """Whether a query has joined that the plan does not answer."""
         self._loose_for: int | None = None
         """Number of batches for which the plan has computed what no query needs."""
-        self._accepted: frozenset[object] = frozenset()
-        """What Spark is known to be able to compute."""
+        self._accepted: frozenset[Part] = frozenset()
+        """What Spark has computed already."""
         self._known: KnownValues = {}
         """The values of columns for which predicates have been evaluated."""
         self._forms = Forms()
@@ -227,7 +248,7 @@ class PlanInEffect:
 
     def computes(self, query: LogicalQuery) -> bool:
         """Say whether Spark is known to compute all that a query asks of it."""
-        return self._accepted.issuperset(computed(leaves([query], self.planner.slicing)))
+        return is_certain({*computed(leaves([query], self.planner.slicing))} - self._accepted)
 
     def job_of(self, queries: Sequence[LogicalQuery], *, shared: bool = False) -> BatchJob:
         """Return a job of some queries that share nothing, or as much as possible."""
