@@ -11,12 +11,10 @@ import pytest
 from tests.unit.bench_samples import cells, console, printed
 
 from weft.bench.bench import save_figure
-from weft.bench.changes import changes, spread_evenly
+from weft.bench.changes import changes, spread_evenly, trend
 from weft.bench.churn import Churn, ChurnResult, Rounds
-from weft.bench.churn_memory import trend
-from weft.bench.equality import Span
+from weft.bench.equality import Comparison, Span
 from weft.bench.records import Seconds
-from weft.bench.same_rows import Comparison
 from weft.bench.workloads import paper_queries
 from weft.state.clock import RowCounts
 from weft.stream.pipeline import BatchReport

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import track
 
 from weft.cli.live import LiveView
-from weft.cli.log_options import Level, logs
 from weft.cli.rewinding import asking
 from weft.cli.stopping import Stop, await_end, say_leaving
 from weft.cli.workload import load
@@ -21,6 +20,7 @@ from weft.engine import Engine
 from weft.errors import EngineError
 from weft.finals.results import result_schema
 from weft.limits import Limits
+from weft.logs import Level, logs
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.query.logical import SinkDef, SinkKind

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.aggregates import empty
-from weft.finals.programs import Program
-from weft.finals.readings import Reader, Reading, readings
+from weft.arrays import Rows, spelled_out
+from weft.finals.readings import Program, Reader, Reading, readings
 from weft.finals.selecting import Finals, ReadRows, Selected, select, select_by_spark
 from weft.limits import Limits, over_limit
 from weft.optimizer.plan import Answer, Grouping
@@ -20,13 +19,10 @@ from weft.query.logical import LogicalQuery
 from weft.spark.columns import Udf
 from weft.spark.session.troubles import culprits
 from weft.state.clock import Clock
-from weft.state.repeating import spelled_out
 from weft.state.running_query import RunningQuery
 from weft.state.store import Combined, DueWindows, GroupQuestion, PartialStore
 from weft.threads import side_by_side
 
-Rows = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
 _WORTH_THREADS = 20_000
 """Number of shards from which on groupings are answered in parallel."""
 _EMPTY_WINDOWS = 1 << 20

@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from weft.arrays import Bools, Numbers
 from weft.expression import Expression
 from weft.predicates import Attribute, Formula, Test, attributes, evaluate
 from weft.query.logical import Join
 
-Bits = npt.NDArray[np.bool_]
 Joins = tuple[Join, ...]
 Measured = tuple[object, frozenset[Formula], bool]
 """What a root's groups are counted by: its grouping, its predicates and whether they share."""
-Numbers = npt.NDArray[np.int64]
 _ASSUMED_ROWS = 1_024
 _DENSE = 16
 """Values whose range is at most this many times their number are numbered without sorting."""
@@ -46,10 +45,10 @@ class Sample:
             self._numbered[key] = numbered(self.keys[key])
         return self._numbered[key]
 
-    def satisfy(self, joins: Joins, formula: Formula) -> Bits:
+    def satisfy(self, joins: Joins, formula: Formula) -> Bools:
         """Return which rows satisfy a predicate."""
 
-        def holds(test: Test) -> Bits:
+        def holds(test: Test) -> Bools:
             key = joins, test.expression
             return self.attributes[key].satisfy(test.values, self.positions[key])
 

@@ -13,11 +13,10 @@ from uuid import uuid4
 
 from weft.durability.delivered import was_delivered_to
 from weft.durability.ledger import Ledger
-from weft.durability.past import Past, read_past
+from weft.durability.past import Past, read_past, rewind
 from weft.durability.places import find_folder, has_folder, identity, remove_folder
 from weft.durability.registry import QueryState, Registry
 from weft.durability.rejoining import Bind, check, check_meaning, check_names, rejoin
-from weft.durability.rewinding import rewind
 from weft.errors import EngineError, UserError
 from weft.finals.results import result_schema
 from weft.query.logical import LogicalQuery

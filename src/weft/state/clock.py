@@ -4,12 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from weft.arrays import Times
 from weft.query.logical import StreamDef
 from weft.window import Window
 
-Times = npt.NDArray[np.int64]
 _US = 1000
 ALWAYS = -(1 << 63) + 1
 """Before all event times."""

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates import Primitive
+from weft.arrays import Bools, Ids, Rows, Times
 from weft.predicates import Formula
 from weft.state.groups import GroupIndex
 from weft.state.signatures import Fragments
@@ -22,10 +22,6 @@ from weft.state.sorted_runs import (
 from weft.state.store import Block, Combined, DueWindows, GroupQuestion
 from weft.state.ways import Kept, answers
 
-Times = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
 _FORGET_GROUPS_FROM = 10_000
 """Number of keys or fragments below which forgetting some is not worth the renumbering."""
 
@@ -188,7 +184,7 @@ class DriverStore:
             self.fragments.forget(fragments)
             self._renumber(fragments=renamed)
 
-    def _renumber(self, *, keys: Numbers | None = None, fragments: Numbers | None = None) -> None:
+    def _renumber(self, *, keys: Ids | None = None, fragments: Ids | None = None) -> None:
         for index, run in enumerate(self._runs):
             key = run.key if keys is None else keys[run.key]
             fragment = run.fragment if fragments is None else fragments[run.fragment]

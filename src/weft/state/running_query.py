@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from weft.arrays import Bools
 from weft.query.logical import LogicalQuery
 from weft.state.clock import ALWAYS, Clock, oldest_needed, shapes
 from weft.window import Window
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

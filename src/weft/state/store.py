@@ -13,13 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates import Partial, Primitive
+from weft.arrays import Ids, Rows, Times
 from weft.errors import InternalError
 from weft.predicates import Formula
 from weft.predicates.signatures import Signatures
 from weft.window import Window
-
-Times = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +27,7 @@ class Block:
     starts: Times
     """The start of each row's slice, in microseconds."""
     keys: pa.Table
-    fragments: Numbers
+    fragments: Ids
     """Each row's fragment, as a row of the signatures."""
     signatures: Signatures
     partials: dict[Primitive, Partial]
@@ -56,9 +54,6 @@ class Block:
             fragments=self.fragments[kept],
             partials={primitive: partial.take(kept) for primitive, partial in self.partials.items()},
         )
-
-
-Rows = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
