@@ -144,13 +144,14 @@ class BatchJob:
         if self.fragments.repeats_rows:
             rows = rows.where(F.col(FRAGMENT) > UNWANTED)
         result = rows.select(*steps.fields).groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
-        if self.fragments.has_words:
+        if self.fragments.word_coders:
             result = self._resolved(batch, result, steps)
         return BatchGroups(result)
 
     def _resolved(self, batch: DataFrame, result: pa.Table, steps: _Steps) -> pa.Table:
         """Return a result whose fragments are numbered by their words; unknown values are evaluated now."""
-        books = self.fragments.word_books()
+        # Those that words now evaluated are to be read by.
+        books = {index: coder.book for index, coder in self.fragments.word_coders.items()}
         unknown = self._by_value.unknown_values(result)
         if unknown:
             self._by_value.learn(batch, unknown)
