@@ -1,6 +1,6 @@
 """Columns of numbers: their types, and what it takes to sort and to group rows by them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,16 @@ def spelled_out(begin: Numbers, count: Numbers) -> Numbers:
     """
     numbers: Numbers = np.arange(count.sum()) + np.repeat(begin - (np.cumsum(count) - count), count)
     return numbers
+
+
+def follow(bits: Iterable[Bools], patterns: Collection[int]) -> Bools:
+    """Return where the bits, the first one lowest, are one of some patterns.
+
+    >>> follow([np.array([True, True, False]), np.array([False, True, True])], {1, 2}).tolist()
+    [True, False, True]
+    """
+    codes = sum(own.astype(np.int64) << order for order, own in enumerate(bits))
+    return np.isin(codes, list(patterns))
 
 
 def as_one(columns: Iterable[npt.NDArray[np.integer]], rows: int) -> Numbers:

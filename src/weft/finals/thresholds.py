@@ -22,6 +22,7 @@ from weft.evaluation.conditions import compared_type
 from weft.evaluation.evaluator import Point, point
 from weft.expression import Call, Expression, Literal, Scalar, Slot, SlotKind, walk
 from weft.finals.readings import Reader, has_parameter
+from weft.query.joins import conjuncts
 from weft.types import DataType
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
@@ -228,7 +229,7 @@ def _passing_searched(
     having: Expression, evaluator: Evaluator, bounds: Rows, readers: Readers
 ) -> Passing | None:
     """Give readers the rows of their spans; None where HAVING is not an AND of comparisons."""
-    parts = _conjuncts(having)
+    parts = conjuncts(having)
     everyone = [reader for group in readers for reader in group]
     searches: list[Search] = []
     for part in filter(has_parameter, parts):
@@ -244,10 +245,3 @@ def _passing_searched(
     for group, begin, end in zip(readers, bounds.tolist(), bounds[1:].tolist(), strict=False):
         found += found_by(searches, begin + np.flatnonzero(usable[begin:end]), group)
     return _joined(found)
-
-
-def _conjuncts(condition: Expression) -> list[Expression]:
-    """Return the conditions that must all hold."""
-    if isinstance(condition, Call) and condition.function == "and":
-        return [part for argument in condition.args for part in _conjuncts(argument)]
-    return [condition]

@@ -104,6 +104,18 @@ class Frequencies:
         return min(rows, shown + unseen * max(0.0, 1 - self._sampled / max(rows, 1.0)))
 
 
+def attributes_of(formulas: Iterable[tuple[Joins, Formula]]) -> dict[tuple[Joins, Expression], Attribute]:
+    """Return the attributes that formulas test, with the tables that each reads."""
+    by_joins: dict[Joins, list[Formula]] = {}
+    for joins, formula in formulas:
+        by_joins.setdefault(joins, []).append(formula)
+    return {
+        (joins, expression): attribute
+        for joins, own in by_joins.items()
+        for expression, attribute in attributes(own).items()
+    }
+
+
 def assumed_positions(
     attribute: Attribute, rows: int, chance: np.random.Generator
 ) -> npt.NDArray[np.integer]:
@@ -113,14 +125,7 @@ def assumed_positions(
 
 def assumed(formulas: Iterable[tuple[Joins, Formula]]) -> Statistics:
     """Return statistics of a stream not seen yet: values fall evenly between all cuts, independently."""
-    by_joins: dict[Joins, list[Formula]] = {}
-    for joins, formula in formulas:
-        by_joins.setdefault(joins, []).append(formula)
-    tested = {
-        (joins, expression): attribute
-        for joins, own in by_joins.items()
-        for expression, attribute in attributes(own).items()
-    }
+    tested = attributes_of(formulas)
     chance = np.random.default_rng(1)
     positions = {
         key: assumed_positions(attribute, _ASSUMED_ROWS, chance) for key, attribute in tested.items()

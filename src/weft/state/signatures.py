@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from weft.arrays import Bools, Ids
+from weft.arrays import Bools, Ids, follow
 from weft.predicates import Formula
 from weft.predicates.signatures import Signatures, packed_across, pieces
 
@@ -154,10 +154,7 @@ class Fragments:
 
         It holds where their bits, the first one lowest, are one of the patterns.
         """
-        codes = np.zeros(self._size, dtype=np.int64)
-        for order, satisfied in enumerate(self.bits(sources, np.arange(self._size))):
-            codes |= satisfied.astype(np.int64) << order
-        held = np.isin(codes, list(patterns))
+        held = follow(self.bits(sources, np.arange(self._size)), patterns)
         self._write(self._slot(predicate), held)
         self._empty = _are_empty(self._bytes[:, : self._size])
         self._renumber()
