@@ -19,8 +19,9 @@ from weft.query.logical import LogicalQuery
 from weft.spark.columns import Udf
 from weft.spark.session.troubles import culprits
 from weft.state.clock import Clock
+from weft.state.driver_store import DriverStore
 from weft.state.running_query import RunningQuery
-from weft.state.store import Combined, DueWindows, GroupQuestion, PartialStore
+from weft.state.store import Combined, DueWindows, GroupQuestion
 from weft.threads import side_by_side
 
 _WORTH_THREADS = 20_000
@@ -33,7 +34,7 @@ _EMPTY_WINDOWS = 1 << 20
 class Asked:
     """The stores, queries and rules that windows are answered by."""
 
-    stores: Mapping[Grouping, PartialStore]
+    stores: Mapping[Grouping, DriverStore]
     queries: Mapping[str, RunningQuery]
     clock: Clock
     functions: Mapping[str, Udf]
@@ -152,7 +153,7 @@ def _rows(begins: Rows, ends: Rows) -> tuple[slice | Rows, Rows]:
 
 
 def _due(
-    reading: Reading, store: PartialStore, asked: Asked, broken: dict[str, str]
+    reading: Reading, store: DriverStore, asked: Asked, broken: dict[str, str]
 ) -> tuple[DueWindows, Rows]:
     """Return the due windows of all asks, and which asks have any; those over a limit go to `broken`."""
     due, limits = reading.due(asked.clock, store.starts()), asked.limits
@@ -176,7 +177,7 @@ def _due(
 class EmptyWindows:
     """Due windows of EMIT EMPTY queries, which have no keys, that turn out to hold no row."""
 
-    def __init__(self, reading: Reading, due: DueWindows, asks: Rows, store: PartialStore) -> None:
+    def __init__(self, reading: Reading, due: DueWindows, asks: Rows, store: DriverStore) -> None:
         self._reading, self._due, self._store = reading, due, store
         self._bare = {
             ask: np.ones(int(due.last[ask] - due.first[ask]) + 1, dtype=bool)
