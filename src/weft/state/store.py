@@ -1,6 +1,6 @@
 """What a store of partials takes and gives: blocks, questions, combined partials."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -68,10 +68,7 @@ class DueWindows:
 
     def take(self, asks: Rows | slice) -> "DueWindows":
         """Return the windows of some asks."""
-        return DueWindows(
-            range_us=self.range_us[asks], slide_us=self.slide_us[asks], offset_us=self.offset_us[asks],
-            first=self.first[asks], last=self.last[asks], predicate=self.predicate[asks],
-        )  # fmt: skip
+        return DueWindows(**{column.name: getattr(self, column.name)[asks] for column in fields(self)})
 
     @property
     def step(self) -> Times:
