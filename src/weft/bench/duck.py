@@ -56,7 +56,12 @@ def render(expression: Expression, name: Callable[[Column | Slot], str]) -> str:
     builder = _RENDER.get(expression.function)
     if builder is None:
         raise UserError(f"function {expression.function} is not translated to DuckDB")
-    return builder(expression, [render(argument, name) for argument in expression.args])
+    args = [render(argument, name) for argument in expression.args]
+    if callable(builder):
+        return builder(expression, args)
+    return builder.format(
+        *args, all=", ".join(args), rest=", ".join(args[1:]), type=duck_type(expression.type)
+    )
 
 
 def duck_type(type: DataType) -> str:
@@ -92,20 +97,8 @@ def _literal(constant: Literal) -> str:
     return f"CAST({value!r} AS {duck_type(constant.type)})"
 
 
-def _operator(symbol: str) -> Render:
-    return lambda call, args: f"({args[0]} {symbol} {args[1]})"
-
-
 def _joined(symbol: str) -> Render:
     return lambda call, args: "(" + f" {symbol} ".join(args) + ")"
-
-
-def _call(name: str) -> Render:
-    return lambda call, args: f"{name}({', '.join(args)})"
-
-
-def _cast_call(name: str) -> Render:
-    return lambda call, args: f"CAST({name}({', '.join(args)}) AS {duck_type(call.type)})"
 
 
 def _divide(call: Call, args: list[str]) -> str:
@@ -139,10 +132,6 @@ def _rounded(value: str, digits: int) -> str:
     return f"(CASE WHEN {near_half} THEN {printed} ELSE round({value}, {digits}) END)"
 
 
-def _like(name: str) -> Render:
-    return lambda call, args: rf"({args[0]} {name} {args[1]} ESCAPE '\')"
-
-
 _SAME = (
     "abs sqrt exp ln log10 pow isnan upper lower length trim ltrim rtrim substring replace left right "
     "contains concat"
@@ -150,37 +139,37 @@ _SAME = (
 """Functions that have the same name and type in DuckDB."""
 _CAST = "coalesce greatest least floor ceil sign year month day hour minute second date_trunc"
 """Functions that have the same name there, and another type."""
-_RENDER: Mapping[str, Render] = MappingProxyType(
+_RENDER: Mapping[str, str | Render] = MappingProxyType(
     {
-        **{name: _operator(name) for name in "+ - * = <> < <= > >=".split()},
-        **{name: _call(name) for name in _SAME.split()},
-        **{name: _cast_call(name) for name in _CAST.split()},
-        "<=>": _operator("IS NOT DISTINCT FROM"),
+        **{name: f"({{0}} {name} {{1}})" for name in "+ - * = <> < <= > >=".split()},
+        **{name: f"{name}({{all}})" for name in _SAME.split()},
+        **{name: f"CAST({name}({{all}}) AS {{type}})" for name in _CAST.split()},
+        "<=>": "({0} IS NOT DISTINCT FROM {1})",
         "/": _divide,
-        "%": lambda call, args: f"({args[0]} % nullif({args[1]}, 0))",
-        "div": lambda call, args: f"CAST({args[0]} // nullif({args[1]}, 0) AS BIGINT)",
-        "neg": lambda call, args: f"(-{args[0]})",
+        "%": "({0} % nullif({1}, 0))",
+        "div": "CAST({0} // nullif({1}, 0) AS BIGINT)",
+        "neg": "(-{0})",
         "and": _joined("AND"),
         "or": _joined("OR"),
-        "not": lambda call, args: f"(NOT {args[0]})",
-        "is_null": lambda call, args: f"({args[0]} IS NULL)",
-        "in": lambda call, args: f"({args[0]} IN ({', '.join(args[1:])}))",
-        "like": _like("LIKE"),
-        "ilike": _like("ILIKE"),
-        "rlike": _call("regexp_matches"),
+        "not": "(NOT {0})",
+        "is_null": "({0} IS NULL)",
+        "in": "({0} IN ({rest}))",
+        "like": r"({0} LIKE {1} ESCAPE '\')",
+        "ilike": r"({0} ILIKE {1} ESCAPE '\')",
+        "rlike": "regexp_matches({all})",
         "case": _case,
-        "cast": lambda call, args: f"TRY_CAST({args[0]} AS {duck_type(call.type)})",
+        "cast": "TRY_CAST({0} AS {type})",
         "round": _round,
-        "startswith": _call("starts_with"),
-        "endswith": _call("ends_with"),
-        "dayofweek": lambda call, args: f"CAST(dayofweek({args[0]}) + 1 AS INTEGER)",
-        "to_date": lambda call, args: f"TRY_CAST({args[0]} AS DATE)",
-        "unix_seconds": lambda call, args: f"CAST(floor(epoch_us({args[0]}) / 1e6) AS BIGINT)",
-        "unix_millis": lambda call, args: f"CAST(floor(epoch_us({args[0]}) / 1e3) AS BIGINT)",
-        "unix_micros": lambda call, args: f"epoch_us({args[0]})",
+        "startswith": "starts_with({all})",
+        "endswith": "ends_with({all})",
+        "dayofweek": "CAST(dayofweek({0}) + 1 AS INTEGER)",
+        "to_date": "TRY_CAST({0} AS DATE)",
+        "unix_seconds": "CAST(floor(epoch_us({0}) / 1e6) AS BIGINT)",
+        "unix_millis": "CAST(floor(epoch_us({0}) / 1e3) AS BIGINT)",
+        "unix_micros": "epoch_us({0})",
     }
 )
-"""Each function of the language that is translated, by its canonical name."""
+"""Each function of the language that is translated, by its canonical name: a pattern, or what writes it."""
 
 
 _STREAM = "stream_rows"
