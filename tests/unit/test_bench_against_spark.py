@@ -22,7 +22,7 @@ from weft.bench.slices import Slices, SlicesResult
 from weft.bench.tiny_batches import Ends, FixedCost, PlanChange
 from weft.bench.workloads import Predicates
 from weft.state.clock import RowCounts
-from weft.stream.pipeline import BatchReport
+from weft.state.report import BatchReport
 from weft.window import Window
 
 FIELDS = (

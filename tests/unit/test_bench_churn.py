@@ -17,7 +17,7 @@ from weft.bench.equality import Comparison, Span
 from weft.bench.records import Seconds
 from weft.bench.workloads import paper_queries
 from weft.state.clock import RowCounts
-from weft.stream.pipeline import BatchReport
+from weft.state.report import BatchReport
 
 
 @pytest.mark.parametrize(("count", "boundaries"), [(1, 1), (3, 7), (250, 49), (500, 7), (0, 5)])

@@ -19,8 +19,8 @@ from weft.limits import Limits
 from weft.sinks import Delivery, ParquetSink
 from weft.spark.input.schema_changes import SchemaWatch
 from weft.state.clock import ALWAYS, RowCounts
+from weft.state.report import BatchReport
 from weft.storage import LocalFolder
-from weft.stream.pipeline import BatchReport
 
 
 @pytest.fixture

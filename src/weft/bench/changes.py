@@ -33,7 +33,7 @@ from weft.bench.workloads import BenchQuery
 from weft.engine import Engine
 from weft.query import parse_duration
 from weft.service.queries import Query
-from weft.stream.pipeline import BatchReport
+from weft.state.report import BatchReport
 
 Result = TypeVar("Result")
 Pair = tuple[str, BenchQuery]

@@ -59,7 +59,6 @@ from weft.stream import decode
 from weft.stream.plan_in_effect import ActivePlan, PlanInEffect
 from weft.stream.warm_start import History, WarmStart
 
-__all__ = ["BatchReport", "RunningQuery", "Pipeline"]
 _US = 1000
 _FIRST_SPAN = 600_000_000
 """Event time that the first batch is assumed to cover, in microseconds."""
