@@ -8,7 +8,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.durability.rewinding import Approve
+from weft.durability.past import Approve
 from weft.errors import EngineError
 from weft.finals.results import result_schema
 from weft.limits import DEFAULTS, Limits

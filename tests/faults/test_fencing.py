@@ -14,7 +14,7 @@ from tests.faults.inside import engine_of, run
 from tests.faults.mutants import planted
 from tests.faults.site import Site
 from weft import Engine
-from weft.durability.rewinding import Rewind
+from weft.durability.past import Rewind
 from weft.errors import Fenced
 
 

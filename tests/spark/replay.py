@@ -13,7 +13,8 @@ from weft.query.logical import LogicalQuery, StreamDef, TableDef
 from weft.spark.columns import Udf
 from weft.spark.input.declarations import Declarations
 from weft.state.clock import Clock
-from weft.stream.pipeline import BatchReport, Pipeline
+from weft.state.report import BatchReport
+from weft.stream.pipeline import Pipeline
 
 
 class Replayed:

@@ -11,9 +11,9 @@ from weft.bench import dashboards
 from weft.bench.contenders import ordinary, run_stream
 from weft.bench.dashboards import read_dashboards, sample
 from weft.bench.duck import Duck, duck_sql
+from weft.bench.equality import difference, read_rows
 from weft.bench.flights import make_flights, make_tables
 from weft.bench.runs import Input
-from weft.bench.same_rows import difference, read_rows
 from weft.cli import bench
 from weft.query.logical import LogicalQuery
 

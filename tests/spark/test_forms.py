@@ -162,7 +162,7 @@ def test_the_driver_groups_rows_as_spark_does(
     # What a result's fragments mean is known until the next batch.
     one, other = (read(job, way(batch, bounds)) for way in ways)
     LOOKED_UP.append(job._joins.local_tables())
-    WORDS.append((job.fragments.has_words, {relation.shared for relation in job.relations}))
+    WORDS.append((bool(job.fragments.word_coders), {relation.shared for relation in job.relations}))
     assert one[:2] == other[:2]
     for mine, theirs in zip(one[2], other[2], strict=True):
         assert_alike(mine, theirs)

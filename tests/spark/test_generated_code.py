@@ -95,7 +95,7 @@ def test_rows_that_spark_groups(spark: SparkSession, relations: int) -> None:
 def with_words(spark: SparkSession) -> BatchJob:
     window = "[RANGE '1 hour' SLIDE '10 min']"
     job = job_of(spark, [f"SELECT count(*) AS n FROM departures {window} WHERE {one}" for one in CONDITIONS])
-    assert job.fragments.has_words
+    assert job.fragments.word_coders
     return job
 
 

@@ -22,8 +22,7 @@ from tests.oracle.compare import assert_same
 from tests.oracle.generate_workload import random_workload
 from tests.oracle.spec import WindowSyntax
 from tests.spark.replay import Player, Replayed, replay
-from weft.optimizer import by_value as rule
-from weft.optimizer import roots
+from weft.optimizer import roots, rules
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.spark.job import value_predicates
@@ -42,7 +41,7 @@ def in_words(*, by_value: bool, by_driver: bool = False) -> Iterator[None]:
     """
     with (
         patch.object(roots, "MOST_CELLS", 1),
-        patch.object(rule, "_pays", lambda *_: by_value),
+        patch.object(rules, "_pays", lambda *_: by_value),
         patch.object(Forms, "driver_groups", lambda *_, **__: by_driver),
     ):
         yield

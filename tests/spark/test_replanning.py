@@ -18,7 +18,7 @@ from weft.optimizer.slices import Slicing
 from weft.query import bind, parse_select
 from weft.query.logical import LogicalQuery
 from weft.spark.job.job import BatchJob
-from weft.stream.pipeline import BatchReport
+from weft.state.report import BatchReport
 from weft.stream.planner import Planner, TakeSample
 
 WAYS = Sharing.JOINT, Sharing.SEPARATE, Sharing.UNSHARED

@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit.window_samples import Advance, due_ends, edges_between
+from weft.arrays import Times
 from weft.optimizer.plan import Relation
-from weft.optimizer.slices import SliceManager, Slicing, Times, common_grid, edge_classes
+from weft.optimizer.slices import SliceManager, Slicing, common_grid, edge_classes
 from weft.spark.job import slicing
 from weft.spark.job.constants import Constants
 from weft.spark.job.slicing import SliceCoder, Table, build_table

@@ -13,7 +13,7 @@ from tests.oracle.results import Expected
 from tests.oracle.spec import Spec, WindowSyntax
 from tests.spark.replay import Player, Replayed
 from weft.optimizer.slices import Slicing
-from weft.stream.pipeline import RunningQuery
+from weft.state.running_query import RunningQuery
 
 ALWAYS = -(1 << 62)
 """Before all rows."""

@@ -21,8 +21,9 @@ from tests.unit.window_samples import edges_between
 
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
+from weft.state.report import BatchReport
 from weft.state.running_query import RunningQuery
-from weft.stream.pipeline import BatchReport, Pipeline
+from weft.stream.pipeline import Pipeline
 from weft.window import Window
 
 SHAPES = ((10, 10), (20, 10), (30, 10), (25, 10), (40, 20), (7, 10), (15, 15), (60, 30))

@@ -12,9 +12,10 @@ from weft.durability.ledger import Ledger
 from weft.durability.registry import Registry
 from weft.durability.rejoining import Bind, rejoin
 from weft.state.clock import ALWAYS, RowCounts
+from weft.state.report import BatchReport
 from weft.storage import LocalFolder
 from weft.stream.loop import Loop
-from weft.stream.pipeline import BatchReport, Pipeline, begin
+from weft.stream.pipeline import Pipeline, begin
 
 ALL = ("vol > 0", lambda row: row.vol is not None and row.vol > 0)
 LONG = asked("long", ALL, (60, 5))

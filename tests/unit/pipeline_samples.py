@@ -26,10 +26,12 @@ from weft.spark.job.job import in_job_order
 from weft.spark.job.points import attributes_of
 from weft.spark.job.verdicts import Bounds
 from weft.state.clock import RowCounts, Seen
+from weft.state.report import BatchReport
+from weft.state.running_query import RunningQuery
 from weft.state.store import Block
 from weft.stream import pipeline as pipeline_module
 from weft.stream import plan_in_effect as plan_module
-from weft.stream.pipeline import BatchReport, Pipeline, RunningQuery
+from weft.stream.pipeline import Pipeline
 
 MS = 1000
 

@@ -39,8 +39,7 @@ from weft.aggregates import (
 )
 from weft.aggregates.aggregate_functions import SYNONYMS
 from weft.expression import Column, Expression, Slot, SlotKind
-from weft.finals.programs import program_of
-from weft.finals.readings import readings
+from weft.finals.readings import program_of, readings
 from weft.finals.selecting import Finals
 from weft.optimizer.rules import optimize
 from weft.predicates.signatures import signatures_of

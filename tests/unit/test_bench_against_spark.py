@@ -13,17 +13,16 @@ from tests.unit.bench_samples import cells, check_legends, console, printed
 
 from weft.bench.against_spark import Figures, headlines
 from weft.bench.bench import Bench, save, save_figure
+from weft.bench.equality import Comparison
 from weft.bench.fragments import Fragments, FragmentsResult
-from weft.bench.operations import Counted, Run, count_all
 from weft.bench.records import Seconds
 from weft.bench.runs import WeftRun
-from weft.bench.same_rows import Comparison
-from weft.bench.signatures import PAPER_COUNTS, PAPER_SPEEDUPS, Sharing, Signatures
+from weft.bench.signatures import PAPER_COUNTS, PAPER_SPEEDUPS, Counted, Run, Sharing, Signatures, count_all
 from weft.bench.slices import Slices, SlicesResult
 from weft.bench.tiny_batches import Ends, FixedCost, PlanChange
 from weft.bench.workloads import Predicates
 from weft.state.clock import RowCounts
-from weft.stream.pipeline import BatchReport
+from weft.state.report import BatchReport
 from weft.window import Window
 
 FIELDS = (

@@ -4,7 +4,7 @@ import pytest
 
 from weft.bench.alerts import SHAPES, alert
 from weft.bench.trades import COLUMNS
-from weft.finals.programs import program_of
+from weft.finals.readings import program_of
 from weft.optimizer.plan import answer, leaf
 from weft.query import CreateStream, bind, parse, parse_select
 from weft.query.logical import Catalog

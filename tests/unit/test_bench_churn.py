@@ -12,16 +12,14 @@ import pytest
 from tests.unit.bench_samples import cells, console, printed
 
 from weft.bench.bench import save_figure
-from weft.bench.changes import changes, spread_evenly
+from weft.bench.changes import changes, spread_evenly, trend
 from weft.bench.churn import Churn, ChurnResult, Rounds
-from weft.bench.churn_memory import trend
-from weft.bench.equality import Span
+from weft.bench.equality import Comparison, Span
 from weft.bench.records import Seconds
-from weft.bench.same_rows import Comparison
 from weft.bench.workloads import paper_queries
 from weft.errors import EngineError
 from weft.state.clock import RowCounts
-from weft.stream.pipeline import BatchReport
+from weft.state.report import BatchReport
 
 
 @pytest.mark.parametrize(("count", "boundaries"), [(1, 1), (3, 7), (250, 49), (500, 7), (0, 5)])

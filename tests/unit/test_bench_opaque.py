@@ -5,10 +5,10 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from weft.bench.equality import Comparison
 from weft.bench.opaque import COLUMNS, SIZES, Case, OpaquePredicates, OpaqueResult, Size, opaque_queries
 from weft.bench.records import Seconds
 from weft.bench.runs import WeftRun
-from weft.bench.same_rows import Comparison
 from weft.predicates import canonical
 from weft.query import CreateStream, bind, parse, parse_select
 from weft.query.logical import Catalog, LogicalQuery

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.bench.dataset import NOON_MS
-from weft.bench.operations import PAPER, Counted, Run, Strategy, count, count_all
+from weft.bench.signatures import PAPER, Counted, Run, Strategy, count, count_all
 from weft.bench.trades import HOUR_MS
 from weft.bench.workloads import paper_queries
 from weft.optimizer.slices import Slicing

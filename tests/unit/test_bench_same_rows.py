@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from weft.bench.same_rows import difference, read_rows
+from weft.bench.equality import difference, read_rows
 
 ROWS = pa.table({"key": ["a", "b", None], "n": [1, 2, 3], "x": [0.5, None, -2.0]})
 

@@ -7,9 +7,8 @@ import pytest
 from tests.unit.market_samples import small_market
 
 from weft.bench.dataset import NOON_MS
-from weft.bench.operations import Run, Strategy, count
 from weft.bench.predicates import Market
-from weft.bench.signatures import Signatures, count_signatures
+from weft.bench.signatures import Run, Signatures, Strategy, count, count_signatures
 from weft.bench.trades import HOUR_MS
 from weft.bench.workloads import BenchQuery, Predicates, predicate_queries
 from weft.optimizer.slices import Slicing

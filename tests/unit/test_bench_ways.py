@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 from tests.unit.bench_samples import check_legends, console, printed
 
+from weft.bench.equality import Comparison
 from weft.bench.records import Seconds
 from weft.bench.runs import WeftRun
-from weft.bench.same_rows import Comparison
 from weft.bench.ways import FIGURES, PaperFigures, Timing, Way, WaysResult, ways_of, worth_running
 
 

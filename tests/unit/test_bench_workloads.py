@@ -2,8 +2,8 @@
 
 import pytest
 
+from weft.bench.equality import Comparison
 from weft.bench.options import Check
-from weft.bench.same_rows import Comparison
 from weft.bench.workloads import paper_queries, scotty_queries, spread_over
 from weft.errors import UserError
 from weft.query import parse_select

@@ -30,7 +30,7 @@ from weft.stream import loop
 from weft.stream import pipeline as pipeline_module
 from weft.stream import plan_in_effect as plan_module
 from weft.stream.loop import find_culprits
-from weft.stream.pipeline import BatchReport, Pipeline, restore
+from weft.stream.pipeline import Pipeline, restore
 from weft.types import BIGINT
 
 GOOD = asked("good", ("vol > 0", lambda row: True), (20, 5))

@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.expression import Column
-from weft.optimizer import merging
+from weft.optimizer import rules
 from weft.optimizer.cost import Fragmentation, Weights
 from weft.optimizer.explain import explain
-from weft.optimizer.merging import share_fragments
 from weft.optimizer.plan import SharedPlan
 from weft.optimizer.roots import MOST_CELLS, cost, measured_key, roots_of
-from weft.optimizer.rules import Sharing, leaves, optimize
+from weft.optimizer.rules import Sharing, leaves, optimize, share_fragments
 from weft.optimizer.statistics import Sample, Statistics
 from weft.predicates import attributes, canonical, codebook
 from weft.query import bind, parse_select
@@ -237,8 +236,8 @@ def test_words_are_used_where_they_cost_no_more_than_grids(
     def roots(_: object, *, in_grids: bool) -> list[SimpleNamespace]:
         return [SimpleNamespace(has_words=not in_grids, least=least) for least in costs[in_grids]]
 
-    monkeypatch.setattr(merging, "_roots", roots)
-    assert len(merging._coded([], merging.Coding.CHEAPEST)) == chosen
+    monkeypatch.setattr(rules, "_roots", roots)
+    assert len(rules._coded([], rules.Coding.CHEAPEST)) == chosen
 
 
 @settings(max_examples=40, deadline=None)

@@ -286,7 +286,7 @@ def test_an_engine_that_leaves_meanwhile_leaves_changes_to_the_next(checkpoint: 
     lock = Lock(folder)
     asking = Caller(folder, seconds=30)
     lock.release()
-    [reply] = asking.ask("drop", [{"name": "big"}])
+    [reply] = asking.ask_each([("drop", {"name": "big"})])
     assert reply.ok
     assert 'query "big" will be dropped when one starts' in reply.said
     assert waiting(checkpoint) == [("drop", {"name": "big"})]
@@ -308,7 +308,7 @@ def test_who_stops_waiting_takes_all_back(checkpoint: Path) -> None:
     with running(checkpoint, None):
         asking = Caller(LocalFolder(checkpoint), seconds=30)
         with pytest.raises(KeyboardInterrupt):
-            asking.ask("drop", [{"name": "a"}, {"name": "b"}], on_wait=interrupt)
+            asking.ask_each([("drop", {"name": name}) for name in "ab"], on_wait=interrupt)
     assert waiting(checkpoint) == []
 
 
@@ -336,7 +336,7 @@ def test_many_are_told_that_they_wait_for_the_next_engine(checkpoint: Path) -> N
     folder = LocalFolder(checkpoint)
     lock = Lock(folder)
     asking = Caller(folder, seconds=30)
-    replies = asking.ask("drop", [{"name": name} for name in MANY], on_wait=lock.release)
+    replies = asking.ask_each([("drop", {"name": name}) for name in MANY], on_wait=lock.release)
     assert {reply.said for reply in replies} == {
         f"no engine runs on {checkpoint}: 300 queries will be dropped when one starts"
     }

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from weft.cli.app import app
 from weft.cli.rewinding import asking
-from weft.durability.rewinding import Rewind
+from weft.durability.past import Rewind
 from weft.errors import EngineError
 from weft.sinks.fence import Surplus
 

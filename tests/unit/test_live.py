@@ -22,9 +22,9 @@ from weft.cli import live, stopping
 from weft.cli.app import app
 from weft.cli.figures import Figures
 from weft.cli.live import LiveView
-from weft.cli.log_options import Level, logs
 from weft.cli.screen import draw
 from weft.cli.stopping import Stop, await_end
+from weft.logs import Level, logs
 from weft.notices import Notice, NoticeKind
 from weft.state.clock import Clock, RowCounts
 from weft.state.report import BatchReport

@@ -20,8 +20,8 @@ from weft.notices import Failure
 from weft.sinks import Delivery, ParquetSink
 from weft.spark.input.schema_changes import SchemaWatch
 from weft.state.clock import ALWAYS, RowCounts
+from weft.state.report import BatchReport
 from weft.storage import LocalFolder
-from weft.stream.pipeline import BatchReport
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from weft.durability.registry import QueryState
 from weft.errors import DamagedFile, EngineError
 from weft.finals import answering
 from weft.limits import Limits
+from weft.state.report import BatchReport
 from weft.storage import LocalFolder
 from weft.stream.loop import Loop
-from weft.stream.pipeline import BatchReport
 
 
 @pytest.fixture

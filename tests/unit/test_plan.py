@@ -10,7 +10,7 @@ from tests.unit.language_samples import CATALOG
 
 from weft.errors import InternalError
 from weft.expression import Call, Column, Literal
-from weft.finals.programs import Program, program_of
+from weft.finals.readings import Program, program_of
 from weft.optimizer.plan import SharedPlan, answer, leaf, lift
 from weft.optimizer.rules import RULES, Sharing, leaves, optimize, share_slices
 from weft.optimizer.slices import Slicing, edge_classes

@@ -9,8 +9,7 @@ from tests.unit.test_parquet_fence import ORIGIN, fenced, give
 from tests.unit.test_sinks_parquet import written
 
 from weft.durability.checkpoint import Checkpoint
-from weft.durability.past import Past
-from weft.durability.rewinding import Rewind, rewind
+from weft.durability.past import Past, Rewind, rewind
 from weft.sinks import ParquetSink
 from weft.storage import LocalFolder
 

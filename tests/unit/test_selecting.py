@@ -13,8 +13,7 @@ from tests.unit.language_samples import CATALOG
 
 from weft.aggregates import Partial
 from weft.finals import thresholds
-from weft.finals.programs import program_of
-from weft.finals.readings import Reader
+from weft.finals.readings import Reader, program_of
 from weft.finals.selecting import Finals, ReadRows, Selected
 from weft.finals.selecting import select as select_rows
 from weft.optimizer.plan import answer, leaf

@@ -25,8 +25,8 @@ from tests.unit.state_samples import (
     state_of,
 )
 
+from weft import arrays
 from weft.state import driver_store as state_module
-from weft.state import sorted_runs
 from weft.state.driver_store import DriverStore
 from weft.state.sorted_runs import shards_by_key
 
@@ -172,7 +172,7 @@ def test_rows_of_nobody_are_not_kept() -> None:
 def test_times_far_apart_and_times_between_milliseconds_are_in_order(
     scale: int, codes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sorted_runs, "_CODES", codes)
+    monkeypatch.setattr(arrays, "_CODES", codes)
     starts = [5, -(2**40), 2**40, 3, 4, 5]
     state = state_of(*(block([Row(start * scale, "a", 1, None, None)], [COUNT]) for start in starts))
     assert state.starts().tolist() == sorted({start * scale for start in starts})

@@ -18,8 +18,7 @@ from weft.aggregates import arrow_type
 from weft.evaluation import Evaluator
 from weft.expression import Expression, Slot, walk
 from weft.finals import thresholds
-from weft.finals.programs import Program, program_of
-from weft.finals.readings import Reader
+from weft.finals.readings import Program, Reader, program_of
 from weft.optimizer.plan import answer, leaf
 from weft.query import bind, parse_select
 from weft.query.logical import Catalog, LogicalQuery, StreamDef

@@ -12,9 +12,9 @@ from weft import faultpoints
 from weft.durability.registry import QueryState
 from weft.errors import EngineError
 from weft.limits import Limits
+from weft.state.report import BatchReport
 from weft.storage import LocalFolder
 from weft.stream.membership import Changes
-from weft.stream.pipeline import BatchReport
 
 MANY = [asked(f"many{number}", ALL, (10 + 5 * (number % 8), 5)) for number in range(300)]
 

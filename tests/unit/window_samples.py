@@ -8,10 +8,11 @@ from math import lcm
 from hypothesis import strategies as st
 from tests.unit.language_samples import query
 
+from weft.arrays import Times
 from weft.finals.readings import readings
 from weft.optimizer.plan import answer, leaf
 from weft.optimizer.slices import SlicedWindow, Slicing
-from weft.state.clock import ALWAYS, Clock, Times
+from weft.state.clock import ALWAYS, Clock
 from weft.state.running_query import NEVER, RunningQuery
 from weft.window import Window
 

@@ -22,11 +22,10 @@ from rich.table import Table
 from weft.bench import report
 from weft.bench.bench import PicturedResult
 from weft.bench.dataset import TableFiles
-from weft.bench.equality import compare
+from weft.bench.equality import Comparison, compare, read_rows
 from weft.bench.options import Options, Timed
 from weft.bench.records import Record, Seconds, concatenated, pooled_by
 from weft.bench.runs import Input, Settings, WeftRun, run_query, run_scan, run_weft
-from weft.bench.same_rows import Comparison, read_rows
 from weft.bench.tiny_batches import FixedCost, fixed_cost
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery, spread_over

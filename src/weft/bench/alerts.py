@@ -10,10 +10,10 @@ from typer import Option
 
 from weft.bench import report
 from weft.bench.bench import Bench, Result
+from weft.bench.equality import NOT_COMPARED, Comparison, compare_with_plain
 from weft.bench.options import Counts, OneSeed, Repeats
 from weft.bench.records import Record
 from weft.bench.runs import Input, WeftRun, engine_for, run_engine
-from weft.bench.same_rows import NOT_COMPARED, Comparison, compare_with_plain
 from weft.bench.trades import make_trades
 from weft.bench.workloads import SqlQuery
 from weft.spark.session.local import DEFAULT_MEMORY

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from rich.console import Console
 
+from weft.bench.equality import NOT_COMPARED, Comparison
 from weft.bench.options import Options
 from weft.bench.records import Record
 from weft.bench.report import Figure
-from weft.bench.same_rows import NOT_COMPARED, Comparison
 from weft.errors import NotInstalled
 
 

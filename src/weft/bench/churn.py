@@ -16,14 +16,12 @@ from typer import Option
 
 from weft.bench import report
 from weft.bench.bench import Bench, PicturedResult
-from weft.bench.changes import Changes, Pair, changes, newest_rows
-from weft.bench.churn_memory import MemoryOverTime, memory_over_time
-from weft.bench.equality import compare
+from weft.bench.changes import Changes, MemoryOverTime, Pair, changes, memory_over_time, newest_rows
+from weft.bench.equality import Comparison, compare
 from weft.bench.fragments import Workload, workloads
 from weft.bench.options import Batches, Check, Checked, Repeats, Rows
 from weft.bench.records import Record, Seconds, concatenated, pooled_by
 from weft.bench.runs import Input, Settings, engine_for, run_engine
-from weft.bench.same_rows import Comparison
 from weft.bench.workloads import BenchQuery, Predicates
 
 

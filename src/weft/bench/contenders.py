@@ -2,13 +2,12 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 from threading import Event
 from time import perf_counter
 from types import TracebackType
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -21,9 +20,10 @@ from pyspark.sql.streaming.listener import (
 from weft.bench.dataset import DELAY
 from weft.bench.duck import Duck, duck_sql
 from weft.bench.runs import Input, drain, spark_window
-from weft.expression import Slot, columns
-from weft.query.logical import AggregateCall, JoinKind, LogicalQuery
-from weft.spark.columns import Translator, named
+from weft.expression import columns
+from weft.query.logical import LogicalQuery
+from weft.spark.columns import Translator
+from weft.spark.plain import counted, grouped, slot_column
 from weft.storage.names import file_name
 
 TIME = "time"
@@ -129,34 +129,14 @@ def stream_columns(queries: Sequence[LogicalQuery]) -> list[str]:
 def ordinary(rows: DataFrame, query: LogicalQuery, tables: Mapping[str, DataFrame]) -> DataFrame:
     """Return a query as its author would write it in Spark: joins, WHERE, one window group-by, HAVING."""
     translate = Translator()
-    for join in query.joins:
-        table = tables[join.table]
-        renamed = table.select(*(named(name).alias(f"{join.alias}.{name}") for name in table.columns))
-        pairs = [translate(left) == translate(right) for left, right in join.on]
-        how = "inner" if join.kind is JoinKind.INNER else "left"
-        rows = rows.join(F.broadcast(renamed), reduce(Column.__and__, pairs), how)
-    if query.predicate is not None:
-        rows = rows.where(translate(query.predicate))
-    keys = [translate(key.expression).alias(f"key{index}") for index, key in enumerate(query.keys)]
-    calls = [
-        _aggregate(call, translate).alias(f"aggregate{index}") for index, call in enumerate(query.aggregates)
-    ]
-    groups = rows.groupBy(spark_window(query.window).alias("window"), *keys).agg(*calls)
-    after = Translator(slot=_slot)
+    rows = counted(rows, query, {name: F.broadcast(table) for name, table in tables.items()}, translate)
+    window = spark_window(query.window).alias("window")
+    groups = grouped(
+        rows, query, [window], translate, lambda call, value: F.call_function(call.function, value)
+    )
+    bounds = {"window_start": F.col("window.start"), "window_end": F.col("window.end")}
+    groups, after = groups.withColumns(bounds), Translator(slot=slot_column)
     if query.having is not None:
         groups = groups.where(after(query.having))
     outputs = [after(output.expression).alias(output.name) for output in query.outputs]
-    bounds = [F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end")]
     return groups.select(*bounds, *outputs)
-
-
-def _aggregate(call: AggregateCall, translate: Translator) -> Column:
-    value = F.lit(1) if call.argument is None else translate(call.argument)
-    if call.filter is not None:
-        value = F.when(translate(call.filter), value)
-    return F.call_function(call.function, value)
-
-
-def _slot(slot: Slot) -> Column:
-    bounds = {"window_start": "window.start", "window_end": "window.end"}
-    return F.col(bounds.get(str(slot.kind), f"{slot.kind}{slot.index}"))

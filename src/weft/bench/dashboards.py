@@ -29,10 +29,10 @@ from weft.bench.contenders import (
 )
 from weft.bench.dashboards_figures import Contender, DashboardsResult, Mode
 from weft.bench.duck import Duck, duckdb
+from weft.bench.equality import Comparison, compare_rows, read_rows
 from weft.bench.flights import YEAR_ROWS, make_flights, make_live_flights, make_tables, package_folder
 from weft.bench.options import Queries, Repeats, Timed, Warmups, progress
 from weft.bench.runs import Input, Settings, WeftRun, run_scan, run_weft
-from weft.bench.same_rows import Comparison, compare_rows, read_rows
 from weft.bench.workloads import SqlQuery, spread_over
 from weft.errors import SourceError, Span
 from weft.expression import Slot, SlotKind, walk

@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from weft.spark.session.local import setting
+
 DEFAULT_DATA = Path("data") / "bench"
 """Where data sets are kept by default."""
 DELAY = "10 seconds"
 """How far behind the newest row the watermark is, on all sides."""
 NOON_MS = 1_101_902_400_000
 """2004-12-01 12:00:00 UTC, the paper's first moment."""
-_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +81,8 @@ def make(
     def write(unfinished: Path) -> None:
         numbered = spark.range(0, dataset.rows, 1, dataset.files)
         # Microseconds decode faster than Spark's legacy INT96: the scan that all share should be a good one.
-        before = spark.conf.get(_TIMESTAMPS)
-        spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
-        try:
+        with setting(spark, "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"):
             rows(numbered, dataset, seed).write.parquet(str(unfinished / "spark"))
-        finally:
-            spark.conf.set(_TIMESTAMPS, before or "INT96")
         for number, path in enumerate(sorted((unfinished / "spark").glob("part-*.parquet"))):
             _set_age(path.rename(unfinished / "files" / _part(number)), number)
 

@@ -22,7 +22,6 @@ from weft.bench.against_spark import (
     trades_input,
 )
 from weft.bench.bench import Bench
-from weft.bench.operations import Run
 from weft.bench.options import Options, progress
 from weft.bench.predicates import Market
 from weft.bench.records import plain
@@ -31,6 +30,7 @@ from weft.bench.signatures import (
     PAPER_COUNTS,
     PAPER_SIZE,
     PAPER_SPEEDUPS,
+    Run,
     Sharing,
     Signatures,
     count_signatures,

@@ -28,7 +28,7 @@ from weft.bench.trades import make_trades
 from weft.bench.workloads import paper_queries
 from weft.optimizer.slices import Slicing
 from weft.spark.session.local import local_session
-from weft.stream.pipeline import BatchReport
+from weft.state.report import BatchReport
 
 _BATCHES_AN_HOUR = 8
 _LONGER = 10

@@ -24,10 +24,10 @@ from weft.bench import report
 from weft.bench.against_spark import WeftTurns
 from weft.bench.bench import Bench, Result
 from weft.bench.dataset import Dataset, make, moment, uniform
+from weft.bench.equality import Comparison
 from weft.bench.options import Check, Checked, Counts, OneSeed, Repeats, Timed
 from weft.bench.records import Record, Seconds
 from weft.bench.runs import Input, WeftRun, run_query
-from weft.bench.same_rows import Comparison
 from weft.bench.trades import HOUR_MS
 from weft.bench.workloads import BenchQuery, first_distinct
 from weft.spark.session.local import DEFAULT_MEMORY

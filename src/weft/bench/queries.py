@@ -20,7 +20,7 @@ from weft.bench.workloads import first_distinct
 from weft.engine import Engine
 from weft.limits import Limits
 from weft.spark.session.local import DEFAULT_MEMORY
-from weft.stream.pipeline import BatchReport
+from weft.state.report import BatchReport
 
 _ROWS_IN_BATCH = 1_000
 _BATCHES = 8

@@ -23,10 +23,10 @@ from typer import Option
 from weft.bench import report
 from weft.bench.bench import Bench, Result
 from weft.bench.dataset import Dataset, make, moment, uniform
+from weft.bench.equality import Comparison, compare_with_plain
 from weft.bench.options import Check, Checked, Counts, Repeats, Warmups
 from weft.bench.records import Record, Seconds
 from weft.bench.runs import Input, Settings, engine_for
-from weft.bench.same_rows import Comparison, compare_with_plain
 from weft.bench.workloads import SqlQuery
 from weft.optimizer.rules import Sharing
 from weft.spark.job.job import BatchJob

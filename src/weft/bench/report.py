@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from weft.bench.equality import Comparison
 from weft.bench.records import Seconds
-from weft.bench.same_rows import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes

@@ -26,7 +26,7 @@ from weft.engine import Engine
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.service.observers import Observers, OnBatch
-from weft.stream.pipeline import BatchReport
+from weft.state.report import BatchReport
 from weft.window import Window
 
 

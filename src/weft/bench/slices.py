@@ -20,9 +20,9 @@ from weft.bench.against_spark import (
 )
 from weft.bench.bench import Bench
 from weft.bench.dataset import Dataset
-from weft.bench.operations import PAPER, Counted, Run, Strategy, count_all
 from weft.bench.records import Seconds, plain
 from weft.bench.runs import Input
+from weft.bench.signatures import PAPER, Counted, Run, Strategy, count_all
 from weft.bench.tiny_batches import FixedCost
 from weft.bench.workloads import PAPER_SIZES, paper_queries
 

@@ -12,7 +12,7 @@ from weft.bench.records import Record, Seconds, pooled_by
 from weft.bench.runs import Input, Settings, drain, engine_for, is_micro_batch, run_engine
 from weft.bench.trades import make_trades
 from weft.bench.workloads import BenchQuery
-from weft.stream.pipeline import BatchReport
+from weft.state.report import BatchReport
 
 _ROWS_IN_BATCH = 50
 _STARTING = 2

@@ -19,14 +19,12 @@ from typer import Option
 from weft.bench import report
 from weft.bench.against_spark import trades_input
 from weft.bench.bench import Bench, PicturedResult
-from weft.bench.equality import compare
+from weft.bench.equality import Comparison, compare
 from weft.bench.fragments import workloads
-from weft.bench.operations import PAPER_SECONDS, Strategy
 from weft.bench.options import Check, Checked, Counts, Options, Queries, Repeats, Rows
 from weft.bench.records import Record, Seconds
 from weft.bench.runs import Input, Settings, WeftRun, run_weft
-from weft.bench.same_rows import Comparison
-from weft.bench.signatures import PAPER_COUNTS, PAPER_SIZE
+from weft.bench.signatures import PAPER_COUNTS, PAPER_SECONDS, PAPER_SIZE, Strategy
 from weft.bench.signatures import Sharing as Printed
 from weft.bench.workloads import BenchQuery, Predicates, paper_queries, spread_over
 from weft.optimizer.rules import Sharing

@@ -11,15 +11,12 @@ import typer
 from weft.cli.checking import queries_of, read_changes, read_text
 from weft.cli.control import (
     NO_LIMITS,
-    Caller,
     Checkpoint,
     Json,
     Wait,
     answer,
-    ask_each,
-    open_checkpoint,
+    change,
     print_json,
-    report,
     to_add,
 )
 from weft.cli.listing import OVER, Listed, read_listed
@@ -80,8 +77,7 @@ def apply(
         return
     if not yes:
         _ask_whether(found)
-    caller = Caller(open_checkpoint(checkpoint), seconds=wait)
-    report(ask_each(caller, "change", found.asked), as_json=json)
+    change(checkpoint, "change", found.asked, wait=wait, as_json=json)
 
 
 def difference(queries: Mapping[str, CreateQuery], known: Sequence[Listed]) -> Difference:

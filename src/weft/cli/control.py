@@ -49,12 +49,6 @@ class Caller:
         self.engine: Holder | None = holder(folder)
         """The engine that runs on the checkpoint, if any."""
 
-    def ask(
-        self, do: str, given: Sequence[Mapping[str, object]], *, on_wait: Callable[[], None] = lambda: None
-    ) -> list[Reply]:
-        """Send one request for each set of arguments, in one file, and return the replies in order."""
-        return self.ask_each([(do, arguments) for arguments in given], on_wait=on_wait)
-
     def ask_each(self, asked: Sequence[Asked], *, on_wait: Callable[[], None] = lambda: None) -> list[Reply]:
         """Send requests in one file, and return the replies in order.
 
@@ -177,8 +171,8 @@ def add(
     if file is not None and name:
         raise typer.BadParameter("the statements of a file have names of their own", param_hint="--name")
     statements = [_parse_query(query, name)] if query is not None else _parse_file(file or Path("-"))
-    given = [to_add(statement, replace=replace) for statement in statements]
-    _change(checkpoint, "add", given, wait=wait, as_json=json)
+    asked = [("add", to_add(statement, replace=replace)) for statement in statements]
+    change(checkpoint, "add", asked, wait=wait, as_json=json)
 
 
 def to_add(statement: CreateQuery, *, replace: bool = False) -> dict[str, object]:
@@ -253,22 +247,17 @@ def stop(checkpoint: Checkpoint, wait: Wait = 30.0, json: Json = False) -> None:
     report([reply], as_json=json)
 
 
-def _change(
-    checkpoint: str, do: str, given: Sequence[Mapping[str, object]], *, wait: float, as_json: bool
-) -> None:
-    report(_ask(Caller(open_checkpoint(checkpoint), seconds=wait), do, given), as_json=as_json)
+def change(checkpoint: str, what: str, asked: Sequence[Asked], *, wait: float, as_json: bool) -> None:
+    """Have the engine change queries, by requests in one file, and print what was done."""
+    report(_ask(Caller(open_checkpoint(checkpoint), seconds=wait), what, asked), as_json=as_json)
 
 
 def _change_by_name(checkpoint: str, do: str, names: Sequence[str], *, wait: float, as_json: bool) -> None:
-    given = [{"name": name} for name in dict.fromkeys(names)]
-    _change(checkpoint, do, given, wait=wait, as_json=as_json)
+    asked = [(do, {"name": name}) for name in dict.fromkeys(names)]
+    change(checkpoint, do, asked, wait=wait, as_json=as_json)
 
 
-def _ask(caller: Caller, do: str, given: Sequence[Mapping[str, object]]) -> list[Reply]:
-    return ask_each(caller, do, [(do, arguments) for arguments in given])
-
-
-def ask_each(caller: Caller, what: str, asked: Sequence[Asked]) -> list[Reply]:
+def _ask(caller: Caller, what: str, asked: Sequence[Asked]) -> list[Reply]:
     """Send requests in one file, show that the engine is waited for to do that, and return the replies."""
     began = monotonic()
     task = f"waiting for {caller.engine} to {what}" + (f" {len(asked):,} queries" if len(asked) > 1 else "")
@@ -282,7 +271,7 @@ def answer(checkpoint: str, wait: float, do: str, name: str | None = None) -> Ma
     """Return what the running engine says of its queries, or of one; without an engine, what is stored."""
     caller = Caller(open_checkpoint(checkpoint), seconds=wait)
     if caller.engine is not None:
-        [reply] = _ask(caller, do, [{} if name is None else {"name": name}])
+        [reply] = _ask(caller, do, [(do, {} if name is None else {"name": name})])
         if not reply.ok:
             raise EngineError(reply.said)
         return reply.found

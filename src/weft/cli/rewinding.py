@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from weft.durability.rewinding import Approve, Rewind
+from weft.durability.past import Approve, Rewind
 from weft.errors import EngineError
 
 

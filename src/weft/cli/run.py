@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from weft.cli.checking import Files, check_folder, queries_of, read_workload
-from weft.cli.log_options import Level, logs
 from weft.errors import BadWindow, EngineError
 from weft.limits import Limits
+from weft.logs import Level, logs
 from weft.optimizer.rules import Sharing
 from weft.optimizer.slices import Slicing
 from weft.query import parse_duration

@@ -162,11 +162,10 @@ class Checkpoint:
         for number, name in enumerate((name for name in commits if int(name) > begin), begin + 1):
             if int(name) != number:
                 raise self.missing(number)
-            data = self._commits.read(name)
-            sections: Sections = unpack(data, name=f"{self._commits.uri}/{name}")
+            size, sections = _read(self._commits, name)
             recovered = self._took_in(sections, recovered, f"commit {name}")
             self._since_snapshot += 1
-            self._since_bytes += len(data)
+            self._since_bytes += size
             self._stored |= _codebooks(sections)
         return recovered
 
@@ -199,10 +198,9 @@ class Checkpoint:
 
     def replanned(self, offered: int, last: int) -> DamagedFile:
         """Return the error for a batch that is not the one that was committed under its number."""
-        notes = self.folder.folder("spark").uri
         return DamagedFile(
             f"checkpoint {self.folder.uri}: batches up to {last} are committed, but Spark's notes in "
-            f"{notes} are not those of then: it would make up a new batch {offered}, whose rows "
+            f"{self.spark.uri} are not those of then: it would make up a new batch {offered}, whose rows "
             "would be lost; restore that folder as it was, or start a new checkpoint"
         )
 
@@ -210,14 +208,12 @@ class Checkpoint:
         damaged: DamagedFile | None = None
         for name in reversed(self._snapshots.names()):
             try:
-                data = self._snapshots.read(name)
-                sections: Sections = unpack(data, name=f"{self._snapshots.uri}/{name}")
+                self._snapshot_bytes, sections = _read(self._snapshots, name)
             except DamagedFile as error:
                 _log.warning("snapshot is damaged", extra={"file": name, "problem": str(error)})
                 damaged = damaged or error
                 self._damaged.add(name)
                 continue
-            self._snapshot_bytes = len(data)
             return self._took_in(sections, None, f"snapshot {name}")
         if damaged is not None and "000000000" not in self._commits.names():
             raise damaged
@@ -307,8 +303,7 @@ class Checkpoint:
         """Return the results of a commit; raise DamagedFile if they can no longer be read."""
         results: dict[str, pa.Table] = {}
         try:
-            data = self._commits.read(_named(number))
-            sections = unpack(data, name=f"{self._commits.uri}/{_named(number)}")
+            _, sections = _read(self._commits, _named(number))
         except FileNotFoundError:
             raise self.missing(number, also=", and its results are not delivered") from None
         except DamagedFile as error:
@@ -357,8 +352,7 @@ class Checkpoint:
 
     def clock_of(self, number: int) -> Clock:
         """Return the clock of a commit; raise FileNotFoundError if it was removed."""
-        name = _named(number)
-        sections = unpack(self._commits.read(name), name=f"{self._commits.uri}/{name}")
+        _, sections = _read(self._commits, _named(number))
         return read_commit(bytes(sections[_COMMIT]))[0].clock
 
     def set_delivered(self, sink: str, number: int) -> None:
@@ -387,6 +381,12 @@ class Checkpoint:
             if int(name) <= min(delivered, int(whole[-2])):
                 self._commits.delete(name)
         reach("prune.after")
+
+
+def _read(folder: Folder, name: str) -> tuple[int, Sections]:
+    """Return the size and the sections of a file."""
+    data = folder.read(name)
+    return len(data), unpack(data, name=f"{folder.uri}/{name}")
 
 
 def _check_sections(sections: Sections) -> None:

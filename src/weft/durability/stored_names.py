@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -33,6 +34,7 @@ from weft.types import DataType, Kind
 Encoded = Any
 """What JSON can hold."""
 _T = TypeVar("_T")
+_E = TypeVar("_E", bound=StrEnum)
 _EXACT = Context(prec=100)
 _SHOWN = 200
 """Maximum number of characters of a name in an error."""
@@ -148,10 +150,15 @@ def _formula(stored: Encoded) -> formulas.Formula:
 
 def _type(stored: str) -> DataType:
     kind, _, rest = stored.partition("(")
-    if kind not in _KINDS:
-        raise Unknown(f'type "{stored}"')
     bounds = map(int, rest.removesuffix(")").split(",")) if rest else ()
-    return DataType(Kind(kind), *bounds)
+    return DataType(_member(Kind, kind, "type"), *bounds)
+
+
+def _member(choices: type[_E], word: str, what: str) -> _E:
+    try:
+        return choices(word)
+    except ValueError:
+        raise Unknown(f'{what} "{word}"') from None
 
 
 # Constants. Equal numbers have one name: 1 and 1.0, 0.0 and -0.0, 1.5 and 1.50.
@@ -230,9 +237,7 @@ def _read_function(function: str, type: str, *args: Encoded) -> Call:
 
 
 def _read_slot(kind: str, index: int, type: str) -> Slot:
-    if kind not in _SLOTS:
-        raise Unknown(f'slot "{kind}"')
-    return Slot(SlotKind(kind), index, _type(type))
+    return Slot(_member(SlotKind, kind, "slot"), index, _type(type))
 
 
 # Predicates. The parts of AND and OR are in the order of their names, whatever order they are shown in.
@@ -267,10 +272,8 @@ def _read_primitive(lifts: list[str], argument: Encoded, combine: str, types: li
     for lift in lifts:
         if lift not in _LIFTS:
             raise Unknown(f'aggregate "{lift}"')
-    if combine not in _COMBINES:
-        raise Unknown(f'way to merge "{combine}"')
     read = None if argument is None else _expression(argument)
-    return Primitive(tuple(lifts), read, Combine(combine), tuple(map(_type, types)))
+    return Primitive(tuple(lifts), read, _member(Combine, combine, "way to merge"), tuple(map(_type, types)))
 
 
 def _join(join: Join) -> Encoded:
@@ -279,16 +282,10 @@ def _join(join: Join) -> Encoded:
 
 
 def _read_join(table: str, alias: str, kind: str, pairs: Encoded) -> Join:
-    if kind not in _JOINS:
-        raise Unknown(f'join "{kind}"')
     on = tuple((_expression(left), _expression(right)) for left, right in pairs)
-    return Join(table=table, alias=alias, kind=JoinKind(kind), on=on)
+    return Join(table=table, alias=alias, kind=_member(JoinKind, kind, "join"), on=on)
 
 
-_KINDS = frozenset(kind.value for kind in Kind)
-_SLOTS = frozenset(kind.value for kind in SlotKind)
-_COMBINES = frozenset(combine.value for combine in Combine)
-_JOINS = frozenset(kind.value for kind in JoinKind)
 WRITERS: Mapping[type, Callable[[Any], Encoded]] = {
     Column: lambda column: ["column", column.name, type_name(column.type)],
     Literal: _literal,

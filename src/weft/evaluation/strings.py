@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.evaluation import strings
 from weft.evaluation.vector import Array, Vector, both, mask, text
 from weft.expression import Call, Literal
 
@@ -233,7 +232,7 @@ _TOKEN = re.compile(
 )
 _SET_ESCAPES = re.compile(r"\\[^dDwWsStnrf\W]|[^\\]-\\[dDwWsS]|\[:|&&|\\[dDwWsS]-|\s")
 """What a set may contain that Java and Python read differently."""
-_lower = strings.cased(pc.ascii_lower, strings.lowered)
+_lower = cased(pc.ascii_lower, lowered)
 
 
 def _constant(call: Call) -> str:
@@ -250,9 +249,7 @@ def rlike(call: Call, value: Vector, _: Vector) -> Vector:
 
 
 def _searched(value: Vector, test: Callable[[str], object]) -> Vector:
-    matches = strings.mapped(
-        value.values, lambda word: test(word.decode("utf-8", "replace")) is not None, pa.bool_()
-    )
+    matches = mapped(value.values, lambda word: test(word.decode("utf-8", "replace")) is not None, pa.bool_())
     return Vector(mask(matches), value.valid)
 
 
@@ -260,7 +257,7 @@ def like(call: Call, value: Vector, _: Vector) -> Vector:
     """Say where strings match a pattern of % and _, with ILIKE whatever their case."""
     pattern = _constant(call)
     if call.function == "ilike":
-        value, pattern = _lower(call, value), strings.lowered(pattern)
+        value, pattern = _lower(call, value), lowered(pattern)
     kernel = _kernel(pattern)
     if kernel is None:
         return _searched(value, _like_regex(pattern).fullmatch)

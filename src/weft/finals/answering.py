@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.aggregates import empty
+from weft.arrays import Rows, spelled_out
 from weft.errors import TooLarge
-from weft.finals.programs import Program
-from weft.finals.readings import Reader, Reading, readings
+from weft.finals.readings import Program, Reader, Reading, readings
 from weft.finals.selecting import Finals, ReadRows, Selected, select, select_by_spark
 from weft.limits import LimitName, Limits, over_limit
 from weft.notices import Failure
@@ -22,13 +21,11 @@ from weft.query.logical import LogicalQuery
 from weft.spark.columns import Udf
 from weft.spark.session.troubles import culprits
 from weft.state.clock import Clock
-from weft.state.repeating import spelled_out
+from weft.state.driver_store import DriverStore
 from weft.state.running_query import RunningQuery
-from weft.state.store import Combined, DueWindows, GroupQuestion, PartialStore
+from weft.state.store import Combined, DueWindows, GroupQuestion
 from weft.threads import side_by_side
 
-Rows = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
 _WORTH_THREADS = 20_000
 """Number of shards from which on groupings are answered in parallel."""
 _EMPTY_WINDOWS = 1 << 20
@@ -39,7 +36,7 @@ _EMPTY_WINDOWS = 1 << 20
 class Asked:
     """The stores, queries and rules that windows are answered by."""
 
-    stores: Mapping[Grouping, PartialStore]
+    stores: Mapping[Grouping, DriverStore]
     queries: Mapping[str, RunningQuery]
     clock: Clock
     functions: Mapping[str, Udf]
@@ -187,7 +184,7 @@ def _over(name: LimitName, count: int, limits: Limits) -> Failure:
 class EmptyWindows:
     """Due windows of EMIT EMPTY queries, which have no keys, that turn out to hold no row."""
 
-    def __init__(self, reading: Reading, due: DueWindows, asks: Rows, store: PartialStore) -> None:
+    def __init__(self, reading: Reading, due: DueWindows, asks: Rows, store: DriverStore) -> None:
         self._reading, self._due, self._store = reading, due, store
         self._bare = {
             ask: np.ones(int(due.last[ask] - due.first[ask]) + 1, dtype=bool)

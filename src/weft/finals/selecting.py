@@ -5,25 +5,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.aggregates import Partial, Primitive, aggregate
+from weft.arrays import Bools, Rows, Times
 from weft.errors import InternalError
 from weft.evaluation import Evaluator
 from weft.expression import Slot, SlotKind, walk
-from weft.finals.programs import Program
-from weft.finals.readings import Reader
+from weft.finals.readings import Program, Reader
 from weft.finals.results import result_schema
 from weft.finals.thresholds import Passing, constant_parts, passing, passing_alike
 from weft.spark.columns import Udf
 from weft.spark.job.outputs import OutputRows, evaluate
 from weft.types import TIMESTAMP, DataType
 
-Times = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
 _MOMENT = pa.timestamp("us", "UTC")
 Call = tuple[str, tuple[Primitive, ...], DataType]
 """Function, primitives and result type of an aggregate."""

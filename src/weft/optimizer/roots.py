@@ -8,11 +8,12 @@ from math import exp, gcd, prod
 import numpy as np
 import numpy.typing as npt
 
+from weft.arrays import Numbers
 from weft.expression import Expression
 from weft.optimizer.cost import WEIGHTS, Fragmentation, Weights
 from weft.optimizer.plan import Answer, Relation, SharedPlan, union
 from weft.optimizer.slices import paired
-from weft.optimizer.statistics import Frequencies, Measured, Numbers, Statistics, numbered
+from weft.optimizer.statistics import Frequencies, Measured, Statistics, numbered
 from weft.predicates import Cut, Formula, cuts_of
 from weft.predicates.words import WORD_BITS
 from weft.window import Window

@@ -18,11 +18,10 @@ from itertools import accumulate
 from math import gcd
 
 import numpy as np
-import numpy.typing as npt
 
+from weft.arrays import Times
 from weft.window import Window
 
-Times = npt.NDArray[np.int64]
 MICROSECONDS = 1000
 """Microseconds in the millisecond that windows are measured in."""
 _FEW_EDGES = 100_000

@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from weft.arrays import Bools, Numbers
 from weft.expression import Expression
 from weft.predicates import Attribute, Formula, Test, attributes, evaluate
 from weft.query.logical import Join
 
-Bits = npt.NDArray[np.bool_]
 Joins = tuple[Join, ...]
 Measured = tuple[object, frozenset[Formula], bool]
 """What a root's groups are counted by: its grouping, its predicates and whether they share."""
-Numbers = npt.NDArray[np.int64]
 _ASSUMED_ROWS = 1_024
 _DENSE = 16
 """Values whose range is at most this many times their number are numbered without sorting."""
@@ -46,10 +45,10 @@ class Sample:
             self._numbered[key] = numbered(self.keys[key])
         return self._numbered[key]
 
-    def satisfy(self, joins: Joins, formula: Formula) -> Bits:
+    def satisfy(self, joins: Joins, formula: Formula) -> Bools:
         """Return which rows satisfy a predicate."""
 
-        def holds(test: Test) -> Bits:
+        def holds(test: Test) -> Bools:
             key = joins, test.expression
             return self.attributes[key].satisfy(test.values, self.positions[key])
 
@@ -105,6 +104,18 @@ class Frequencies:
         return min(rows, shown + unseen * max(0.0, 1 - self._sampled / max(rows, 1.0)))
 
 
+def attributes_of(formulas: Iterable[tuple[Joins, Formula]]) -> dict[tuple[Joins, Expression], Attribute]:
+    """Return the attributes that formulas test, with the tables that each reads."""
+    by_joins: dict[Joins, list[Formula]] = {}
+    for joins, formula in formulas:
+        by_joins.setdefault(joins, []).append(formula)
+    return {
+        (joins, expression): attribute
+        for joins, own in by_joins.items()
+        for expression, attribute in attributes(own).items()
+    }
+
+
 def assumed_positions(
     attribute: Attribute, rows: int, chance: np.random.Generator
 ) -> npt.NDArray[np.integer]:
@@ -114,14 +125,7 @@ def assumed_positions(
 
 def assumed(formulas: Iterable[tuple[Joins, Formula]]) -> Statistics:
     """Return statistics of a stream not seen yet: values fall evenly between all cuts, independently."""
-    by_joins: dict[Joins, list[Formula]] = {}
-    for joins, formula in formulas:
-        by_joins.setdefault(joins, []).append(formula)
-    tested = {
-        (joins, expression): attribute
-        for joins, own in by_joins.items()
-        for expression, attribute in attributes(own).items()
-    }
+    tested = attributes_of(formulas)
     chance = np.random.default_rng(1)
     positions = {
         key: assumed_positions(attribute, _ASSUMED_ROWS, chance) for key, attribute in tested.items()

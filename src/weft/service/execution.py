@@ -3,8 +3,8 @@
 import logging
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from math import inf
 from time import monotonic
@@ -13,11 +13,10 @@ from uuid import uuid4
 
 from weft.durability.delivered import was_delivered_to
 from weft.durability.ledger import Ledger
-from weft.durability.past import Past, read_past
+from weft.durability.past import Past, read_past, rewind
 from weft.durability.places import find_folder, has_folder, identity, remove_folder
 from weft.durability.registry import QueryState, Registry
 from weft.durability.rejoining import Bind, check, check_meaning, check_names, rejoin
-from weft.durability.rewinding import rewind
 from weft.errors import EngineError, UserError
 from weft.finals.results import result_schema
 from weft.notices import Notice, NoticeKind
@@ -91,18 +90,16 @@ class Execution:
         """What numbers commits: the checkpoint's own name, or else a name of this execution."""
         if options.checkpoint is not None:
             self._root = open_folder(options.checkpoint, lambda: declared.session)
-            try:
+            with _in_reach(f"checkpoint {self._root.uri} cannot be opened"):
                 self._lock = Lock(self._root, on_loss=self._lost)
-                self.origin = identity(self._root)
-                mailbox = Mailbox(self._root)
-                mailbox.discard("stop", "list", "show")
-                self._requests = Requests(mailbox, control, able=self._able, on_refusal=self._note_refusal)
-            except BaseException as error:
-                if self._lock is not None:
+                try:
+                    self.origin = identity(self._root)
+                    mailbox = Mailbox(self._root)
+                    mailbox.discard("stop", "list", "show")
+                except BaseException:
                     self._lock.release()
-                if isinstance(error, OSError):
-                    raise _out_of_reach(f"checkpoint {self._root.uri} cannot be opened", error) from error
-                raise
+                    raise
+            self._requests = Requests(mailbox, control, able=self._able, on_refusal=self._note_refusal)
         roster.begin()
         observers.begin(on_batch, note=self._note)
 
@@ -142,10 +139,8 @@ class Execution:
 
         `live` says that the given queries are added while the engine runs: no workload names them.
         """
-        try:
+        with _in_reach(f"stream {name} cannot start"):
             self._start(name, queries, live=live)
-        except OSError as error:
-            raise _out_of_reach(f"stream {name} cannot start", error) from error
 
     def _start(self, name: str, queries: Sequence[LogicalQuery], *, live: bool) -> None:
         frame, past = self._declared.rows(name), read_past(self._root, name, self._guard)
@@ -189,10 +184,8 @@ class Execution:
             self._requests.look()
         self.begun = True
         for name, running in self.streams.items():
-            try:
+            with _in_reach(f"stream {name} cannot start"):
                 running.loop.start(self._options.trigger)
-            except OSError as error:
-                raise _out_of_reach(f"stream {name} cannot start", error) from error
         if self._requests is not None:
             self._requests.start()
 
@@ -437,16 +430,13 @@ class Execution:
     def status(self) -> EngineStatus:
         """Return the status of streams and sinks, without waiting for a batch."""
         with self._roster.visible:
-            return self._status()
-
-    def _status(self) -> EngineStatus:
-        streams = {}
-        for name, running in self.streams.items():
-            unbound = [query for query, info in self._roster.unbound.items() if info.stream == name]
-            streams[name] = running.status(unbound=unbound, tables=self._declared.tables.notices())
-        ledgers = [running.ledger for running in list(self.streams.values())]
-        sinks = tuple(delivery.status for ledger in ledgers for delivery in ledger.deliveries)
-        return EngineStatus(streams=streams, sinks=sinks)
+            streams = {}
+            for name, running in self.streams.items():
+                unbound = [query for query, info in self._roster.unbound.items() if info.stream == name]
+                streams[name] = running.status(unbound=unbound, tables=self._declared.tables.notices())
+            ledgers = [running.ledger for running in list(self.streams.values())]
+            sinks = tuple(delivery.status for ledger in ledgers for delivery in ledger.deliveries)
+            return EngineStatus(streams=streams, sinks=sinks)
 
     @property
     def _guard(self) -> Callable[[], None] | None:
@@ -485,8 +475,13 @@ def _logged(error: UserError, sink: str, *, when: bool) -> bool:
     return when
 
 
-def _out_of_reach(problem: str, error: OSError) -> EngineError:
-    return EngineError(
-        f"{problem}: a file cannot be read or written ({error}); free space, or repair what is wrong there, "
-        "and try again"
-    )
+@contextmanager
+def _in_reach(problem: str) -> Iterator[None]:
+    """Raise errors of files as EngineErrors that begin with the problem."""
+    try:
+        yield
+    except OSError as error:
+        raise EngineError(
+            f"{problem}: a file cannot be read or written ({error}); free space, or repair what is wrong "
+            "there, and try again"
+        ) from error

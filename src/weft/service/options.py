@@ -9,9 +9,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from weft.durability.delivered import was_delivered_to
-from weft.durability.past import Past
+from weft.durability.past import Approve, Past
 from weft.durability.places import QUARANTINE
-from weft.durability.rewinding import Approve
 from weft.durability.side_output import Aside, part_of
 from weft.errors import EngineError, Fenced, InternalError
 from weft.limits import Limits

@@ -4,7 +4,7 @@ This is what `--sharing none` runs. It shares no code with slices, partials and 
 them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from time import time
 
@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from weft.errors import EngineError
+from weft.expression import Slot
 from weft.query.logical import AggregateCall, JoinKind, LogicalQuery, StreamDef
 from weft.spark.columns import Translator, Udf, named
 from weft.spark.input.rows import event_time
@@ -37,26 +38,10 @@ def run_plain(
     rows = rows.withColumn(_TIME, event_time(stream)).where(F.col(_TIME).isNotNull())
     if stream.skew_ms is not None:
         rows = rows.where(F.col(_TIME) <= int(time() * 1_000_000) + stream.skew_ms * 1000)
-    for join in query.joins:
-        table = tables[join.table].frame
-        renamed = table.select(*(named(name).alias(f"{join.alias}.{name}") for name in table.columns))
-        pairs = [translate(left) == translate(right) for left, right in join.on]
-        how = "inner" if join.kind is JoinKind.INNER else "left"
-        rows = rows.join(renamed, reduce(Column.__and__, pairs), how)
-    if query.predicate is not None:
-        rows = rows.where(translate(query.predicate))
-    keys = [translate(key.expression).alias(f"key{index}") for index, key in enumerate(query.keys)]
-    calls = [
-        _aggregate(call, translate).alias(f"aggregate{index}") for index, call in enumerate(query.aggregates)
-    ]
-    grouped = _windowed(rows, query.window).groupBy("window_start", "window_end", *keys)
-    results = grouped.agg(*(calls or [F.count(F.lit(1))]))
-    after = Translator(
-        functions,
-        slot=lambda slot: F.col(
-            str(slot.kind) if slot.kind.startswith("window") else f"{slot.kind}{slot.index}"
-        ),
-    )
+    rows = counted(rows, query, {name: table.frame for name, table in tables.items()}, translate)
+    bounds = F.col("window_start"), F.col("window_end")
+    results = grouped(_windowed(rows, query.window), query, bounds, translate, _aggregate)
+    after = Translator(functions, slot=slot_column)
     if query.having is not None:
         results = results.where(after(query.having))
     outputs = [
@@ -64,6 +49,39 @@ def run_plain(
         for output in query.outputs
     ]
     return results.select("window_start", "window_end", *outputs).toArrow()
+
+
+def counted(
+    rows: DataFrame, query: LogicalQuery, tables: Mapping[str, DataFrame], translate: Translator
+) -> DataFrame:
+    """Return the rows that a query counts, joined with its tables."""
+    for join in query.joins:
+        table = tables[join.table]
+        renamed = table.select(*(named(name).alias(f"{join.alias}.{name}") for name in table.columns))
+        pairs = [translate(left) == translate(right) for left, right in join.on]
+        how = "inner" if join.kind is JoinKind.INNER else "left"
+        rows = rows.join(renamed, reduce(Column.__and__, pairs), how)
+    return rows if query.predicate is None else rows.where(translate(query.predicate))
+
+
+def grouped(
+    rows: DataFrame, query: LogicalQuery, window: Iterable[Column], translate: Translator,
+    aggregate: Callable[[AggregateCall, Column], Column],
+) -> DataFrame:  # fmt: skip
+    """Return the keys and aggregates of each window, in columns that `slot_column` names."""
+    keys = [translate(key.expression).alias(f"key{index}") for index, key in enumerate(query.keys)]
+    calls = []
+    for index, call in enumerate(query.aggregates):
+        value = F.lit(1) if call.argument is None else translate(call.argument)
+        if call.filter is not None:
+            value = F.when(translate(call.filter), value)
+        calls.append(aggregate(call, value).alias(f"aggregate{index}"))
+    return rows.groupBy(*window, *keys).agg(*(calls or [F.count(F.lit(1))]))
+
+
+def slot_column(slot: Slot) -> Column:
+    """Return the column of a slot over groups."""
+    return F.col(str(slot.kind) if slot.kind.startswith("window") else f"{slot.kind}{slot.index}")
 
 
 def _windowed(rows: DataFrame, window: Window) -> DataFrame:
@@ -83,10 +101,7 @@ def _windowed(rows: DataFrame, window: Window) -> DataFrame:
     return rows.withColumns({"window_start": start, "window_end": end})
 
 
-def _aggregate(call: AggregateCall, translate: Translator) -> Column:
-    value = F.lit(1) if call.argument is None else translate(call.argument)
-    if call.filter is not None:
-        value = F.when(translate(call.filter), value)
+def _aggregate(call: AggregateCall, value: Column) -> Column:
     if call.function == "sum" and call.type.kind is Kind.BIGINT:
         return F.sum(value.cast("decimal(38,0)")).try_cast("bigint")
     if call.function in ("sum", "avg"):

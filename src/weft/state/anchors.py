@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Times = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
+from weft.arrays import Rows, Times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,14 @@
 """Event time as the stream shows it: watermark and row counts, and the windows that are still open."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from weft.arrays import Times
 from weft.query.logical import StreamDef
 from weft.window import Window
 
-Times = npt.NDArray[np.int64]
 _US = 1000
 ALWAYS = -(1 << 63) + 1
 """Before all event times."""
@@ -42,14 +41,8 @@ class RowCounts:
         return self.no_time + self.future + self.corrupt
 
     def __add__(self, other: "RowCounts") -> "RowCounts":
-        return RowCounts(
-            good=self.good + other.good,
-            late=self.late + other.late,
-            no_time=self.no_time + other.no_time,
-            future=self.future + other.future,
-            corrupt=self.corrupt + other.corrupt,
-            missing=self.missing + other.missing,
-        )
+        names = [field.name for field in fields(self)]
+        return RowCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +83,7 @@ class Clock:
             return replace(self, counts=counts)
         reached = seen.newest - stream.delay_ms * _US
         return Clock(
-            watermark=reached if self.watermark is None else max(self.watermark, reached),
+            watermark=max(self.reached, reached),
             oldest=seen.oldest if self.oldest is None else min(self.oldest, seen.oldest),
             newest=seen.newest if self.newest is None else max(self.newest, seen.newest),
             counts=counts,
@@ -106,7 +99,7 @@ class Clock:
 
     def _reaching(self, time: int) -> "Clock":
         """Return the clock with its watermark at a time, or where it is if that is later."""
-        return replace(self, watermark=time if self.watermark is None else max(self.watermark, time))
+        return replace(self, watermark=max(self.reached, time))
 
 
 def shapes(windows: Iterable[Window]) -> Times:

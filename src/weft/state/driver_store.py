@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates import Primitive
+from weft.arrays import Bools, Ids, Rows, Times
 from weft.predicates import Formula
 from weft.state.groups import GroupIndex
 from weft.state.signatures import Fragments
@@ -22,16 +22,15 @@ from weft.state.sorted_runs import (
 from weft.state.store import Block, Combined, DueWindows, GroupQuestion
 from weft.state.ways import Kept, answers
 
-Times = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
 _FORGET_GROUPS_FROM = 10_000
 """Number of keys or fragments below which forgetting some is not worth the renumbering."""
 
 
 class DriverStore:
-    """Merge blocks of all relations and plans into shards.
+    """Keep the partials of one grouping, back to the oldest window still open, and answer windows from them.
+
+    A grouping is what queries with the same joins and keys have in common. Blocks of all relations and plans
+    are merged into shards; nothing outside knows how partials are kept.
 
     A slice is known by its start alone. Since every block's edges include those of every window that it
     answers, a slice that starts in a window lies within it. A fragment is known by its signature alone: the
@@ -85,12 +84,15 @@ class DriverStore:
         predicates: Sequence[Formula],
         primitives: Sequence[tuple[Primitive, ...]],
     ) -> Iterator[tuple[Rows, Combined]]:
-        """Yield combined partials of the due windows of some asks, in pieces of bounded size."""
+        """Yield combined partials of the due windows of some asks, in pieces of bounded size.
+
+        `primitives` are those of each ask. With each piece come the asks that it numbers its rows by.
+        """
         kept = Kept(runs=self.runs(), fragments=self.fragments, keys=len(self.groups), starts=self.starts())
         return answers(kept, due, asks, predicates, primitives)
 
     def keys(self, numbers: Rows) -> pa.Table:
-        """Return the keys of groups."""
+        """Return the keys of groups, known by number since the last answer."""
         return self.groups.values(numbers)
 
     def groups_over(self, limit: int, questions: Iterable[tuple[int, GroupQuestion]]) -> dict[int, int]:
@@ -188,7 +190,7 @@ class DriverStore:
             self.fragments.forget(fragments)
             self._renumber(fragments=renamed)
 
-    def _renumber(self, *, keys: Numbers | None = None, fragments: Numbers | None = None) -> None:
+    def _renumber(self, *, keys: Ids | None = None, fragments: Ids | None = None) -> None:
         for index, run in enumerate(self._runs):
             key = run.key if keys is None else keys[run.key]
             fragment = run.fragment if fragments is None else fragments[run.fragment]

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Ids = npt.NDArray[np.int64]
-_MOST_CODES = 1 << 62
+from weft.arrays import Numbers, as_one
+
 _DENSE = 16
 """Maximum number of possible codes a row for which distinct codes are found without sorting."""
 _NAN = object()
@@ -30,7 +30,7 @@ class GroupIndex:
         """Whether there is anything to group by."""
         return len(self._schema) > 0
 
-    def ids(self, keys: pa.Table) -> Ids:
+    def ids(self, keys: pa.Table) -> Numbers:
         """Return the number of each row's group, numbering those not seen before."""
         if not self.grouped:
             if not self._ids and keys.num_rows:
@@ -50,10 +50,10 @@ class GroupIndex:
                 fresh.append(row)
         if fresh:
             self._values.append(known.take(pa.array(fresh)))
-        ids: Ids = np.array(numbers, dtype=np.int64)[inverse]
+        ids: Numbers = np.array(numbers, dtype=np.int64)[inverse]
         return ids
 
-    def values(self, ids: Ids) -> pa.Table:
+    def values(self, ids: Numbers) -> pa.Table:
         """Return the keys of the given groups."""
         if not self.grouped:
             # A table without columns keeps its number of rows only in this way.
@@ -62,7 +62,7 @@ class GroupIndex:
             self._values = [pa.concat_tables(self._values or [self._schema.empty_table()]).combine_chunks()]
         return self._values[0].take(pa.array(ids))
 
-    def keep(self, ids: Ids) -> Ids:
+    def keep(self, ids: Numbers) -> Numbers:
         """Forget all groups but these; return the new number of each."""
         if not self.grouped:
             return np.zeros(len(ids), dtype=np.int64)
@@ -88,14 +88,9 @@ def _values(column: pa.ChunkedArray) -> list[object]:
 
 def _distinct(keys: pa.Table) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return the first row of each distinct key, and for each row which of those it equals."""
-    codes, size = np.zeros(keys.num_rows, dtype=np.int64), 1
-    for column in keys.columns:
-        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-        count = len(encoded.dictionary) + 1
-        if size * count > _MOST_CODES:
-            _, codes = np.unique(codes, return_inverse=True)
-            size = len(codes) + 1
-        codes, size = codes * count + np.asarray(encoded.indices), size * count
+    encoded = (column.combine_chunks().dictionary_encode(null_encoding="encode") for column in keys.columns)
+    codes = as_one((np.asarray(column.indices) for column in encoded), keys.num_rows)
+    size = int(codes.max(initial=0)) + 1
     if size <= _DENSE * len(codes):
         # Several times as fast as sorting. Of equal rows the first is written last, and stays.
         table = np.full(size, -1, dtype=np.intp)

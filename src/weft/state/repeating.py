@@ -23,14 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Partial, Primitive, combine
+from weft.arrays import Bools, Rows, Times, changes, spelled_out
 from weft.predicates import Formula
 from weft.state.signatures import Fragments
 from weft.state.sorted_runs import ShardsByKey
 from weft.state.store import Combined, DueWindows
 
-Times = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
 _PAIRS = 1 << 20
 """Maximum number of (ask, shard) pairs looked at together; one key of one ask is never divided."""
 _LOOKED_AT = 64
@@ -52,16 +50,6 @@ class _PanePartials:
     begins: Rows
     """Where the shards of each part begin, and where those of the last end."""
     partials: dict[Primitive, Partial]
-
-
-def spelled_out(begin: Times, count: Times) -> Times:
-    """Return the numbers of all ranges, one after the other.
-
-    >>> spelled_out(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    numbers: Times = np.arange(count.sum()) + np.repeat(begin - (np.cumsum(count) - count), count)
-    return numbers
 
 
 def repeated(
@@ -131,13 +119,8 @@ def _pane_partials(
         if not len(kept):
             return None
     alone, key = ask[0] == ask[-1], shards.key[row]
-    another = np.ones(len(key), dtype=bool)
-    np.not_equal(key[1:], key[:-1], out=another[1:])
-    if not alone:
-        another[1:] |= ask[1:] != ask[:-1]
-    changes = another.copy()
-    changes[1:] |= pane[1:] != pane[:-1]
-    begins = np.append(np.flatnonzero(changes), len(key))
+    another = changes(key) if alone else changes(key) | changes(ask)
+    begins = np.append(np.flatnonzero(another | changes(pane)), len(key))
     lo, hi = begins[:-1], begins[1:]
     # One ask that every shard counts for reads them as they are.
     whole = alone and len(row) == len(shards)

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from weft.arrays import Bools, follow
 from weft.query.logical import LogicalQuery
 from weft.state.clock import ALWAYS, Clock, oldest_needed, shapes
 from weft.window import Window
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +30,8 @@ class Derivation:
 
         A source that is not among them is a predicate of another relation, and no row here satisfies it.
         """
-        columns = {name: column for column, name in enumerate(names)}
-        codes = np.zeros(len(bits), dtype=np.int64)
-        for order, source in enumerate(self.sources):
-            if source in columns:
-                codes |= bits[:, columns[source]].astype(np.int64) << order
-        return np.isin(codes, self.patterns)
+        columns, none = dict(zip(names, bits.T, strict=True)), np.zeros(len(bits), dtype=bool)
+        return follow((columns.get(source, none) for source in self.sources), self.patterns)
 
 
 def derivation_from(record: Mapping[str, Any]) -> Derivation:

@@ -1,4 +1,4 @@
-"""Numbers for fragments: sets of predicates that rows satisfy together.
+"""Ids for fragments: sets of predicates that rows satisfy together.
 
 A fragment is known by its signature (STS 4.3), whatever relation or plan it comes from. Every predicate has a
 slot, a bit of the signatures, and every eight slots have an array with a byte for each fragment.
@@ -11,12 +11,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from weft.arrays import Bools, Ids, follow
 from weft.predicates import Formula
 from weft.predicates.signatures import Signatures, packed_across, pieces
 
-Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
-Numbers = npt.NDArray[np.int32]
 _MOST_FREE = 32
 """Maximum number of free slots, unless more slots are in use."""
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
@@ -27,7 +26,7 @@ _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
 class Classes:
     """Classes of fragments that agree in some predicates."""
 
-    of: Numbers
+    of: Ids
     """The class of each fragment; −1 where it satisfies none of the predicates."""
     samples: npt.NDArray[np.intp]
     """One fragment of each class."""
@@ -46,7 +45,7 @@ class Fragments:
         self._size = 0
         self._bytes: Bytes = np.zeros((1, 8), dtype=np.uint8)
         self._empty: Bools = np.zeros(0, dtype=bool)
-        self._known: WeakKeyDictionary[Signatures, Numbers] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Signatures, Ids] = WeakKeyDictionary()
 
     def __len__(self) -> int:
         return self._size
@@ -56,7 +55,7 @@ class Fragments:
         """The predicates that have a bit."""
         return tuple(self._slots)
 
-    def ids(self, signatures: Signatures) -> Numbers:
+    def ids(self, signatures: Signatures) -> Ids:
         """Return the number of each of a block's fragments, numbering those not seen before."""
         known = self._known.get(signatures)
         if known is None:
@@ -155,10 +154,7 @@ class Fragments:
 
         It holds where their bits, the first one lowest, are one of the patterns.
         """
-        codes = np.zeros(self._size, dtype=np.int64)
-        for order, satisfied in enumerate(self.bits(sources, np.arange(self._size))):
-            codes |= satisfied.astype(np.int64) << order
-        held = np.isin(codes, list(patterns))
+        held = follow(self.bits(sources, np.arange(self._size)), patterns)
         self._write(self._slot(predicate), held)
         self._empty = _are_empty(self._bytes[:, : self._size])
         self._renumber()
@@ -219,7 +215,7 @@ class Fragments:
         wide[:, columns] = np.unpackbits(packed, axis=1, count=len(slots)).view(bool)
         return np.packbits(wide, axis=1)
 
-    def _numbered(self, rows: Bytes) -> Numbers:
+    def _numbered(self, rows: Bytes) -> Ids:
         """Return the numbers of signatures, packed by slot, and number those that are new."""
         numbers = np.empty(len(rows), dtype=np.int32)
         fresh: list[int] = []

@@ -7,11 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Partial, Primitive, combine, concatenate, empty
-
-Times = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.intp]
-_CODES = 1 << 63
+from weft.arrays import Ids, Rows, Times, as_one, changes, in_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +15,8 @@ class SortedRun:
     """Partials by shard, each shard once, sorted by slice, then key, then fragment."""
 
     start: Times
-    key: Numbers
-    fragment: Numbers
+    key: Ids
+    fragment: Ids
     partials: dict[Primitive, Partial]
 
     def __len__(self) -> int:
@@ -101,19 +97,12 @@ def without(run: SortedRun, dead: npt.NDArray[np.bool_]) -> SortedRun:
     return run.take(np.flatnonzero(~dead)) if dead.any() else run
 
 
-def used_numbers(columns: Sequence[Numbers], size: int) -> Rows:
+def used_numbers(columns: Sequence[Ids], size: int) -> Rows:
     """Return the numbers below a size that occur in any of the columns."""
     used = np.zeros(size, dtype=bool)
     for numbers in columns:
         used[numbers] = True
     return np.flatnonzero(used)
-
-
-def changes(values: Times) -> npt.NDArray[np.bool_]:
-    """Return where a value differs from the one before it."""
-    changes = np.ones(len(values), dtype=bool)
-    np.not_equal(values[1:], values[:-1], out=changes[1:])
-    return changes
 
 
 def joined(runs: Sequence[SortedRun], primitives: Sequence[Primitive] | None = None) -> SortedRun:
@@ -135,17 +124,14 @@ def joined(runs: Sequence[SortedRun], primitives: Sequence[Primitive] | None = N
 def shard_codes(*runs: SortedRun, key_first: bool = False) -> list[Times]:
     """Return each shard as one number, in the order of runs: slice, key, fragment; or with the key first."""
     starts = np.concatenate([run.start for run in runs])
-    keys = np.concatenate([run.key for run in runs]).astype(np.int64)
-    fragments = np.concatenate([run.fragment for run in runs]).astype(np.int64)
-    # Edges are whole milliseconds; other starts are replaced by their ranks, as are numbers that do not fit.
-    slices, rest = np.divmod(starts - int(starts.min(initial=_CODES - 1)), 1000)
+    keys = np.concatenate([run.key for run in runs])
+    fragments = np.concatenate([run.fragment for run in runs])
+    # Edges are whole milliseconds; other starts are replaced by their ranks.
+    slices, rest = np.divmod(starts - int(starts.min(initial=np.iinfo(np.int64).max)), 1000)
     if rest.any():
         slices = np.unique(starts, return_inverse=True)[1]
-    high, low = (keys, slices) if key_first else (slices, keys)
-    low = low * (int(fragments.max(initial=0)) + 1) + fragments
-    if (int(high.max(initial=0)) + 1) * (int(low.max(initial=0)) + 1) >= _CODES:
-        high, low = (np.unique(numbers, return_inverse=True)[1] for numbers in (high, low))
-    codes = high * (int(low.max(initial=0)) + 1) + low
+    first, second = (keys, slices) if key_first else (slices, keys)
+    codes = as_one((first, second, fragments), len(starts))
     return np.split(codes, np.cumsum([len(run) for run in runs])[:-1])
 
 
@@ -161,17 +147,6 @@ def merged_in_order(run: SortedRun) -> SortedRun:
             merged = {own: combine(own, partial, lo, hi) for own, partial in run.partials.items()}
             run = SortedRun(start=run.start[lo], key=run.key[lo], fragment=run.fragment[lo], partials=merged)
     return run
-
-
-def in_order(codes: Times) -> tuple[Rows, Times]:
-    """Return the order of the codes, and the codes in order."""
-    bits = len(codes).bit_length()
-    if int(codes.max(initial=0)) << bits < _CODES:
-        # Sorting numbers that contain their index is several times as fast as sorting indices.
-        packed = np.sort((codes << bits) | np.arange(len(codes)))
-        return packed & ((1 << bits) - 1), packed >> bits
-    order = np.argsort(codes, kind="stable")
-    return order, codes[order]
 
 
 def added_to(older: SortedRun, newer: SortedRun) -> SortedRun:

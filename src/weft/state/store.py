@@ -1,25 +1,17 @@
-"""What a store of partials is: those of one grouping, back to the oldest window still open.
+"""What a store of partials takes and gives: blocks, questions, combined partials."""
 
-A grouping is what queries with the same joins and keys have in common. The driver's store
-(weft.state.driver_store) is the first implementation; nothing outside a store knows how it keeps partials.
-"""
-
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates import Partial, Primitive
+from weft.arrays import Ids, Rows, Times
 from weft.errors import InternalError
 from weft.predicates import Formula
 from weft.predicates.signatures import Signatures
 from weft.window import Window
-
-Times = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +21,7 @@ class Block:
     starts: Times
     """The start of each row's slice, in microseconds."""
     keys: pa.Table
-    fragments: Numbers
+    fragments: Ids
     """Each row's fragment, as a row of the signatures."""
     signatures: Signatures
     partials: dict[Primitive, Partial]
@@ -58,9 +50,6 @@ class Block:
         )
 
 
-Rows = npt.NDArray[np.intp]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueWindows:
     """The due windows of asks: for each, evenly spaced windows of one length. Times are in microseconds."""
@@ -79,10 +68,7 @@ class DueWindows:
 
     def take(self, asks: Rows | slice) -> "DueWindows":
         """Return the windows of some asks."""
-        return DueWindows(
-            range_us=self.range_us[asks], slide_us=self.slide_us[asks], offset_us=self.offset_us[asks],
-            first=self.first[asks], last=self.last[asks], predicate=self.predicate[asks],
-        )  # fmt: skip
+        return DueWindows(**{column.name: getattr(self, column.name)[asks] for column in fields(self)})
 
     @property
     def step(self) -> Times:
@@ -128,46 +114,3 @@ class GroupQuestion:
     window: Window
     predicate: Formula
     since: int
-
-
-class PartialStore(Protocol):
-    """Keep the partials of one grouping, and answer windows from them."""
-
-    def __len__(self) -> int:
-        """Return how many partials are kept, of each primitive."""
-
-    def add(self, block: Block) -> None:
-        """Take in a batch's partials."""
-
-    def starts(self) -> Times:
-        """Return the distinct starts of the slices that are kept, in order, in microseconds."""
-
-    def answer(
-        self,
-        due: DueWindows,
-        asks: Rows,
-        predicates: Sequence[Formula],
-        primitives: Sequence[tuple[Primitive, ...]],
-    ) -> Iterator[tuple[Rows, Combined]]:
-        """Yield combined partials of the due windows of some asks, in pieces of bounded size.
-
-        `primitives` are those of each ask. With each piece come the asks that it numbers its rows by.
-        """
-
-    def keys(self, numbers: Rows) -> pa.Table:
-        """Return the keys of groups, known by number since the last answer."""
-
-    def groups_over(self, limit: int, questions: Iterable[tuple[int, GroupQuestion]]) -> dict[int, int]:
-        """Return the questions, by number, that have more groups than a limit, and how many."""
-
-    def keep(self, primitives: Iterable[Primitive], predicates: Iterable[Formula]) -> None:
-        """Forget the partials of all other primitives, and of rows that satisfy none of the predicates."""
-
-    def derive(self, predicate: Formula, sources: Sequence[Formula], patterns: Collection[int]) -> None:
-        """Let rows satisfy a predicate where the bits of the sources, the first one lowest, are a pattern."""
-
-    def evict(self, before_us: int) -> None:
-        """Forget slices that begin before a time: no open or future window holds them."""
-
-    def snapshot(self) -> list[Block]:
-        """Return everything as blocks, from which another store can be filled."""

@@ -19,14 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Combine, Partial, Primitive, empty
+from weft.arrays import Rows, Times
 from weft.predicates import Formula
 from weft.state.anchors import Job
 from weft.state.signatures import Classes, Fragments
 from weft.state.sorted_runs import SortedRun
 from weft.state.store import Combined
 
-Times = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
 Values = npt.NDArray[Any]
 _Name = tuple[Primitive | None, bool]
 """What is added up: a primitive's values, or (True) which of them are valid."""

@@ -4,19 +4,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.aggregates import Primitive
+from weft.arrays import Rows, Times, spelled_out
 from weft.predicates import Formula
 from weft.state.anchors import Job, jobs
-from weft.state.repeating import repeated, spelled_out
+from weft.state.repeating import repeated
 from weft.state.signatures import Fragments
 from weft.state.sorted_runs import ShardsByKey, SortedRun, shards_by_key
 from weft.state.store import Combined, DueWindows
 from weft.state.totals import Windows, has_totals, totals
 
-Times = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
 _FEW_PAIRS = 200_000
 """Up to this number of (ask, shard) pairs, repeating shards is quick whatever the alternative."""
 _PAIR_COST, _TOTAL_COST, _JOB_COST = 40e-9, 2e-9, 1e-3

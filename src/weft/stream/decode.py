@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,8 +18,6 @@ from weft.spark.job.verdicts import CORRUPT, FUTURE, LATE, NO_TIME
 from weft.state.clock import RowCounts, Seen
 from weft.state.store import Block
 from weft.stream.plan_in_effect import ActivePlan
-
-Numbers = npt.NDArray[np.int64]
 
 
 def seen(job: BatchJob, result: BatchGroups) -> Seen:

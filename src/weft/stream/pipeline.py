@@ -54,12 +54,11 @@ from weft.state.running_query import (
     through_start,
     until_of,
 )
-from weft.state.store import Block, PartialStore
+from weft.state.store import Block
 from weft.stream import decode
 from weft.stream.plan_in_effect import ActivePlan, PlanInEffect
 from weft.stream.warm_start import History, WarmStart
 
-__all__ = ["BatchReport", "RunningQuery", "Pipeline"]
 _US = 1000
 _FIRST_SPAN = 600_000_000
 """Event time that the first batch is assumed to cover, in microseconds."""
@@ -99,7 +98,7 @@ class Pipeline:
             stream, self.tables, self.functions, slicing=slicing, sharing=sharing, on_adopt=self._adopted
         )
         self.queries: dict[str, RunningQuery] = {}
-        self.stores: dict[Grouping, PartialStore] = {}
+        self.stores: dict[Grouping, DriverStore] = {}
         self.fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
         """How the predicates of each shared relation of the current plan split the last batch."""
         self._span = _FIRST_SPAN

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Primitive
+from weft.arrays import Bools
 from weft.optimizer.plan import Grouping, Leaf, RelationId, Selection, SharedPlan
 from weft.optimizer.roots import fits_grid
 from weft.optimizer.slices import EdgeClass, Slicing, edge_classes
@@ -28,7 +29,6 @@ from weft.predicates import Codebook, Formula, codebook, cuts_of, tests
 from weft.spark.job.seen_signatures import Follows
 from weft.state.clock import ALWAYS
 
-Bools = npt.NDArray[np.bool_]
 _FORMER = RelationId(-1)
 """Stands for relations of plans of an earlier run."""
 _MOST_SOURCES = 16

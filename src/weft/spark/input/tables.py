@@ -14,7 +14,6 @@ from time import monotonic
 from weakref import WeakSet
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError
@@ -22,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from weft.arrays import Numbers, Rows
 from weft.errors import SourceError
 from weft.expression import Expression
 from weft.notices import Failure
@@ -32,8 +32,6 @@ from weft.spark.session.causes import kind_of
 from weft.spark.session.local import utc
 from weft.types import Kind
 
-Rows = npt.NDArray[np.intp]
-Numbers = npt.NDArray[np.int64]
 NOWHERE = -1
 COPY = "__weft_copy"
 """The column that numbers the rows of equal key, from 0."""

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from weft.arrays import Numbers
 from weft.optimizer.plan import Relation
 from weft.types import DataType
 
-Numbers = npt.NDArray[np.int64]
 FRAGMENT = "__weft_fragment"
 """The column of a group's fragment."""
 SLICE = "__weft_slice"

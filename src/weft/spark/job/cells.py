@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.arrays import Numbers, Rows
 from weft.expression import Expression
 from weft.predicates import TRUE, Attribute, Codebook, Formula, Test, evaluate
 from weft.predicates.codebook import Bits
 from weft.predicates.words import BYTES, Axis, WordBook, Words
-from weft.spark.job.lifting import Numbers, Rows
 from weft.spark.job.seen_signatures import SeenSignatures
 
 if TYPE_CHECKING:

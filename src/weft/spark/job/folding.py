@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.arrays import Numbers, Rows, as_one, changes, in_order
 from weft.evaluation.evaluator import Truths
 from weft.expression import Column, Expression
 from weft.predicates import Attribute
@@ -28,11 +29,10 @@ from weft.spark.input.tables import LocalTable
 from weft.spark.job.batch_groups import FRAGMENT, NEWEST, OLDEST, READ, ROWS, SLICE, BatchGroups, Slot
 from weft.spark.job.cells import Cells, Lone, Worded
 from weft.spark.job.handover import Handover
-from weft.spark.job.lifting import Groups, Numbers, Rows, Values, lifted
+from weft.spark.job.lifting import Groups, Values, lifted
 from weft.spark.job.verdicts import BAD, TIME
 from weft.threads import side_by_side
 
-_MOST_CODES = 1 << 62
 _LATEST = np.iinfo(np.int64).max
 _WORTH_THREADS = 100_000
 """With more rows in all relations, relations are grouped in threads."""
@@ -74,7 +74,7 @@ class RowTable:
     def __init__(self, rows: pa.Table, columns: RowColumns, tables: Mapping[int, LocalTable]) -> None:
         self.columns = columns
         self._evaluator = columns.handover.evaluator(rows, tables)
-        self._codes: dict[Expression, tuple[Numbers, int]] = {}
+        self._codes: dict[Expression, Numbers] = {}
         self._keys: dict[Expression, pa.Array] = {}
         self._values: dict[Expression, Values] = {}
         self._positions: dict[int, Numbers] = {}
@@ -97,13 +97,13 @@ class RowTable:
             self._keys[expression] = pc.add(column, pa.scalar(0.0, column.type)) if floats else column
         return self._keys[expression]
 
-    def codes(self, key: Expression) -> tuple[Numbers, int]:
-        """Return a small number for each row's value of a key, and how many such numbers there are."""
+    def codes(self, key: Expression) -> Numbers:
+        """Return a small number for each row's value of a key."""
         if key not in self._codes:
             floats = key.type.is_fractional
             encoded = self.key(key).dictionary_encode() if floats else self._evaluator.encoded(key)
             null = len(encoded.dictionary)
-            self._codes[key] = np.asarray(encoded.indices.fill_null(null)).astype(np.int64), null + 1
+            self._codes[key] = np.asarray(encoded.indices.fill_null(null)).astype(np.int64)
         return self._codes[key]
 
     def values(self, expression: Expression) -> Values:
@@ -263,32 +263,11 @@ def _codes(
     rows: RowTable, relation: FoldedRelation, taken: Rows, slices: Numbers, fragments: Numbers
 ) -> Numbers:
     """Return slice, keys and fragment of each row that is taken, as one number."""
-    parts = [(codes, int(codes.max(initial=0)) + 1) for codes in (slices, fragments)]
-    for _, key in relation.keys:
-        codes, distinct = rows.codes(key)
-        parts.append((codes[taken], distinct))
-    whole, size = np.zeros(len(taken), dtype=np.int64), 1
-    for codes, distinct in parts:
-        if size * distinct >= _MOST_CODES:
-            _, whole = np.unique(whole, return_inverse=True)
-            size = len(taken) + 1
-        if size * distinct >= _MOST_CODES:
-            _, codes = np.unique(codes, return_inverse=True)
-            distinct = len(taken) + 1
-        whole, size = whole * distinct + codes, size * distinct
-    return whole
+    keys = (rows.codes(key)[taken] for _, key in relation.keys)
+    return as_one((slices, fragments, *keys), len(taken))
 
 
 def _sorted(codes: Numbers) -> Groups:
     """Return equal codes side by side."""
-    bits = len(codes).bit_length()
-    if int(codes.max(initial=0)) << bits < _MOST_CODES:
-        # Sorting codes with their index in the low bits is several times as fast as sorting indices by code.
-        packed = np.sort((codes << bits) | np.arange(len(codes)))
-        order, codes = packed & ((1 << bits) - 1), packed >> bits
-    else:
-        order = np.argsort(codes, kind="stable")
-        codes = codes[order]
-    changes = np.ones(len(codes), dtype=bool)
-    np.not_equal(codes[1:], codes[:-1], out=changes[1:])
-    return Groups(order, np.flatnonzero(changes))
+    order, codes = in_order(codes)
+    return Groups(order, np.flatnonzero(changes(codes)))

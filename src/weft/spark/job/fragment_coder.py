@@ -51,7 +51,7 @@ from weft.spark.job.points import (
 )
 from weft.spark.job.seen_signatures import Follows
 from weft.spark.job.value_predicates import UNKNOWN, ValuePredicates
-from weft.spark.job.word_coder import DriverWords, WordCoder, tested_expressions
+from weft.spark.job.word_coder import WordCoder, tested_expressions
 from weft.types import Kind
 
 IN_NO_FRAGMENT = 0
@@ -104,7 +104,8 @@ class FragmentCoder:
         }
         self._searched = self._attributes(with_words)
         self._names = {searched: f"__weft_position{n}" for n, searched in enumerate(self._searched)}
-        self._words = {index: self._word_coder(index, relations[index]) for index in sorted(with_words)}
+        self.word_coders = {index: self._word_coder(index, relations[index]) for index in sorted(with_words)}
+        """How rows get their words, by relations that have any: results have words to be resolved then."""
         self.codebooks = tuple(
             None if index in with_words else self._codebook(relation)
             for index, relation in enumerate(relations)
@@ -178,17 +179,18 @@ class FragmentCoder:
 
         Many are evaluated behind the barrier: see weft.spark.job.word_coder.
         """
-        many = sum(coder.book.parts for coder in self._words.values()) > _FEW_PARTS
-        return [word for coder in self._words.values() for word in coder.words(barrier if many else None)]
+        coders = self.word_coders.values()
+        many = sum(coder.book.parts for coder in coders) > _FEW_PARTS
+        return [word for coder in coders for word in coder.words(barrier if many else None)]
 
     @property
     def has_many_words(self) -> bool:
         """Whether rows have so many words that Spark is slow to make them."""
-        return sum(coder.for_driver.book.parts for coder in self._words.values()) > _MANY_PARTS
+        return sum(coder.for_driver.book.parts for coder in self.word_coders.values()) > _MANY_PARTS
 
     def word_uses(self) -> list[list[tuple[Hashable, Column, int]]]:
         """Return, for each word that rows are grouped by, the columns that relations keep in it."""
-        names = {index: coder.names() for index, coder in self._words.items() if not coder.is_bitwise}
+        names = {index: coder.names() for index, coder in self.word_coders.items() if not coder.is_bitwise}
         widest = max(map(len, names.values()), default=0)
         return [
             [(own[n], F.col(own[n]), index) for index, own in names.items() if n < len(own)]
@@ -252,8 +254,8 @@ class FragmentCoder:
         numbered, first = list[Numbered](), IN_NO_FRAGMENT + 1
         for index, (relation, book) in enumerate(zip(self._relations, self.codebooks, strict=True)):
             predicates = len(relation.predicates)
-            if index in self._words:
-                bitwise = self._words[index].is_bitwise
+            if index in self.word_coders:
+                bitwise = self.word_coders[index].is_bitwise
                 signatures = byte_signatures(predicates) if bitwise else np.zeros((1, predicates), dtype=bool)
             elif book is not None and relation.shared:
                 signatures = book.signatures
@@ -269,7 +271,7 @@ class FragmentCoder:
         NULL, UNWANTED and, in the first relation, IN_NO_FRAGMENT stand for none.
         """
         relation, book, own = self._relations[index], self.codebooks[index], self.coded[index]
-        words, holds = self._words.get(index), None
+        words, holds = self.word_coders.get(index), None
         if words is not None and words.is_bitwise:
             fragment = words.copies(own.first)
         elif words is not None or book is None:
@@ -290,17 +292,8 @@ class FragmentCoder:
         return fragment if taken is None else F.when(taken, fragment)
 
     def missed_names(self) -> list[str]:
-        """Return the names of those columns."""
+        """Return the names of the columns of values that are not known yet."""
         return [column.missed_name for column in self._by_value.columns.values()]
-
-    @property
-    def has_words(self) -> bool:
-        """Whether results have words to be resolved before they are read."""
-        return bool(self._words)
-
-    def word_books(self) -> dict[int, WordBook]:
-        """Return the current word books, by relation: those that words now evaluated are to be read by."""
-        return {index: coder.book for index, coder in self._words.items()}
 
     def resolve_words(
         self, result: pa.Table, name: str, words: Sequence[str], books: Mapping[int, WordBook]
@@ -318,8 +311,8 @@ class FragmentCoder:
         for index, coded in enumerate(self.coded):
             rows = np.flatnonzero((fragment >= coded.first) & (fragment < coded.bound))
             numbers = (fragment[rows] - coded.first).astype(np.int64)
-            if index in self._words:
-                coder, own_rows = self._words[index], pa.array(rows)
+            if index in self.word_coders:
+                coder, own_rows = self.word_coders[index], pa.array(rows)
                 own_missed = {column: values.take(own_rows) for column, values in missed.items()}
                 if coder.is_bitwise:
                     numbers = coder.corrected(numbers, own_missed, books[index])
@@ -338,23 +331,19 @@ class FragmentCoder:
         numbered, first = list[Numbered](), IN_NO_FRAGMENT + 1
         for index, before in enumerate(self.numbered):
             own = replace(before, first=first)
-            if index in self._words and not self._words[index].is_bitwise:
-                own = Numbered(first, self._words[index].seen.signatures)
+            if index in self.word_coders and not self.word_coders[index].is_bitwise:
+                own = Numbered(first, self.word_coders[index].seen.signatures)
             numbered.append(own)
             first = own.bound
         self.numbered = tuple(numbered)
         return self.numbered
 
-    def driver_words(self, index: int) -> DriverWords | None:
-        """Return how the driver gives rows of a relation their words; None if they have none."""
-        return self._words[index].for_driver if index in self._words else None
-
     def extend(self, relation: int, follows: Follows) -> Numbered:
         """Add a predicate that follows from others of a relation to its fragments."""
         own = self.numbered[relation]
         longer = Numbered(own.first, follows.added_to(own.signatures))
-        if relation in self._words and not self._words[relation].is_bitwise:
-            seen = self._words[relation].seen
+        if relation in self.word_coders and not self.word_coders[relation].is_bitwise:
+            seen = self.word_coders[relation].seen
             seen.follow(follows)
             longer = Numbered(own.first, seen.signatures)
         self.numbered = (*self.numbered[:relation], longer, *self.numbered[relation + 1 :])

@@ -59,15 +59,6 @@ class _Steps:
     aggregates: list[Column]
 
 
-@dataclass(frozen=True, slots=True)
-class _FolderSteps:
-    """The same where the driver groups rows."""
-
-    inputs: list[Column]
-    bad: Column
-    folder: RowFolder
-
-
 def in_job_order(roots: Iterable[Relation]) -> tuple[Relation, ...]:
     """Return the roots of a plan as a job numbers them.
 
@@ -109,7 +100,7 @@ class BatchJob:
         self._read_failures_by_value()
         self._judge_by(Bounds(watermark=None, future=None))
         self._built: tuple[object, _Steps] | None = None
-        self._folders: dict[tuple[bool, bool], _FolderSteps] = {}
+        self._folders: dict[tuple[bool, bool], tuple[list[Column], Column, RowFolder]] = {}
         self._forms = forms or Forms()
         self.failures = Failures(
             [
@@ -144,13 +135,14 @@ class BatchJob:
         if self.fragments.repeats_rows:
             rows = rows.where(F.col(FRAGMENT) > UNWANTED)
         result = rows.select(*steps.fields).groupBy(*steps.grouping).agg(*steps.aggregates).toArrow()
-        if self.fragments.has_words:
+        if self.fragments.word_coders:
             result = self._resolved(batch, result, steps)
         return BatchGroups(result)
 
     def _resolved(self, batch: DataFrame, result: pa.Table, steps: _Steps) -> pa.Table:
         """Return a result whose fragments are numbered by their words; unknown values are evaluated now."""
-        books = self.fragments.word_books()
+        # Those that words now evaluated are to be read by.
+        books = {index: coder.book for index, coder in self.fragments.word_coders.items()}
         unknown = self._by_value.unknown_values(result)
         if unknown:
             self._by_value.learn(batch, unknown)
@@ -173,11 +165,11 @@ class BatchJob:
         """Have Spark hand over rows, and group them here."""
         self._judge_by(bounds)
         tables = self._joins.local_tables()
-        steps = self._folder_steps(looks_up=tables is not None)
-        if steps.folder.needs_joins:
-            tables, steps = None, self._folder_steps(looks_up=False)
-        rows = self._rows(batch, steps.inputs, joined=tables is None).withColumn(BAD, steps.bad)
-        return steps.folder.fold(rows.select(*steps.folder.columns).toArrow(), tables or {})
+        inputs, bad, folder = self._folder_steps(looks_up=tables is not None)
+        if folder.needs_joins:
+            tables, (inputs, bad, folder) = None, self._folder_steps(looks_up=False)
+        rows = self._rows(batch, inputs, joined=tables is None).withColumn(BAD, bad)
+        return folder.fold(rows.select(*folder.columns).toArrow(), tables or {})
 
     def _rows(self, batch: DataFrame, inputs: Sequence[Column], *, joined: bool = True) -> DataFrame:
         """Return the batch's rows with all that expressions read: tables' columns, calls of functions."""
@@ -211,15 +203,15 @@ class BatchJob:
             self._built = forms, steps
         return self._built[1]
 
-    def _folder_steps(self, *, looks_up: bool) -> _FolderSteps:
-        """Return the steps of rows that the driver groups, built once for each way of joining tables."""
+    def _folder_steps(self, *, looks_up: bool) -> tuple[list[Column], Column, RowFolder]:
+        """Return inputs, verdict and folder of rows that the driver groups, built once a way of joining."""
         repeats = self._joins.repeats_rows
         if (repeats, looks_up) not in self._folders:
             folder = RowFolder(
                 self.relations, self.layout, self.coders, self._joins, self.fragments, self.failures,
                 looks_up=looks_up,
             )  # fmt: skip
-            self._folders[repeats, looks_up] = _FolderSteps(self._inputs(), self._bad(), folder)
+            self._folders[repeats, looks_up] = self._inputs(), self._bad(), folder
         return self._folders[repeats, looks_up]
 
     def _prepare(self, bounds: Bounds) -> None:

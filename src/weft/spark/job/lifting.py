@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.aggregates import Combine, Partial, Primitive, arrow_type, combine, decode, to_arrow
+from weft.arrays import Numbers, Rows
 from weft.types import BIGINT, DOUBLE, MAX_PRECISION, DataType, Kind
 
-Rows = npt.NDArray[np.intp]
-Numbers = npt.NDArray[np.int64]
 _RANKED = (Kind.STRING, Kind.BINARY, Kind.DECIMAL)
 _MOMENTS = ("count", "avg", "var_pop")
 _EXTREMES = {

@@ -21,8 +21,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.internal import InternalFunction
 
 from weft.expression import Expression
+from weft.optimizer import statistics
 from weft.optimizer.plan import Relation
-from weft.predicates import All, Attribute, Formula, Test, Values, attributes
+from weft.predicates import All, Attribute, Formula, Test, Values
 from weft.predicates.values import Cut, Point
 from weft.query.logical import Join
 from weft.spark.columns import Translator
@@ -185,14 +186,9 @@ JoinedExpression = tuple[tuple[Join, ...], Expression]
 
 def attributes_of(relations: Sequence[Relation]) -> dict[JoinedExpression, Attribute]:
     """Return the attributes that relations test, with the tables that each reads."""
-    by_joins: dict[tuple[Join, ...], list[Formula]] = {}
-    for relation in relations:
-        by_joins.setdefault(relation.joins, []).extend(relation.predicates)
-    return {
-        (joins, expression): attribute
-        for joins, formulas in by_joins.items()
-        for expression, attribute in attributes(formulas).items()
-    }
+    return statistics.attributes_of(
+        (own.joins, predicate) for own in relations for predicate in own.predicates
+    )
 
 
 def position(attribute: Attribute, value: Column) -> Column:

@@ -104,8 +104,9 @@ class RowFolder:
             tested = {expression: own(attribute) for expression, attribute in attributes([predicate]).items()}
             return Lone(predicate=predicate, attributes=tested)
 
-        words = self._fragments.driver_words(index)
-        if words is not None:
+        coder = self._fragments.word_coders.get(index)
+        if coder is not None:
+            words = coder.for_driver
             inputs: dict[Hashable, Attribute | Expression | Lone] = {}
             for axis in words.book.axes:
                 if axis.key in words.attributes:

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from weft.expression import Column as ColumnName
 from weft.expression import Expression
 from weft.expression import columns as columns_of
-from weft.optimizer.by_value import evaluable
 from weft.optimizer.plan import SharedPlan
+from weft.optimizer.rules import evaluable
 from weft.optimizer.statistics import Joins as JoinedTables
 from weft.optimizer.statistics import Sample, assumed_positions, numbered
 from weft.predicates import Attribute

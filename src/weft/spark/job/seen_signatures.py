@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.arrays import follow
 from weft.predicates import Formula
-from weft.predicates.codebook import Bits
 from weft.predicates.signatures import Signatures, signatures_of
 from weft.predicates.words import Learnt, WordBook, Words
 
@@ -31,10 +31,7 @@ class Follows:
 
     def added_to(self, signatures: Signatures) -> Signatures:
         """Return fragments with it beside their predicates."""
-        codes = np.zeros(len(signatures), dtype=np.int64)
-        for order, source in enumerate(self.sources):
-            codes |= signatures.column(source).astype(np.int64) << order
-        satisfied: Bits = np.isin(codes, list(self.patterns))
+        satisfied = follow(map(signatures.column, self.sources), self.patterns)
         return signatures.extended(self.predicate, satisfied)
 
 

@@ -20,17 +20,10 @@ import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from weft.arrays import Times
 from weft.optimizer.cost import edge_rate
 from weft.optimizer.plan import Relation
-from weft.optimizer.slices import (
-    MICROSECONDS,
-    EdgeClass,
-    SliceManager,
-    Slicing,
-    Times,
-    common_grid,
-    slice_starts,
-)
+from weft.optimizer.slices import MICROSECONDS, EdgeClass, SliceManager, Slicing, common_grid, slice_starts
 from weft.spark.job.constants import Constants
 
 _FEW_GROUPS = 32_768

@@ -23,8 +23,8 @@ from pyspark.sql import functions as F
 from weft.aggregates import arrow_type
 from weft.evaluation import can_evaluate
 from weft.expression import Call, Expression, columns
-from weft.optimizer.by_value import evaluable
 from weft.optimizer.plan import SharedPlan
+from weft.optimizer.rules import evaluable
 from weft.predicates import Formula, Test, tests
 from weft.predicates.codebook import Bits
 from weft.predicates.words import Axis, stands_whole
