@@ -21,9 +21,8 @@ from weft.query.logical import LogicalQuery
 from weft.spark.columns import Udf
 from weft.spark.session.troubles import culprits
 from weft.state.clock import Clock
-from weft.state.driver_store import DriverStore
 from weft.state.running_query import RunningQuery
-from weft.state.store import Combined, DueWindows, GroupQuestion
+from weft.state.store import Combined, DueWindows, GroupQuestion, PartialStore
 from weft.threads import side_by_side
 
 _WORTH_THREADS = 20_000
@@ -36,7 +35,7 @@ _EMPTY_WINDOWS = 1 << 20
 class Asked:
     """The stores, queries and rules that windows are answered by."""
 
-    stores: Mapping[Grouping, DriverStore]
+    stores: Mapping[Grouping, PartialStore]
     queries: Mapping[str, RunningQuery]
     clock: Clock
     functions: Mapping[str, Udf]
@@ -184,7 +183,7 @@ def _over(name: LimitName, count: int, limits: Limits) -> Failure:
 class EmptyWindows:
     """Due windows of EMIT EMPTY queries, which have no keys, that turn out to hold no row."""
 
-    def __init__(self, reading: Reading, due: DueWindows, asks: Rows, store: DriverStore) -> None:
+    def __init__(self, reading: Reading, due: DueWindows, asks: Rows, store: PartialStore) -> None:
         self._reading, self._due, self._store = reading, due, store
         self._bare = {
             ask: np.ones(int(due.last[ask] - due.first[ask]) + 1, dtype=bool)

@@ -27,10 +27,7 @@ _FORGET_GROUPS_FROM = 10_000
 
 
 class DriverStore:
-    """Keep the partials of one grouping, back to the oldest window still open, and answer windows from them.
-
-    A grouping is what queries with the same joins and keys have in common. Blocks of all relations and plans
-    are merged into shards; nothing outside knows how partials are kept.
+    """Merge blocks of all relations and plans into shards.
 
     A slice is known by its start alone. Since every block's edges include those of every window that it
     answers, a slice that starts in a window lies within it. A fragment is known by its signature alone: the
@@ -84,15 +81,12 @@ class DriverStore:
         predicates: Sequence[Formula],
         primitives: Sequence[tuple[Primitive, ...]],
     ) -> Iterator[tuple[Rows, Combined]]:
-        """Yield combined partials of the due windows of some asks, in pieces of bounded size.
-
-        `primitives` are those of each ask. With each piece come the asks that it numbers its rows by.
-        """
+        """Yield combined partials of the due windows of some asks, in pieces of bounded size."""
         kept = Kept(runs=self.runs(), fragments=self.fragments, keys=len(self.groups), starts=self.starts())
         return answers(kept, due, asks, predicates, primitives)
 
     def keys(self, numbers: Rows) -> pa.Table:
-        """Return the keys of groups, known by number since the last answer."""
+        """Return the keys of groups."""
         return self.groups.values(numbers)
 
     def groups_over(self, limit: int, questions: Iterable[tuple[int, GroupQuestion]]) -> dict[int, int]:

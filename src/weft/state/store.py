@@ -1,6 +1,12 @@
-"""What a store of partials takes and gives: blocks, questions, combined partials."""
+"""What a store of partials is: those of one grouping, back to the oldest window still open.
 
+A grouping is what queries with the same joins and keys have in common. The driver's store
+(weft.state.driver_store) is the first implementation; nothing outside a store knows how it keeps partials.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -114,3 +120,46 @@ class GroupQuestion:
     window: Window
     predicate: Formula
     since: int
+
+
+class PartialStore(Protocol):
+    """Keep the partials of one grouping, and answer windows from them."""
+
+    def __len__(self) -> int:
+        """Return how many partials are kept, of each primitive."""
+
+    def add(self, block: Block) -> None:
+        """Take in a batch's partials."""
+
+    def starts(self) -> Times:
+        """Return the distinct starts of the slices that are kept, in order, in microseconds."""
+
+    def answer(
+        self,
+        due: DueWindows,
+        asks: Rows,
+        predicates: Sequence[Formula],
+        primitives: Sequence[tuple[Primitive, ...]],
+    ) -> Iterator[tuple[Rows, Combined]]:
+        """Yield combined partials of the due windows of some asks, in pieces of bounded size.
+
+        `primitives` are those of each ask. With each piece come the asks that it numbers its rows by.
+        """
+
+    def keys(self, numbers: Rows) -> pa.Table:
+        """Return the keys of groups, known by number since the last answer."""
+
+    def groups_over(self, limit: int, questions: Iterable[tuple[int, GroupQuestion]]) -> dict[int, int]:
+        """Return the questions, by number, that have more groups than a limit, and how many."""
+
+    def keep(self, primitives: Iterable[Primitive], predicates: Iterable[Formula]) -> None:
+        """Forget the partials of all other primitives, and of rows that satisfy none of the predicates."""
+
+    def derive(self, predicate: Formula, sources: Sequence[Formula], patterns: Collection[int]) -> None:
+        """Let rows satisfy a predicate where the bits of the sources, the first one lowest, are a pattern."""
+
+    def evict(self, before_us: int) -> None:
+        """Forget slices that begin before a time: no open or future window holds them."""
+
+    def snapshot(self) -> list[Block]:
+        """Return everything as blocks, from which another store can be filled."""

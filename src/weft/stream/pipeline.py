@@ -54,7 +54,7 @@ from weft.state.running_query import (
     through_start,
     until_of,
 )
-from weft.state.store import Block
+from weft.state.store import Block, PartialStore
 from weft.stream import decode
 from weft.stream.plan_in_effect import ActivePlan, PlanInEffect
 from weft.stream.warm_start import History, WarmStart
@@ -98,7 +98,7 @@ class Pipeline:
             stream, self.tables, self.functions, slicing=slicing, sharing=sharing, on_adopt=self._adopted
         )
         self.queries: dict[str, RunningQuery] = {}
-        self.stores: dict[Grouping, DriverStore] = {}
+        self.stores: dict[Grouping, PartialStore] = {}
         self.fragmentations: Sequence[tuple[Relation, Fragmentation]] = ()
         """How the predicates of each shared relation of the current plan split the last batch."""
         self._span = _FIRST_SPAN
