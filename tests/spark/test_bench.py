@@ -22,7 +22,6 @@ from weft.bench.dataset import NOON_MS, Dataset
 from weft.bench.fragments import Fragments, Shards, Workload, collect
 from weft.bench.memory import Task, observe
 from weft.bench.observers import ObserversBench
-from weft.bench.signatures import Run
 from weft.bench.options import PAPER_ROWS, Check
 from weft.bench.predicates import Quantity
 from weft.bench.runs import Input, ordinary, run_query, run_scan, run_weft

@@ -25,6 +25,7 @@ from weft.optimizer.plan import SharedPlan
 from weft.query.logical import LogicalQuery
 from weft.service.running_stream import try_out
 from weft.spark.session.troubles import culprits, failure
+from weft.state.report import BatchReport
 from weft.storage import LocalFolder
 from weft.stream import loop
 from weft.stream import pipeline as pipeline_module
