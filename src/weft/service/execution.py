@@ -96,10 +96,12 @@ class Execution:
                     self.origin = identity(self._root)
                     mailbox = Mailbox(self._root)
                     mailbox.discard("stop", "list", "show")
+                    self._requests = Requests(
+                        mailbox, control, able=self._able, on_refusal=self._note_refusal
+                    )
                 except BaseException:
                     self._lock.release()
                     raise
-            self._requests = Requests(mailbox, control, able=self._able, on_refusal=self._note_refusal)
         roster.begin()
         observers.begin(on_batch, note=self._note)
 
