@@ -22,8 +22,9 @@ from weft.bench.dataset import DELAY
 from weft.bench.duck import Duck, duck_sql
 from weft.bench.runs import Input, drain, spark_window
 from weft.expression import Slot, columns
-from weft.query.logical import AggregateCall, JoinKind, LogicalQuery
+from weft.query.logical import JoinKind, LogicalQuery
 from weft.spark.columns import Translator, named
+from weft.spark.plain import aggregate_column, aggregate_inputs
 from weft.storage.names import file_name
 
 TIME = "time"
@@ -117,7 +118,7 @@ def stream_columns(queries: Sequence[LogicalQuery]) -> list[str]:
     """Return the stream's columns that queries read, the event time among them."""
     names = {TIME}
     for query in queries:
-        read = [part for call in query.aggregates for part in (call.argument, call.filter)]
+        read = [part for call in query.aggregates for part in (*call.arguments, call.filter)]
         read += [*(key.expression for key in query.keys), query.predicate]
         read += [left for join in query.joins for left, _ in join.on]
         aliases = {join.alias for join in query.joins}
@@ -139,8 +140,10 @@ def ordinary(rows: DataFrame, query: LogicalQuery, tables: Mapping[str, DataFram
         rows = rows.where(translate(query.predicate))
     keys = [translate(key.expression).alias(f"key{index}") for index, key in enumerate(query.keys)]
     calls = [
-        _aggregate(call, translate).alias(f"aggregate{index}") for index, call in enumerate(query.aggregates)
+        aggregate_column(call, index).alias(f"aggregate{index}")
+        for index, call in enumerate(query.aggregates)
     ]
+    rows = rows.withColumns(aggregate_inputs(query, translate))
     groups = rows.groupBy(spark_window(query.window).alias("window"), *keys).agg(*calls)
     after = Translator(slot=_slot)
     if query.having is not None:
@@ -148,13 +151,6 @@ def ordinary(rows: DataFrame, query: LogicalQuery, tables: Mapping[str, DataFram
     outputs = [after(output.expression).alias(output.name) for output in query.outputs]
     bounds = [F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end")]
     return groups.select(*bounds, *outputs)
-
-
-def _aggregate(call: AggregateCall, translate: Translator) -> Column:
-    value = F.lit(1) if call.argument is None else translate(call.argument)
-    if call.filter is not None:
-        value = F.when(translate(call.filter), value)
-    return F.call_function(call.function, value)
 
 
 def _slot(slot: Slot) -> Column:

@@ -7,7 +7,7 @@ the program: alerts that differ in their thresholds alone are one program with m
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from weft.aggregates import Primitive
+from weft.aggregates import Constants, Primitive
 from weft.evaluation import Evaluator, can_evaluate
 from weft.evaluation.conditions import as_written
 from weft.expression import Call, Expression, Literal, Slot, SlotKind, walk
@@ -25,8 +25,8 @@ class Program:
 
     keys: tuple[int, ...]
     """For each GROUP BY key, its place among the grouping's keys."""
-    aggregates: tuple[tuple[str, tuple[Primitive, ...], DataType], ...]
-    """Function, primitives and result type of each aggregate."""
+    aggregates: tuple[tuple[str, tuple[Primitive, ...], DataType, Constants], ...]
+    """Function, primitives, result type and constants of each aggregate."""
     outputs: tuple[Expression, ...]
     having: Expression | None
     """The condition, with parameters for the constants that it compares with."""
@@ -44,7 +44,9 @@ def program_of(answer: Answer) -> tuple[Program, tuple[Literal, ...]]:
     calls = zip(query.aggregates, answer.aggregates, strict=True)
     program = Program(
         keys=answer.keys,
-        aggregates=tuple((call.function, primitives, call.type) for call, primitives in calls),
+        aggregates=tuple(
+            (call.function, primitives, call.type, call.constants) for call, primitives in calls
+        ),
         outputs=tuple(output.expression for output in query.outputs),
         having=query.having,
     )

@@ -105,7 +105,7 @@ def _interned(
     needed = {
         primitive
         for reader in readers
-        for _, primitives, _ in reader.program.aggregates
+        for _, primitives, *_ in reader.program.aggregates
         for primitive in primitives
     }
     ordered = tuple(sorted(needed, key=str))
