@@ -15,7 +15,18 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from weft.aggregates import Partial, Primitive, aggregate, arrow_type, combine, from_arrow
+from weft.aggregates import (
+    BAG,
+    Constants,
+    Partial,
+    Primitive,
+    aggregate,
+    arrow_type,
+    bags,
+    combine,
+    from_arrow,
+)
+from weft.aggregates.bags import encoded
 from weft.expression import Call, Column, Expression, Literal
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
@@ -102,14 +113,30 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def lifted(primitive: Primitive, slices: Sequence[Values]) -> Partial:
     """Return a primitive's partials, one for each slice of rows, as they come from Spark."""
+    argument = primitive.arguments[0] if primitive.arguments else None
+    if primitive.combine is BAG:
+        return _bagged(argument, primitive.types, slices)
     columns = []
     for lift, type in zip(primitive.lifts, primitive.types, strict=True):
         found = []
         for rows in slices:
-            present = [one for one in (evaluate(primitive.argument, row) for row in rows) if one is not None]
+            present = [one for one in (evaluate(argument, row) for row in rows) if one is not None]
             found.append(_LIFTS[lift](present) if present or lift == "count" else None)
         columns.append(pa.chunked_array([pa.array(found, arrow_type(type))]))
     return from_arrow(primitive, columns)
+
+
+def _bagged(argument: Expression | None, types: tuple[DataType, ...], slices: Sequence[Values]) -> Partial:
+    """Return bags of the rows of each slice, as they come from Spark: a group for each row."""
+    present = [
+        (number, value)
+        for number, rows in enumerate(slices)
+        for value in (evaluate(argument, row) for row in rows)
+        if value is not None
+    ]
+    codes, dictionary = encoded(pa.array([value for _, value in present], arrow_type(types[0])))
+    owner = np.array([number for number, _ in present], dtype=np.intp)
+    return Partial((bags(owner, len(slices), codes, dictionary),), None, types)
 
 
 def _total(present: Values) -> Any:
@@ -150,16 +177,18 @@ _LIFTS: dict[str, Callable[[Values], Any]] = {
 }
 
 
-def answer(name: str, type: DataType, slices: Sequence[Values]) -> Any:
+def answer(name: str, type: DataType, slices: Sequence[Values], constants: Constants = ()) -> Any:
     """Return an aggregate over all rows the way Weft finds it: lifted by slice, combined, lowered."""
     function = aggregate(name)
     assert function is not None
-    result = function.result(type)
+    result = function.result((type,), constants)
     assert result is not None
     whole = np.array([0]), np.array([len(slices)])
-    primitives = function.lift(Column("x", type))
+    primitives = function.lift((Column("x", type),), constants)
     partials = [combine(one, lifted(one, slices), *whole) for one in primitives]
-    return function.lower(partials, result).to_pylist()[0]
+    lowered = function.lower(partials, result, constants)
+    assert lowered.type == arrow_type(result)
+    return lowered.to_pylist()[0]
 
 
 # What aggregates come to.

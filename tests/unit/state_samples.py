@@ -10,7 +10,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from tests.unit.aggregate_samples import decimal_type, lifted
 
-from weft.aggregates import Combine, Primitive, count_of
+from weft.aggregates import ADD, MOMENTS, Primitive, count_of
+from weft.aggregates import GREATEST as GREATEST_OF
+from weft.aggregates import LEAST as LEAST_OF
 from weft.durability.stored_names import WRITERS, encoded
 from weft.expression import Column
 from weft.predicates import Test
@@ -35,17 +37,15 @@ class Row(NamedTuple):
 
 
 COUNT = count_of(None)
-TOTAL = Primitive(("sum",), Column("n", BIGINT), Combine.ADD, (BIGINT,))
-FIRST = Primitive(("min",), Column("name", STRING), Combine.LEAST, (STRING,))
-FEES = Primitive(("sum",), Column("fee", MONEY), Combine.ADD, (MONEY,))
-SPREAD = Primitive(
-    ("count", "avg", "var_pop"), Column("n", DOUBLE), Combine.MOMENTS, (BIGINT, DOUBLE, DOUBLE)
-)
-HEAT = Primitive(("sum",), Column("x", DOUBLE), Combine.ADD, (DOUBLE,))
-LEAST = Primitive(("min",), Column("x", DOUBLE), Combine.LEAST, (DOUBLE,))
-MOST = Primitive(("max",), Column("x", DOUBLE), Combine.GREATEST, (DOUBLE,))
-LOWEST = Primitive(("min",), Column("n", BIGINT), Combine.LEAST, (BIGINT,))
-HIGHEST = Primitive(("max",), Column("n", BIGINT), Combine.GREATEST, (BIGINT,))
+TOTAL = Primitive(("sum",), (Column("n", BIGINT),), ADD, (BIGINT,))
+FIRST = Primitive(("min",), (Column("name", STRING),), LEAST_OF, (STRING,))
+FEES = Primitive(("sum",), (Column("fee", MONEY),), ADD, (MONEY,))
+SPREAD = Primitive(("count", "avg", "var_pop"), (Column("n", DOUBLE),), MOMENTS, (BIGINT, DOUBLE, DOUBLE))
+HEAT = Primitive(("sum",), (Column("x", DOUBLE),), ADD, (DOUBLE,))
+LEAST = Primitive(("min",), (Column("x", DOUBLE),), LEAST_OF, (DOUBLE,))
+MOST = Primitive(("max",), (Column("x", DOUBLE),), GREATEST_OF, (DOUBLE,))
+LOWEST = Primitive(("min",), (Column("n", BIGINT),), LEAST_OF, (BIGINT,))
+HIGHEST = Primitive(("max",), (Column("n", BIGINT),), GREATEST_OF, (BIGINT,))
 EXACT = (COUNT, TOTAL, FIRST, FEES)
 
 
@@ -80,9 +80,9 @@ rows = st.lists(
 
 def values_of(primitive: Primitive, group: Sequence[Row]) -> list[Any]:
     """Return what a primitive is computed over."""
-    if primitive.argument is None:
+    if not primitive.arguments:
         return [True] * len(group)
-    return [getattr(row, str(primitive.argument)) for row in group]
+    return [getattr(row, str(primitive.arguments[0])) for row in group]
 
 
 def grouped(several: Sequence[Row], *, keyed: bool) -> dict[tuple[str | None, int], list[Row]]:

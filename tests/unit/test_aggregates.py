@@ -26,9 +26,13 @@ from tests.unit.aggregate_samples import (
 from tests.unit.language_samples import CATALOG, TRADES
 
 from weft.aggregates import (
+    ADD,
     AGGREGATES,
+    COMBINES,
+    GREATEST,
+    LEAST,
     Aggregate,
-    Combine,
+    Constants,
     Partial,
     Primitive,
     aggregate,
@@ -52,6 +56,13 @@ from weft.state.running_query import RunningQuery
 from weft.state.store import Block
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
+CONSTANTS: dict[str, Constants] = {
+    "percentile": (0.5,), "percentile_cont": (0.5, False), "percentile_disc": (0.5, True), "top_k": (2,),
+    "histogram": (10,),
+}  # fmt: skip
+"""Constants for the aggregates that need some."""
+NOTHING: dict[str, Any] = {"count": 0, "count_distinct": 0, "top_k": [], "histogram": []}
+"""What aggregates of no value are; the others are NULL."""
 MOMENTS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 OTHER = DataType(Kind.OTHER)
 
@@ -102,17 +113,19 @@ def _as(type: DataType, value: int) -> Any:
 
 @pytest.mark.parametrize("name", [one.name for one in AGGREGATES])
 def test_no_value_at_all(name: str) -> None:
-    assert answer(name, DOUBLE, [[None], [None, None]]) == (0 if name == "count" else None)
+    found = answer(name, DOUBLE, [[None], [None, None]], CONSTANTS.get(name, ()))
+    assert found == NOTHING.get(name)
 
 
 @pytest.mark.parametrize("one", AGGREGATES, ids=lambda one: one.name)
 @pytest.mark.parametrize("type", TYPES, ids=str)
 def test_an_empty_window_lowers_to_nothing(one: Aggregate, type: DataType) -> None:
-    result = one.result(type)
+    constants = CONSTANTS.get(one.name, ())
+    result = one.result((type,), constants)
     if result is not None:
-        partials = [empty(primitive, 2) for primitive in one.lift(Column("x", type))]
-        lowered = one.lower(partials, result)
-        assert lowered.to_pylist() == ([0, 0] if one.name == "count" else [None, None])
+        partials = [empty(primitive, 2) for primitive in one.lift((Column("x", type),), constants)]
+        lowered = one.lower(partials, result, constants)
+        assert lowered.to_pylist() == [NOTHING.get(one.name)] * 2
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("var_samp", None), ("stddev_samp", None), ("var_pop", 0.0)])
@@ -203,7 +216,11 @@ def test_nan_is_the_greatest_double() -> None:
 
 
 def test_result_types() -> None:
-    found = {(one.name, type): one.result(type) for one in AGGREGATES for type in (*TYPES, OTHER)}
+    found = {
+        (one.name, type): one.result((type,), CONSTANTS.get(one.name, ()))
+        for one in AGGREGATES
+        for type in (*TYPES, OTHER)
+    }
     assert {found["count", type] for type in (*TYPES, OTHER)} == {BIGINT}
     assert found["sum", INT] == found["sum", BIGINT] == BIGINT
     assert found["sum", FLOAT] == found["avg", INT] == found["var_pop", decimal_type(10, 2)] == DOUBLE
@@ -215,10 +232,23 @@ def test_result_types() -> None:
     for name in ("sum", "avg", *MOMENTS):
         assert not any(found[name, type] for type in (STRING, BINARY, BOOLEAN, DATE, TIMESTAMP, OTHER))
     assert found["min", OTHER] is None
+    assert {found["count_distinct", type] for type in TYPES} == {BIGINT}
+    assert all(found["mode", type] == type for type in TYPES)
+    for name in ("percentile", "percentile_cont", "percentile_disc", "median"):
+        assert {found[name, type] for type in NUMBERS} == {DOUBLE}
+    for type in TYPES:
+        assert found["sum_distinct", type] == found["sum", type]
+        assert found["avg_distinct", type] == found["avg", type]
+    assert str(found["top_k", DATE]) == "array<struct<value:date,count:bigint>>"
+    assert str(found["histogram", INT]) == "array<struct<start:double,count:bigint>>"
+    for name in ("percentile", "percentile_cont", "percentile_disc", "median", "histogram"):
+        assert not any(found[name, type] for type in (STRING, BINARY, BOOLEAN, DATE, TIMESTAMP, OTHER))
+    for name in ("count_distinct", "mode", "top_k"):
+        assert found[name, OTHER] is None
 
 
 def test_only_sums_can_be_taken_back() -> None:
-    assert [how for how in Combine if how.invertible] == [Combine.ADD]
+    assert [how for how in COMBINES.values() if how.invertible] == [ADD]
 
 
 def test_only_sums_of_doubles_depend_on_their_order() -> None:
@@ -227,7 +257,7 @@ def test_only_sums_of_doubles_depend_on_their_order() -> None:
         str(one)
         for function in AGGREGATES
         for argument in (column, Column("n", BIGINT), Column("d", decimal_type(38, 2)))
-        for one in function.lift(argument)
+        for one in function.lift((argument,), CONSTANTS.get(function.name, ()))
         if not one.order_free
     }
     assert ordered == {
@@ -240,23 +270,23 @@ def test_aggregates_share_primitives() -> None:
 
     def primitives(*names: str) -> set[Primitive]:
         found = (aggregate(name) for name in names)
-        return {primitive for one in found if one is not None for primitive in one.lift(column)}
+        return {primitive for one in found if one is not None for primitive in one.lift((column,), (1,))}
 
     assert primitives("avg", "sum", "count") == primitives("avg")
     assert primitives(*MOMENTS) == primitives("var_pop")
-    assert len(primitives(*(one.name for one in AGGREGATES))) == 5  # count, sum, min, max, moments
+    assert len(primitives(*(one.name for one in AGGREGATES))) == 6  # count, sum, min, max, moments, bag
 
 
 def test_names_are_found_in_any_case_and_by_synonym() -> None:
     assert aggregate("SuM") is aggregate("sum")
     assert all(aggregate(other) is aggregate(name) for other, name in SYNONYMS.items())
-    assert aggregate("median") is None
+    assert aggregate("kurtosis") is None
 
 
 def test_limbs_of_a_64_bit_integer_never_overflow() -> None:
     function = aggregate("sum")
     assert function is not None
-    for one in function.lift(Column("x", BIGINT)):
+    for one in function.lift((Column("x", BIGINT),), ()):
         for value in (2**63 - 1, -(2**63), -1):
             (limb,) = lifted(one, [[value]]).fields[0].tolist()
             assert abs(limb) <= 2**32  # 2^31 of them stay within 64 bits
@@ -265,17 +295,16 @@ def test_limbs_of_a_64_bit_integer_never_overflow() -> None:
 # Adding an aggregate touches one file: here, one value in the table of aggregates.
 
 
-def _result(argument: DataType) -> DataType | None:
-    return DOUBLE if argument.is_numeric else None
+def _result(types: tuple[DataType, ...], constants: Constants) -> DataType | None:
+    return DOUBLE if types[0].is_numeric else None
 
 
-def _lift(argument: Expression | None) -> tuple[Primitive, ...]:
-    assert argument is not None
-    ends = (("min", Combine.LEAST), ("max", Combine.GREATEST))
-    return tuple(Primitive((lift,), argument, how, (argument.type,)) for lift, how in ends)
+def _lift(arguments: tuple[Expression, ...], constants: Constants) -> tuple[Primitive, ...]:
+    ends = (("min", LEAST), ("max", GREATEST))
+    return tuple(Primitive((lift,), arguments, how, (arguments[0].type,)) for lift, how in ends)
 
 
-def _lower(partials: Sequence[Partial], type: DataType) -> pa.Array:
+def _lower(partials: Sequence[Partial], type: DataType, constants: Constants) -> pa.Array:
     least, greatest = partials
     return to_arrow(greatest.fields[0] - least.fields[0], least.valid_mask(), type)
 

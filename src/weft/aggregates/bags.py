@@ -115,7 +115,10 @@ class Bags:
 
     @classmethod
     def joined(cls, columns: Sequence["Bags"]) -> "Bags":
-        """Return the bags of all columns, one after the other."""
+        """Return the bags of all columns, one after the other.
+
+        A store joins bags in every batch, so that values that are gone are forgotten here.
+        """
         if len(columns) == 1:
             return columns[0]
         dictionary, codes = _one_dictionary(columns)
@@ -128,7 +131,7 @@ class Bags:
             dictionary=dictionary,
             order=_side_by_side([(len(bags.codes), bags.order) for bags in columns]),
             weights=_side_by_side([(len(bags.codes), bags.weights) for bags in columns]),
-        )
+        ).compact()
 
     def compact(self) -> "Bags":
         """Return the same bags without values that none of them holds, if those are many."""
@@ -146,8 +149,11 @@ class Bags:
         if self.order is not None:
             fields["order"] = pa.array(self.order)
         if self.weights is not None:
+            # Exact whole numbers may be wider than any Arrow integer.
             wide = self.weights.dtype == object
-            fields["weight"] = pa.array(list(map(str, self.weights)) if wide else self.weights)
+            fields["weight"] = (
+                pa.array(map(str, self.weights), pa.string()) if wide else pa.array(self.weights)
+            )
         elements = pa.StructArray.from_arrays(list(fields.values()), list(fields))
         return pa.LargeListArray.from_arrays(pa.array(self.begins), elements)
 
