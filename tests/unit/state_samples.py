@@ -1,6 +1,6 @@
 """Rows of a stream as blocks, and the same rows as plain Python groups."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
-from tests.unit.aggregate_samples import decimal_type, lifted
+from tests.unit.aggregate_samples import decimal_type, lifted, one_element
 
-from weft.aggregates import ADD, MOMENTS, Primitive, count_of
+from weft.aggregates import ADD, BAG, MOMENTS, Bags, Primitive, count_of
 from weft.aggregates import GREATEST as GREATEST_OF
 from weft.aggregates import LEAST as LEAST_OF
 from weft.durability.stored_names import WRITERS, encoded
@@ -47,6 +47,9 @@ MOST = Primitive(("max",), (Column("x", DOUBLE),), GREATEST_OF, (DOUBLE,))
 LOWEST = Primitive(("min",), (Column("n", BIGINT),), LEAST_OF, (BIGINT,))
 HIGHEST = Primitive(("max",), (Column("n", BIGINT),), GREATEST_OF, (BIGINT,))
 EXACT = (COUNT, TOTAL, FIRST, FEES)
+NAMES = Primitive(("bag",), (Column("name", STRING),), BAG, (STRING,))
+HEATS = Primitive(("bag",), (Column("x", DOUBLE),), BAG, (DOUBLE,))
+BAGS = (NAMES, HEATS)
 
 
 class Asked(str):
@@ -147,7 +150,7 @@ def shards(state: DriverStore) -> dict[tuple[str | None, int, frozenset[Any]], t
             place = key, start, frozenset(one for one, bits in known.items() if bits[run.fragment[row]])
             assert place not in found
             found[place] = tuple(
-                tuple(field[row] for field in partial.fields) if partial.valid_mask()[row] else None
+                tuple(_plain(field, row) for field in partial.fields) if partial.valid_mask()[row] else None
                 for partial in partials
             )
     return found
@@ -158,3 +161,13 @@ def contents(state: DriverStore) -> dict[tuple[str | None, int], tuple[Any, ...]
     found = shards(state)
     assert len({fragment for _, _, fragment in found}) <= 1
     return {(key, start): fields for (key, start, _), fields in found.items()}
+
+
+def _plain(field: Any, row: int) -> Any:
+    """Return one value of a field; a bag as a Counter of what is equal for equal values."""
+    if not isinstance(field, Bags):
+        return field[row]
+    bag = field[row : row + 1]
+    return Counter(
+        dict(zip(map(one_element, bag.values(bag.codes).to_pylist()), bag.counts.tolist(), strict=True))
+    )

@@ -75,6 +75,11 @@ def cut(rows: Sequence[Any], places: set[int]) -> list[Sequence[Any]]:
 
 def agrees(found: Any, wanted: Any, rows: Sequence[Any]) -> bool:
     """Compare exactly; doubles to within 1e-9 of the largest row."""
+    if isinstance(wanted, dict):
+        wanted, found = list(wanted.items()), list(found.items())
+    if isinstance(wanted, list | tuple):
+        pairs = zip(found, wanted, strict=False)
+        return len(found) == len(wanted) and all(agrees(one, other, rows) for one, other in pairs)
     if not isinstance(wanted, float):
         return bool(found == wanted)
     if isnan(wanted):
@@ -90,6 +95,31 @@ def test_every_cut_gives_what_the_definition_says(data: st.DataObject, name: str
     rows = data.draw(st.lists(values(type), min_size=1, max_size=12))
     wanted = expected(name, type, rows)
     assert agrees(answer(name, type, cut(rows, places)), wanted, rows), wanted
+
+
+SHARES = st.sampled_from((0, 0.1, 0.5, 0.95, 1))
+OF_ALL: dict[str, st.SearchStrategy[Constants]] = {
+    **{name: st.just(()) for name in ("count_distinct", "sum_distinct", "avg_distinct", "median", "mode")},
+    "percentile": st.tuples(SHARES | st.tuples(SHARES, SHARES)),
+    "percentile_cont": st.tuples(SHARES, st.booleans()),
+    "percentile_disc": st.tuples(SHARES, st.booleans()),
+    "top_k": st.tuples(st.integers(1, 3)),
+    "histogram": st.tuples(st.sampled_from((1, 0.1, 1e300))),
+}
+"""Aggregates that need all values, and their constants."""
+
+
+@settings(max_examples=300)
+@given(st.data(), st.sampled_from(list(OF_ALL)), st.sets(st.integers(1, 11)))
+def test_every_cut_gives_what_is_read_off_all_values(
+    data: st.DataObject, name: str, places: set[int]
+) -> None:
+    type = data.draw(st.sampled_from(TYPES if name in ("count_distinct", "mode", "top_k") else NUMBERS))
+    few = data.draw(st.lists(values(type), min_size=1, max_size=3))
+    rows = data.draw(st.lists(st.sampled_from(few) | values(type), min_size=1, max_size=12))
+    constants = data.draw(OF_ALL[name])
+    wanted = expected(name, type, rows, constants)
+    assert agrees(answer(name, type, cut(rows, places), constants), wanted, rows), wanted
 
 
 @settings(max_examples=100)

@@ -84,6 +84,7 @@ SYNONYMS: dict[str, str] = {
 """Other spellings, as Spark has them."""
 
 _BY_NAME = {aggregate.name: aggregate for aggregate in AGGREGATES}
+_BY_DISTINCT = frozenset(aggregate.distinct for aggregate in AGGREGATES)
 
 
 def aggregate(name: str) -> Aggregate | None:
@@ -94,3 +95,23 @@ def aggregate(name: str) -> Aggregate | None:
     """
     folded = name.casefold()
     return _BY_NAME.get(SYNONYMS.get(folded, folded))
+
+
+def called(name: str) -> Aggregate | None:
+    """Return the aggregate that a query calls by a name, or None.
+
+    Those over distinct values are called by DISTINCT, not by a name.
+
+    >>> called("count").distinct
+    'count_distinct'
+    >>> called("count_distinct") is None
+    True
+    """
+    found = aggregate(name)
+    return None if found is None or found.name in _BY_DISTINCT else found
+
+
+CALLED: tuple[str, ...] = (
+    *(aggregate.name for aggregate in AGGREGATES if aggregate.name not in _BY_DISTINCT), *SYNONYMS,
+)  # fmt: skip
+"""The names by which queries call aggregates."""

@@ -182,7 +182,9 @@ def _top(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
     """Return the k heaviest values with their weights, heaviest first, and of equals the least first."""
     bags, k = _bags(partials), int(constants[0])  # type: ignore[arg-type]
     weights = bags.counts if bags.weights is None else bags.weights
-    order = np.lexsort((bags.codes, -weights, bags.owner))
+    # NaN is the greatest of Spark's doubles.
+    is_number = weights == weights
+    order = np.lexsort((bags.codes, -weights, is_number, bags.owner))
     sizes = np.minimum(bags.sizes, k)
     begins = np.concatenate(([0], np.cumsum(sizes)))
     kept = order[np.arange(begins[-1]) + np.repeat(bags.begins[:-1] - begins[:-1], sizes)]
@@ -216,7 +218,8 @@ def _histogram(partials: Partials, type: DataType, constants: Constants) -> pa.A
     bags, width = _bags(partials), constants[0]
     assert isinstance(width, int | float)
     numbers = _as_doubles(bags, partials[0].types[0])
-    starts = np.floor(numbers / width) * width
+    with np.errstate(all="ignore"):
+        starts = np.floor(numbers / width) * width
     distinct, interval = np.unique(starts, return_inverse=True)
     owner, codes = bags.owner, interval[bags.codes]
     new = np.ones(len(codes), dtype=bool)
@@ -243,7 +246,7 @@ def _is_width(value: object) -> bool:
 
 
 _INTERVALS = array_of(struct_of(("start", DOUBLE), ("count", BIGINT)))
-_SHARE = ConstantRule(takes="a number from 0 to 1, or an array of such", check=_is_share, many=True)
+_SHARE = ConstantRule(takes="a number from 0 to 1, or an array of those", check=_is_share, many=True)
 _DESCENDING = ConstantRule(takes="ASC or DESC", check=lambda value: isinstance(value, bool))
 _PLAIN = "a number, string, boolean, date or time"
 
@@ -260,7 +263,7 @@ def _plain(result: DataType | None) -> Callable[[Types, Constants], DataType | N
 HOLISTIC: tuple[Aggregate, ...] = (
     Aggregate(
         name="count_distinct", result=_plain(BIGINT), lift=_lift_count, lower=_count_distinct,
-        takes="plain values", most=100,
+        takes="numbers, strings, booleans, dates or times", most=100,
     ),
     Aggregate(
         name="sum_distinct", result=lambda types, _: result_sum(types[0]),
@@ -296,7 +299,7 @@ HOLISTIC: tuple[Aggregate, ...] = (
     Aggregate(
         name="histogram", lift=_lift_bag, lower=_histogram, takes="a number",
         result=lambda types, _: _INTERVALS if types[0].is_numeric else None,
-        constants=(ConstantRule(takes="a width, a number above 0", check=_is_width),),
+        constants=(ConstantRule(takes="a width above 0", check=_is_width),),
     ),
 )  # fmt: skip
 """Aggregates over bags."""

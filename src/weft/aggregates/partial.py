@@ -116,6 +116,11 @@ class Partial:
         """Return the validity of each row."""
         return np.ones(len(self), dtype=bool) if self.valid is None else self.valid
 
+    def seen_mask(self) -> Mask:
+        """Return which rows saw a value that is not NULL: a bag is never NULL, but may hold nothing."""
+        first = self.fields[0]
+        return first.sizes > 0 if isinstance(first, Bags) else self.valid_mask()
+
     def take(self, rows: npt.NDArray[np.intp]) -> "Partial":
         """Return the given rows, in that order."""
         valid = None if self.valid is None else self.valid[rows]

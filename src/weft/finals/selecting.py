@@ -83,7 +83,7 @@ class Finals:
         lowered = function.lower([self._partials[primitive] for primitive in primitives], type, constants)
         if function.can_overflow and lowered.null_count:
             null = np.asarray(lowered.is_null())
-            self._overflows[call] = self._partials[primitives[0]].valid_mask() & null
+            self._overflows[call] = self._partials[primitives[0]].seen_mask() & null
         return lowered
 
 

@@ -23,12 +23,12 @@ def bind_arguments(node: Invocation, function: Aggregate, row: Context) -> Bound
         function = distinct
     if node.within != function.within_group:
         raise TypeMismatch(_usage(node, function), span=node.span)
-    nodes, weights = _without_weight(node, function)
+    nodes, weights = _without_weight(node, function, row)
     _check_count(node, function, len(nodes))
     count = len(nodes) if not function.constants else function.least
     return (
         function,
-        (*_arguments(node, function, nodes[:count], row), *(typed(weight, row) for weight in weights)),
+        (*_arguments(node, function, nodes[:count], row), *weights),
         _constants(node, function, nodes[count:], row),
     )
 
@@ -39,13 +39,19 @@ def _usage(node: Invocation, function: Aggregate) -> str:
     return f"{node.name} has no WITHIN GROUP; only percentile_cont and percentile_disc have"
 
 
-def _without_weight(node: Invocation, function: Aggregate) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+def _without_weight(
+    node: Invocation, function: Aggregate, row: Context
+) -> tuple[tuple[Node, ...], tuple[Expression, ...]]:
     """Split off the y of a last argument sum(y), which says what values weigh."""
     last = node.args[-1] if node.args else None
     if function.weighted and isinstance(last, Invocation) and last.name.casefold() == "sum":
         if len(last.args) != 1 or last.distinct or last.filter is not None:
             raise TypeMismatch("a weight is sum(y), of one expression and nothing else", span=last.span)
-        return node.args[:-1], last.args
+        weight = typed(last.args[0], row)
+        if not (weight.type.is_integer or weight.type.is_fractional):
+            problem = f"a weight is sum(y) of whole numbers or doubles, found {weight.type}"
+            raise TypeMismatch(problem, span=last.span)
+        return node.args[:-1], (weight,)
     return node.args, ()
 
 
@@ -54,6 +60,9 @@ def _check_count(node: Invocation, function: Aggregate, found: int) -> None:
     least, most = function.least + needed, function.most + len(function.constants)
     if function.name == "count":
         least = 1
+    if node.within and found != least:
+        problem = f"{node.name} takes one share before WITHIN GROUP, found {found - 2}"
+        raise TypeMismatch(problem, span=node.span)
     if not least <= found <= most:
         words = {1: "one argument", 2: "two arguments", 3: "three arguments"}
         takes = words.get(least, f"{least} arguments") if least == most else f"{least} to {most} arguments"
@@ -65,7 +74,8 @@ def _arguments(
 ) -> tuple[Expression, ...]:
     if any(isinstance(own, Star) for own in nodes):
         if function.name != "count":
-            problem = f"{node.name} takes {function.takes}, found *; only count has *"
+            takes = "columns after DISTINCT" if node.distinct else function.takes
+            problem = f"{node.name} takes {takes}, found *; only count(*) has *"
             raise TypeMismatch(problem, span=node.span)
         return ()
     arguments = tuple(typed(own, row) for own in nodes)
@@ -91,8 +101,13 @@ def _constant(call: Invocation, rule: ConstantRule, node: Node, row: Context) ->
     for element in elements:
         value = _value(typed(element, row))
         if value is None or not rule.check(value):
-            raise TypeMismatch(f"{call.name} takes {rule.takes} here", span=_span(element, call.span))
+            found = "what is no constant" if value is None else repr(value)
+            problem = f"{call.name} takes {rule.takes}, found {found}"
+            raise TypeMismatch(problem, span=_span(element, call.span))
         values.append(value)
+    if not values:
+        problem = f"{call.name} takes {rule.takes}, found an empty array"
+        raise TypeMismatch(problem, span=_span(node, call.span))
     return tuple(values) if is_array else values[0]
 
 

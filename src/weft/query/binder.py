@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from weft.aggregates import AGGREGATES, Aggregate, aggregate
-from weft.aggregates.aggregate_functions import SYNONYMS
+from weft.aggregates import Aggregate
+from weft.aggregates.aggregate_functions import CALLED, called
 from weft.errors import GroupingMistake, NotAllowed, QueryError, TooLarge, TypeMismatch
 from weft.expression import Call, Column, Expression, Slot, SlotKind
 from weft.limits import DEFAULTS, Limits
@@ -28,8 +28,6 @@ from weft.query.statements import CreateQuery
 from weft.query.syntax import Invocation, ItemSyntax, Name, Node
 from weft.types import BOOLEAN, Kind
 
-KNOWN = (*(known.name for known in AGGREGATES), *SYNONYMS)
-"""The names of aggregates, for suggestions."""
 
 
 def row_guard(clause: str) -> Callable[[Node], Expression | None]:
@@ -41,7 +39,7 @@ def row_guard(clause: str) -> Callable[[Node], Expression | None]:
 
     def guard(node: Node) -> Expression | None:
         if isinstance(node, Invocation):
-            if aggregate(node.name) is not None:
+            if called(node.name) is not None:
                 raise GroupingMistake(f"{node.name}(…) {problem}", span=node.span)
             if node.name.casefold() in CALLS:
                 raise outside_group_by(node)
@@ -99,7 +97,7 @@ class Outputs:
         if isinstance(node, Name):
             return self._named(node)
         if isinstance(node, Invocation):
-            function = aggregate(node.name)
+            function = called(node.name)
             if function is None and node.name.casefold() in CALLS:
                 raise outside_group_by(node)
             return None if function is None else self._aggregate(node, function)
@@ -164,7 +162,7 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
     functions = {function.name.casefold(): function for function in catalog.functions}
 
     def row(clause: str) -> Context:
-        return Context(scope=origin.scope, functions=functions, intercept=row_guard(clause), known=KNOWN)
+        return Context(scope=origin.scope, functions=functions, intercept=row_guard(clause), known=CALLED)
 
     where = condition(syntax.where, row("WHERE"), "WHERE") if syntax.where else None
     joins, rest = bind_joins(origin, conjuncts(where), row("ON"))

@@ -108,10 +108,13 @@ def aggregate_column(call: AggregateCall, index: int) -> Column:
         template = template.replace("try_sum(", "sum(").replace("{x}", "CAST({x} AS DECIMAL(38,0))")
         template = f"try_cast({template} AS BIGINT)"
     constants = [_text(constant) for constant in call.constants]
+    # Spark counts 0.0 and -0.0 as two values there, and as one wherever it groups.
+    zero = " + 0.0D" if call.arguments and call.arguments[0].type.is_fractional else ""
     return F.expr(
         template.format(
             name=call.function,
             x=names[0],
+            zero=zero,
             columns=", ".join(names),
             all=", ".join([*names, *constants]),
             p=constants[0] if constants else "",
@@ -142,7 +145,7 @@ _TEXTS: Mapping[str, str] = {
     "avg_distinct": "try_avg(DISTINCT {x})",
     "percentile_cont": "percentile_cont({p}) WITHIN GROUP (ORDER BY {x} {order})",
     "percentile_disc": "percentile_disc({p}) WITHIN GROUP (ORDER BY {x} {order})",
-    "mode": "mode({x}, true)",
+    "mode": "mode({x}{zero}, true)",
     "top_k": "",
     "histogram": "",
 }
