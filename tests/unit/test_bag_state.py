@@ -1,6 +1,7 @@
 """A state with bags is that of all its rows: merged, evicted, restored from snapshots and checkpoints."""
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -28,6 +29,7 @@ from tests.unit.state_samples import (
     state_of,
 )
 
+from weft.aggregates import Primitive
 from weft.durability.checkpoint import Checkpoint
 from weft.durability.encoding import StoredBlock, block_bytes
 from weft.durability.registry import Registry
@@ -116,16 +118,20 @@ def _counts_and_names(state: DriverStore) -> dict[Any, tuple[int, Counter[Any]]]
 def test_partials_are_added_to_the_shards_of_an_older_run(
     earlier: list[Row], later: list[Row], lacking: bool
 ) -> None:
-    (older,) = state_of(
-        block(earlier, (COUNT,) if lacking else WITH_BAGS, keyed=False), keyed=False
-    ).runs() or [SortedRun(start=np.empty(0, np.int64), key=NONE, fragment=NONE, partials={})]
-    (newer,) = state_of(block(later, WITH_BAGS, keyed=False), keyed=False).runs() or [older]
+    older = _one_run(earlier, (COUNT,) if lacking else WITH_BAGS)
+    newer = _one_run(later, WITH_BAGS)
     starts = {row.start for row in earlier}
     rest = added_to(older, newer)
     common = [row for row in later if row.start in starts]
     assert _names(rest) == _slow_names([row for row in later if row.start not in starts])
     known = common if lacking else [*earlier, *common]
     assert _names(older) == {start: Counter() for start in starts} | _slow_names(known)
+
+
+def _one_run(several: list[Row], primitives: Sequence[Primitive]) -> SortedRun:
+    runs = state_of(block(several, primitives, keyed=False), keyed=False).runs()
+    nothing = SortedRun(start=np.empty(0, np.int64), key=NONE, fragment=NONE, partials={})
+    return runs[0] if runs else nothing
 
 
 def _names(run: SortedRun) -> dict[int, Counter[Any]]:

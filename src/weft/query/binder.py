@@ -29,7 +29,6 @@ from weft.query.syntax import Invocation, ItemSyntax, Name, Node
 from weft.types import BOOLEAN, Kind
 
 
-
 def row_guard(clause: str) -> Callable[[Node], Expression | None]:
     """Return an intercept that refuses what is known only after aggregation; no clause means an argument."""
     problem = {
