@@ -139,7 +139,7 @@ def expected(query: Asked, events: pa.Table) -> dict[Key, Value]:
     parts = [AGGREGATES[name][1] for name in query.outputs]
     asked = [
         (column, function, pc.CountOptions(mode="all" if nulls == "all" else "only_valid"))
-        if function == "count"
+        if function in ("count", "count_distinct")
         else (column, function)
         for column, function, nulls in parts
     ]
@@ -156,7 +156,7 @@ def _empty(query: Asked, events: pa.Table) -> dict[Key, Value]:
     times = np.asarray(events["time"].cast(pa.int64()))
     range_us, slide_us = query.range_ms * 1000, query.slide_ms * 1000
     first, last = (int(times.min()) // slide_us + 1) * slide_us, int(times.max()) + range_us
-    nothing = tuple(0 if AGGREGATES[name][1][1] == "count" else None for name in query.outputs)
+    nothing = tuple(0 if AGGREGATES[name][1][1].startswith("count") else None for name in query.outputs)
     return {(end - range_us, end): nothing for end in range(first, last + 1, slide_us)}
 
 

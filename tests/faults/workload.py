@@ -22,6 +22,8 @@ AGGREGATES = {
     "known": ("count(vol)", ("vol", "count", "some")),
     "money": ("sum(amount)", ("amount", "sum", "some")),
     "mean": ("avg(price)", ("price", "mean", "some")),
+    "tags": ("count(DISTINCT tag)", ("tag", "count_distinct", "some")),
+    "volumes": ("count(DISTINCT vol)", ("vol", "count_distinct", "some")),
 }
 """By name of the output: its text, and its column, function and treatment of NULL for the oracle."""
 
@@ -91,7 +93,7 @@ STANDING = (
         slide_ms=5_000,
         keys=("producer",),
         where="vol > 300",
-        outputs=("n", "total", "lowest", "highest", "mean"),
+        outputs=("n", "total", "lowest", "highest", "mean", "volumes"),
     ),
     Asked(name="large", range_ms=12_000, slide_ms=5_000, keys=("producer",), where="vol > 700"),
     Asked(

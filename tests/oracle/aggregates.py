@@ -44,13 +44,19 @@ NOTHING = Answer(value=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """`function(argument) FILTER (WHERE filter) AS name`."""
+    """`function(argument, constant) FILTER (WHERE filter) AS name`."""
 
     name: str
     function: str
     argument: Expression | None = None
     """None for count(*)."""
     filter: Expression | None = None
+    others: tuple[Expression, ...] = ()
+    """More columns of count(DISTINCT …); the y of top_k(x, k, sum(y))."""
+    constant: int | float | tuple[float, ...] | None = None
+    """The share of a percentile, the k of top_k, the width of a histogram."""
+    descending: bool = False
+    """Whether WITHIN GROUP orders by DESC."""
 
     def __post_init__(self) -> None:
         if self.function not in FUNCTIONS:
@@ -61,11 +67,11 @@ class Aggregate:
     @property
     def type(self) -> SqlType:
         """The type of the result."""
-        if self.argument is None or self.function == "count":
+        if self.argument is None or self.function in ("count", "count_distinct"):
             return BIGINT
         of = self.argument.type
-        match self.function:
-            case "min" | "max":
+        match self.base:
+            case "min" | "max" | "mode":
                 return of
             case "sum" if of.is_integer:
                 return BIGINT
@@ -75,12 +81,25 @@ class Aggregate:
                 return capped_decimal(of.precision + 4, of.scale + 4)
         return DOUBLE
 
+    @property
+    def base(self) -> str:
+        """The function without its DISTINCT."""
+        return self.function.removesuffix("_distinct")
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the result is an array."""
+        return self.function in ("top_k", "histogram") or isinstance(self.constant, tuple)
+
     def answer(self, rows: Sequence[Row]) -> Answer:
         """Aggregate the rows of one group."""
         if self.filter is not None:
             rows = [row for row in rows if truth(self.filter.evaluate(row))]
         if self.argument is None:
             return Answer(value=len(rows))
+        if self.others:
+            columns = (self.argument, *self.others)
+            return TUPLES[self.function]([tuple(own.evaluate(row) for own in columns) for row in rows], self)
         values = [self.argument.evaluate(row) for row in rows]
         return FUNCTIONS[self.function]([value for value in values if value is not None], self)
 
@@ -88,17 +107,47 @@ class Aggregate:
         """Write the call in a dialect, without its name."""
         inner = "*" if self.argument is None else self.argument.text(dialect)
         suffix = "" if self.filter is None else f" FILTER (WHERE {self.filter.text(dialect)})"
+        if self.function in HOLISTIC:
+            return self._holistic_text(inner, suffix, dialect)
         if dialect is Dialect.SPARK and self.argument is not None and self.function in ("sum", "avg"):
             return self._spark_total(inner, suffix, self.argument.type)
         return f"{self.function}({inner}){suffix}"
 
-    def _spark_total(self, inner: str, suffix: str, of: SqlType) -> str:
+    def _holistic_text(self, inner: str, suffix: str, dialect: Dialect) -> str:
+        assert self.argument is not None
+        if self.function == "count_distinct":
+            inner = ", ".join([inner, *(other.text(dialect) for other in self.others)])
+        if self.function.endswith("_distinct"):
+            if dialect is Dialect.SPARK and self.base != "count":
+                return self._spark_total(inner, suffix, self.argument.type, distinct="DISTINCT ")
+            return f"{self.base}(DISTINCT {inner}){suffix}"
+        if self.function.startswith("percentile_"):
+            order = " DESC" if self.descending else ""
+            return f"{self.function}({self.constant}) WITHIN GROUP (ORDER BY {inner}{order}){suffix}"
+        if dialect is Dialect.SPARK:
+            if self.function in ("top_k", "histogram"):
+                raise ValueError(f"{self.function} has no plain Spark form")
+            if self.function == "mode":
+                # Of equally frequent values the least one; Spark's mode tells -0.0 from 0.0.
+                zero = " + 0.0D" if self.argument.type.kind is Kind.DOUBLE else ""
+                return f"mode({inner}{zero}, true){suffix}"
+        constant = [] if self.constant is None else [_constant_text(self.constant)]
+        weights = [f"sum({other.text(dialect)})" for other in self.others]
+        return f"{self.function}({', '.join([inner, *constant, *weights])}){suffix}"
+
+    def _spark_total(self, inner: str, suffix: str, of: SqlType, distinct: str = "") -> str:
         # Spark checks the running total of a BIGINT, so its answer would depend on the order of rows;
         # a decimal has room for the exact one.
-        if self.function == "sum" and of.is_integer:
-            return f"try_cast(sum(CAST({inner} AS DECIMAL(38,0))){suffix} AS BIGINT)"
+        if self.base == "sum" and of.is_integer:
+            return f"try_cast(sum({distinct}CAST({inner} AS DECIMAL(38,0))){suffix} AS BIGINT)"
         prefix = "try_" if of.kind is Kind.DECIMAL else ""
-        return f"{prefix}{self.function}({inner}){suffix}"
+        return f"{prefix}{self.base}({distinct}{inner}){suffix}"
+
+
+def _constant_text(constant: int | float | tuple[float, ...]) -> str:
+    if isinstance(constant, tuple):
+        return f"array({', '.join(map(str, constant))})"
+    return str(constant)
 
 
 Values = list[Value]
@@ -180,6 +229,115 @@ def _deviation(values: Values, call: Aggregate) -> Answer:
     return Answer(value=deviation, scale=slack / 1e-9)
 
 
+# Aggregates that need all values.
+
+
+def _distinct(values: Values) -> Values:
+    """Return each value once: there is one NaN and one zero."""
+    ordered = sorted(values, key=cmp_to_key(order))
+    return [value for at, value in enumerate(ordered) if not at or order(ordered[at - 1], value)]
+
+
+def _over_distinct(values: Values, call: Aggregate) -> Answer:
+    return FUNCTIONS[call.base](_distinct(values), call)
+
+
+def _count_tuples(rows: list[tuple[Value, ...]], call: Aggregate) -> Answer:
+    found: list[tuple[Value, ...]] = []
+    for row in rows:
+        if None in row:
+            continue
+        seen = any(all(order(a, b) == 0 for a, b in zip(row, known, strict=True)) for known in found)
+        if not seen:
+            found.append(row)
+    return Answer(value=len(found))
+
+
+def _percentile(values: Values, call: Aggregate) -> Answer:
+    if not values:
+        return Answer(value=None)
+    if isinstance(call.constant, tuple):
+        answers = [_percentile_at(values, share, call) for share in call.constant]
+        return Answer(
+            value=tuple(answer.value for answer in answers), scale=max(answer.scale for answer in answers)
+        )
+    assert call.constant is not None
+    return _percentile_at(values, call.constant, call)
+
+
+def _percentile_at(values: Values, share: float, call: Aggregate) -> Answer:
+    """Return the value a share of the way from the first to the last, on the line between two neighbours."""
+    ordered = sorted(_doubles(values), key=cmp_to_key(order), reverse=call.descending)
+    # Spark takes the position as a double.
+    position = (len(ordered) - 1) * share
+    low, high = ordered[math.floor(position)], ordered[math.ceil(position)]
+    part = position - math.floor(position)
+    if not part or order(low, high) == 0:
+        return Answer(value=low)
+    if not math.isfinite(low) or not math.isfinite(high):
+        return Answer(value=(1 - part) * low + part * high)
+    exact = Fraction(low) + (Fraction(high) - Fraction(low)) * Fraction(part)
+    return Answer(value=float(exact), scale=max(abs(low), abs(high)))
+
+
+def _percentile_disc(values: Values, call: Aggregate) -> Answer:
+    """Return the first value up to which there is at least a share of all values."""
+    assert isinstance(call.constant, float | int)
+    ordered = sorted(_doubles(values), key=cmp_to_key(order), reverse=call.descending)
+    for index, value in enumerate(ordered):
+        if index + 1 >= call.constant * len(ordered):
+            return Answer(value=value)
+    return NOTHING
+
+
+def _median(values: Values, call: Aggregate) -> Answer:
+    return _percentile_at(values, 0.5, call) if values else NOTHING
+
+
+def _mode(values: Values, call: Aggregate) -> Answer:
+    counts = [(sum(order(value, other) == 0 for other in values), value) for value in _distinct(values)]
+    most = max((count for count, _ in counts), default=0)
+    return Answer(value=next((value for count, value in counts if count == most), None))
+
+
+def _top_k(values: Values, call: Aggregate) -> Answer:
+    counts = [(value, sum(order(value, other) == 0 for other in values)) for value in _distinct(values)]
+    return _heaviest(counts, "count", call)
+
+
+def _top_k_by_sum(rows: list[tuple[Value, ...]], call: Aggregate) -> Answer:
+    rows = [row for row in rows if row[0] is not None]
+    weights = [
+        (value, sum(int(own) for known, own in rows if own is not None and order(known, value) == 0))  # type: ignore[call-overload]
+        for value in _distinct([row[0] for row in rows])
+    ]
+    return _heaviest(weights, "sum", call)
+
+
+def _heaviest(weights: list[tuple[Value, int]], name: str, call: Aggregate) -> Answer:
+    """Return the heaviest values, and of equally heavy ones the least first."""
+    assert isinstance(call.constant, int)
+    heaviest = sorted(weights, key=lambda item: -item[1])[: call.constant]
+    return Answer(
+        value=tuple((("value", value), (name, fit_integer(weight, BIGINT))) for value, weight in heaviest)
+    )
+
+
+def _histogram(values: Values, call: Aggregate) -> Answer:
+    """Return how many values lie in each interval that holds any."""
+    assert isinstance(call.constant, int | float)
+    starts: Values = []
+    for number in _doubles(values):
+        share = number / call.constant
+        starts.append(math.floor(share) * float(call.constant) if math.isfinite(share) else share)
+    return Answer(
+        value=tuple(
+            (("start", start), ("count", sum(order(start, other) == 0 for other in starts)))
+            for start in _distinct(starts)
+        )
+    )
+
+
 FUNCTIONS: dict[str, Callable[[Values, Aggregate], Answer]] = {
     "count": _count,
     "sum": _sum,
@@ -190,7 +348,24 @@ FUNCTIONS: dict[str, Callable[[Values, Aggregate], Answer]] = {
     "var_samp": _variance,
     "stddev_pop": _deviation,
     "stddev_samp": _deviation,
+    "count_distinct": _over_distinct,
+    "sum_distinct": _over_distinct,
+    "avg_distinct": _over_distinct,
+    "percentile": _percentile,
+    "percentile_cont": _percentile,
+    "percentile_disc": _percentile_disc,
+    "median": _median,
+    "mode": _mode,
+    "top_k": _top_k,
+    "histogram": _histogram,
 }
+HOLISTIC = tuple(FUNCTIONS)[-10:]
+"""Those that need all values of a group."""
+TUPLES: dict[str, Callable[[list[tuple[Value, ...]], Aggregate], Answer]] = {
+    "count_distinct": _count_tuples,
+    "top_k": _top_k_by_sum,
+}
+"""Those over several columns, by the values of each row."""
 
 
 def _doubles(values: Values) -> list[float]:

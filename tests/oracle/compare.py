@@ -132,6 +132,9 @@ def same(expected: Value, actual: Value, scale: float = 0.0) -> bool:
             return expected == actual or (math.isnan(expected) and math.isnan(actual))
         size = max(abs(expected), abs(actual), scale if math.isfinite(scale) else 0.0)
         return abs(expected - actual) <= TOLERANCE * size
+    if isinstance(expected, tuple) and isinstance(actual, tuple):
+        pairs = zip(expected, actual, strict=False)
+        return len(expected) == len(actual) and all(same(one, other, scale) for one, other in pairs)
     return type(expected) is type(actual) and expected == actual
 
 
@@ -154,10 +157,14 @@ def _scalar(scalar: Any) -> Value:
 
 
 def plain(value: Any) -> Value:
-    """Turn a datetime into microseconds, leave the rest."""
+    """Turn a datetime into microseconds, lists and dicts into tuples, leave the rest."""
     if isinstance(value, datetime):
         at = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         return (at - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, list):
+        return tuple(map(plain, value))
+    if isinstance(value, dict):
+        return tuple((name, plain(own)) for name, own in value.items())
     if value is not None and not isinstance(value, bool | int | float | Decimal | str | date):
         raise TypeError(f"unexpected value {value!r} of {type(value).__name__}")
     return value

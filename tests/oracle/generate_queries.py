@@ -1,6 +1,7 @@
 """Random queries over a schema."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from random import Random
@@ -27,6 +28,8 @@ WINDOWS_MS = (
     (1_500, 500),
 )
 
+SHARES = (0.0, 0.25, 0.5, 0.9, 1.0)
+"""Shares of percentiles."""
 CONSTANTS: dict[Kind, tuple[Literal, ...]] = {
     Kind.INT: tuple(map(Literal, (0, 1, -5, 7, 2**31 - 1))),
     Kind.BIGINT: tuple(map(Literal, (0, 5, -100, 2**53, 2**53 + 1, 2**63 - 1, -(2**63) + 1))),
@@ -85,10 +88,46 @@ def random_aggregate(rng: Random, name: str, schema: Sequence[Column]) -> Aggreg
     if rng.random() < 0.2:
         return Aggregate(name=name, function="count", filter=condition)
     argument = random_number(rng, schema) if rng.random() < 0.6 else rng.choice(list(schema))
+    if rng.random() < 0.3:
+        return replace(_random_holistic(rng, argument, schema), name=name, filter=condition)
     functions = ["count", "min", "max"]
     if argument.type.is_numeric:
         functions += ["sum"] * 4 + ["avg"] * 2 + ["var_pop", "var_samp", "stddev_pop", "stddev_samp"]
     return Aggregate(name=name, function=rng.choice(functions), argument=argument, filter=condition)
+
+
+def _random_holistic(rng: Random, argument: Expression, schema: Sequence[Column]) -> Aggregate:
+    """Return an aggregate that needs all values of a group."""
+    functions = ["count_distinct", "count_distinct", "mode"]
+    if argument.type.is_numeric:
+        functions += ["sum_distinct", "avg_distinct", "median", "percentile", "percentile_cont"]
+        functions += ["percentile_disc"] * 2
+    function = rng.choice(functions)
+    call = Aggregate(name="h", function=function, argument=argument)
+    if function == "count_distinct" and rng.random() < 0.3:
+        return replace(call, others=tuple(rng.sample(list(schema), rng.choice((1, 2)))))
+    if function.startswith("percentile"):
+        descending = function != "percentile" and rng.random() < 0.5
+        return replace(call, constant=rng.choice(SHARES), descending=descending)
+    return call
+
+
+def random_nested(rng: Random, name: str, schema: Sequence[Column]) -> Aggregate:
+    """Return an aggregate whose result is an array, over a random argument."""
+    condition = random_condition(rng, schema) if rng.random() < 0.25 else None
+    number, column = random_number(rng, schema), rng.choice(list(schema))
+    whole = [own for own in schema if own.type.is_integer]
+    call = rng.choice(
+        [
+            Aggregate(
+                name=name, function="percentile", argument=number, constant=tuple(rng.sample(SHARES, 2))
+            ),
+            Aggregate(name=name, function="histogram", argument=number, constant=rng.choice((1, 2.5, 1000))),
+            Aggregate(name=name, function="top_k", argument=column, constant=rng.randint(1, 3)),
+            Aggregate(name=name, function="top_k", argument=column, constant=2, others=(rng.choice(whole),)),
+        ]
+    )
+    return replace(call, filter=condition)
 
 
 def random_number(rng: Random, schema: Sequence[Column]) -> Expression:

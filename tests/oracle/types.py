@@ -11,8 +11,10 @@ from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
-Value = None | bool | int | float | Decimal | str | date
+Value = None | bool | int | float | Decimal | str | date | tuple[Any, ...]
+"""A value; an array is a tuple of its elements, and a struct a tuple of (name, value)."""
 Row = dict[str, Value]
 
 MAX_PRECISION = 38

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import weft
 from tests.spark.trades import Feed, stream
-from weft.aggregates import Combine, Primitive, arrow_type, to_arrow
+from weft.aggregates import MOMENTS, Primitive, arrow_type, to_arrow
 from weft.optimizer.rules import Sharing, copy_rows, optimize
 from weft.optimizer.statistics import assumed
 from weft.spark.input.tables import LocalTable
@@ -208,7 +208,7 @@ def groups(job: BatchJob, index: int, result: BatchGroups) -> dict[tuple[Any, ..
 
 def known(primitive: Primitive, values: list[Any]) -> list[Any]:
     """Return values, without what depends on the order of rows: a mean of infinities is one, or NaN."""
-    if primitive.combine is not Combine.MOMENTS:
+    if primitive.combine is not MOMENTS:
         return values
     return [nan if isinstance(one, float) and isinf(one) else one for one in values]
 

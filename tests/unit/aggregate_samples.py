@@ -4,18 +4,30 @@ The lift follows the primitive (its argument, its functions), so it shows what W
 answers are computed from the rows alone and share nothing with it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
-from math import isfinite, isnan, nan, sqrt
+from math import ceil, floor, isfinite, isnan, nan, sqrt
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from weft.aggregates import Partial, Primitive, aggregate, arrow_type, combine, from_arrow
+from weft.aggregates import (
+    BAG,
+    Constants,
+    Partial,
+    Primitive,
+    aggregate,
+    arrow_type,
+    bags,
+    combine,
+    from_arrow,
+)
+from weft.aggregates.bags import encoded
 from weft.expression import Call, Column, Expression, Literal
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
@@ -102,14 +114,30 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def lifted(primitive: Primitive, slices: Sequence[Values]) -> Partial:
     """Return a primitive's partials, one for each slice of rows, as they come from Spark."""
+    argument = primitive.arguments[0] if primitive.arguments else None
+    if primitive.combine is BAG:
+        return _bagged(argument, primitive.types, slices)
     columns = []
     for lift, type in zip(primitive.lifts, primitive.types, strict=True):
         found = []
         for rows in slices:
-            present = [one for one in (evaluate(primitive.argument, row) for row in rows) if one is not None]
+            present = [one for one in (evaluate(argument, row) for row in rows) if one is not None]
             found.append(_LIFTS[lift](present) if present or lift == "count" else None)
         columns.append(pa.chunked_array([pa.array(found, arrow_type(type))]))
     return from_arrow(primitive, columns)
+
+
+def _bagged(argument: Expression | None, types: tuple[DataType, ...], slices: Sequence[Values]) -> Partial:
+    """Return bags of the rows of each slice, as they come from Spark: a group for each row."""
+    present = [
+        (number, value)
+        for number, rows in enumerate(slices)
+        for value in (evaluate(argument, row) for row in rows)
+        if value is not None
+    ]
+    codes, dictionary = encoded(pa.array([value for _, value in present], arrow_type(types[0])))
+    owner = np.array([number for number, _ in present], dtype=np.intp)
+    return Partial((bags(owner, len(slices), codes, dictionary),), None, types)
 
 
 def _total(present: Values) -> Any:
@@ -135,6 +163,13 @@ def variance(present: Values) -> float:
     return float(sum((one - middle) ** 2 for one in exact) / len(exact))
 
 
+def one_element(value: Any) -> Any:
+    """Return what is equal for values that are one: there is one zero and one NaN."""
+    if isinstance(value, float):
+        return "NaN" if isnan(value) else value + 0.0
+    return value
+
+
 def _rank(value: Any) -> tuple[bool, Any]:
     """Order values as Spark does: NaN is the greatest."""
     return (True, 0) if isinstance(value, float) and isnan(value) else (False, value)
@@ -150,16 +185,18 @@ _LIFTS: dict[str, Callable[[Values], Any]] = {
 }
 
 
-def answer(name: str, type: DataType, slices: Sequence[Values]) -> Any:
+def answer(name: str, type: DataType, slices: Sequence[Values], constants: Constants = ()) -> Any:
     """Return an aggregate over all rows the way Weft finds it: lifted by slice, combined, lowered."""
     function = aggregate(name)
     assert function is not None
-    result = function.result(type)
+    result = function.result((type,), constants)
     assert result is not None
     whole = np.array([0]), np.array([len(slices)])
-    primitives = function.lift(Column("x", type))
+    primitives = function.lift((Column("x", type),), constants)
     partials = [combine(one, lifted(one, slices), *whole) for one in primitives]
-    return function.lower(partials, result).to_pylist()[0]
+    lowered = function.lower(partials, result, constants)
+    assert lowered.type == arrow_type(result)
+    return lowered.to_pylist()[0]
 
 
 # What aggregates come to.
@@ -172,11 +209,13 @@ def as_decimal(exact: Fraction, scale: int) -> Decimal:
         return quotient.quantize(Decimal(1).scaleb(-scale))
 
 
-def expected(name: str, type: DataType, rows: Values) -> Any:
+def expected(name: str, type: DataType, rows: Values, constants: Constants = ()) -> Any:
     """Return an aggregate over rows, from its definition."""
     present = [row for row in rows if row is not None]
     if name == "count":
         return len(present)
+    if name in _OF_ALL:
+        return _OF_ALL[name](present, type, constants)
     return _ANSWERS[name](present, type) if present else None
 
 
@@ -221,4 +260,82 @@ _ANSWERS: dict[str, Callable[[Values, DataType], Any]] = {
     "var_samp": lambda present, _: _sample(present),
     "stddev_pop": lambda present, _: _root(variance(present)),
     "stddev_samp": lambda present, _: _root(_sample(present)),
+}
+
+
+# Those that need all values.
+
+
+def _counted(present: Values) -> list[tuple[Any, int]]:
+    """Return each value once, in order, and how often it occurs."""
+    counts = Counter(map(one_element, present))
+    once = {one_element(value): value for value in present}
+    return [(value, counts[one_element(value)]) for value in sorted(once.values(), key=_rank)]
+
+
+def _over_distinct(name: str) -> Callable[[Values, DataType, Constants], Any]:
+    def over(present: Values, type: DataType, constants: Constants) -> Any:
+        distinct = [value for value, _ in _counted(present)]
+        return _ANSWERS[name](distinct, type) if distinct else None
+
+    return over
+
+
+def _at_share(ordered: Sequence[float], share: float) -> float:
+    position = (len(ordered) - 1) * share
+    low, high = ordered[floor(position)], ordered[ceil(position)]
+    part = position - floor(position)
+    if not part or one_element(low) == one_element(high):
+        return low
+    return (1 - part) * low + part * high
+
+
+def _percentile(present: Values, type: DataType, constants: Constants) -> Any:
+    share, *descending = constants or (0.5,)
+    if not present:
+        return None
+    ordered = sorted(map(float, present), key=_rank, reverse=descending == [True])
+    if isinstance(share, tuple):
+        return [_at_share(ordered, float(one)) for one in share]
+    return _at_share(ordered, float(share))
+
+
+def _percentile_disc(present: Values, type: DataType, constants: Constants) -> Any:
+    share, descending = constants
+    assert isinstance(share, int | float)
+    ordered = sorted(map(float, present), key=_rank, reverse=descending is True)
+    return next((one for place, one in enumerate(ordered) if place + 1 >= share * len(ordered)), None)
+
+
+def _mode(present: Values, type: DataType, constants: Constants) -> Any:
+    counted = _counted(present)
+    return next((value for value, n in counted if n == max(n for _, n in counted)), None)
+
+
+def _top_k(present: Values, type: DataType, constants: Constants) -> Any:
+    heaviest = sorted(_counted(present), key=lambda one: -one[1])
+    return [{"value": value, "count": count} for value, count in heaviest[: int(constants[0])]]  # type: ignore[arg-type]
+
+
+def _histogram(present: Values, type: DataType, constants: Constants) -> Any:
+    (width,) = constants
+    assert isinstance(width, int | float)
+    starts = [
+        one / width if not isfinite(one / width) else floor(one / width) * float(width)
+        for one in map(float, present)
+    ]
+    return [{"start": start, "count": count} for start, count in _counted(starts)]
+
+
+_OF_ALL: dict[str, Callable[[Values, DataType, Constants], Any]] = {
+    "count_distinct": lambda present, type, constants: len(_counted(present)),
+    "sum_distinct": _over_distinct("sum"),
+    "avg_distinct": _over_distinct("avg"),
+    "percentile": _percentile,
+    "percentile_cont": _percentile,
+    "percentile_disc": _percentile_disc,
+    "median": _percentile,
+    "mode": _mode,
+    "top_k": _top_k,
+    "histogram": _histogram,
 }

@@ -46,7 +46,7 @@ def argument(expression: str) -> Expression:
     bound = query(
         f"SELECT count(CASE WHEN TRUE THEN NULL ELSE {expression} END) AS x FROM trades [RANGE '5 min']"
     )
-    found = bound.aggregates[0].argument
+    (found,) = bound.aggregates[0].arguments
     assert found is not None
     return found.args[-1]  # type: ignore[union-attr]
 

@@ -218,7 +218,7 @@ class PlainDecode:
             partials={
                 one: lifted(
                     one,
-                    [[True if one.argument is None else row.vol for row in some] for some in groups.values()],
+                    [[True if not one.arguments else row.vol for row in some] for some in groups.values()],
                 )
                 for one in relation.primitives
             },

@@ -1,6 +1,6 @@
 """Rows of a stream as blocks, and the same rows as plain Python groups."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
@@ -8,9 +8,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
-from tests.unit.aggregate_samples import decimal_type, lifted
+from tests.unit.aggregate_samples import decimal_type, lifted, one_element
 
-from weft.aggregates import Combine, Primitive, count_of
+from weft.aggregates import ADD, BAG, MOMENTS, Bags, Primitive, count_of
+from weft.aggregates import GREATEST as GREATEST_OF
+from weft.aggregates import LEAST as LEAST_OF
 from weft.durability.stored_names import WRITERS, encoded
 from weft.expression import Column
 from weft.predicates import Test
@@ -35,18 +37,19 @@ class Row(NamedTuple):
 
 
 COUNT = count_of(None)
-TOTAL = Primitive(("sum",), Column("n", BIGINT), Combine.ADD, (BIGINT,))
-FIRST = Primitive(("min",), Column("name", STRING), Combine.LEAST, (STRING,))
-FEES = Primitive(("sum",), Column("fee", MONEY), Combine.ADD, (MONEY,))
-SPREAD = Primitive(
-    ("count", "avg", "var_pop"), Column("n", DOUBLE), Combine.MOMENTS, (BIGINT, DOUBLE, DOUBLE)
-)
-HEAT = Primitive(("sum",), Column("x", DOUBLE), Combine.ADD, (DOUBLE,))
-LEAST = Primitive(("min",), Column("x", DOUBLE), Combine.LEAST, (DOUBLE,))
-MOST = Primitive(("max",), Column("x", DOUBLE), Combine.GREATEST, (DOUBLE,))
-LOWEST = Primitive(("min",), Column("n", BIGINT), Combine.LEAST, (BIGINT,))
-HIGHEST = Primitive(("max",), Column("n", BIGINT), Combine.GREATEST, (BIGINT,))
+TOTAL = Primitive(("sum",), (Column("n", BIGINT),), ADD, (BIGINT,))
+FIRST = Primitive(("min",), (Column("name", STRING),), LEAST_OF, (STRING,))
+FEES = Primitive(("sum",), (Column("fee", MONEY),), ADD, (MONEY,))
+SPREAD = Primitive(("count", "avg", "var_pop"), (Column("n", DOUBLE),), MOMENTS, (BIGINT, DOUBLE, DOUBLE))
+HEAT = Primitive(("sum",), (Column("x", DOUBLE),), ADD, (DOUBLE,))
+LEAST = Primitive(("min",), (Column("x", DOUBLE),), LEAST_OF, (DOUBLE,))
+MOST = Primitive(("max",), (Column("x", DOUBLE),), GREATEST_OF, (DOUBLE,))
+LOWEST = Primitive(("min",), (Column("n", BIGINT),), LEAST_OF, (BIGINT,))
+HIGHEST = Primitive(("max",), (Column("n", BIGINT),), GREATEST_OF, (BIGINT,))
 EXACT = (COUNT, TOTAL, FIRST, FEES)
+NAMES = Primitive(("bag",), (Column("name", STRING),), BAG, (STRING,))
+HEATS = Primitive(("bag",), (Column("x", DOUBLE),), BAG, (DOUBLE,))
+BAGS = (NAMES, HEATS)
 
 
 class Asked(str):
@@ -80,9 +83,9 @@ rows = st.lists(
 
 def values_of(primitive: Primitive, group: Sequence[Row]) -> list[Any]:
     """Return what a primitive is computed over."""
-    if primitive.argument is None:
+    if not primitive.arguments:
         return [True] * len(group)
-    return [getattr(row, str(primitive.argument)) for row in group]
+    return [getattr(row, str(primitive.arguments[0])) for row in group]
 
 
 def grouped(several: Sequence[Row], *, keyed: bool) -> dict[tuple[str | None, int], list[Row]]:
@@ -147,7 +150,7 @@ def shards(state: DriverStore) -> dict[tuple[str | None, int, frozenset[Any]], t
             place = key, start, frozenset(one for one, bits in known.items() if bits[run.fragment[row]])
             assert place not in found
             found[place] = tuple(
-                tuple(field[row] for field in partial.fields) if partial.valid_mask()[row] else None
+                tuple(_plain(field, row) for field in partial.fields) if partial.valid_mask()[row] else None
                 for partial in partials
             )
     return found
@@ -158,3 +161,13 @@ def contents(state: DriverStore) -> dict[tuple[str | None, int], tuple[Any, ...]
     found = shards(state)
     assert len({fragment for _, _, fragment in found}) <= 1
     return {(key, start): fields for (key, start, _), fields in found.items()}
+
+
+def _plain(field: Any, row: int) -> Any:
+    """Return one value of a field; a bag as a Counter of what is equal for equal values."""
+    if not isinstance(field, Bags):
+        return field[row]
+    bag = field[row : row + 1]
+    return Counter(
+        dict(zip(map(one_element, bag.values(bag.codes).to_pylist()), bag.counts.tolist(), strict=True))
+    )

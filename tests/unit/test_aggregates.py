@@ -26,9 +26,13 @@ from tests.unit.aggregate_samples import (
 from tests.unit.language_samples import CATALOG, TRADES
 
 from weft.aggregates import (
+    ADD,
     AGGREGATES,
+    COMBINES,
+    GREATEST,
+    LEAST,
     Aggregate,
-    Combine,
+    Constants,
     Partial,
     Primitive,
     aggregate,
@@ -51,6 +55,13 @@ from weft.state.running_query import RunningQuery
 from weft.state.store import Block
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
+CONSTANTS: dict[str, Constants] = {
+    "percentile": (0.5,), "percentile_cont": (0.5, False), "percentile_disc": (0.5, True), "top_k": (2,),
+    "histogram": (10,),
+}  # fmt: skip
+"""Constants for the aggregates that need some."""
+NOTHING: dict[str, Any] = {"count": 0, "count_distinct": 0, "top_k": [], "histogram": []}
+"""What aggregates of no value are; the others are NULL."""
 MOMENTS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 OTHER = DataType(Kind.OTHER)
 
@@ -63,6 +74,11 @@ def cut(rows: Sequence[Any], places: set[int]) -> list[Sequence[Any]]:
 
 def agrees(found: Any, wanted: Any, rows: Sequence[Any]) -> bool:
     """Compare exactly; doubles to within 1e-9 of the largest row."""
+    if isinstance(wanted, dict):
+        wanted, found = list(wanted.items()), list(found.items())
+    if isinstance(wanted, list | tuple):
+        pairs = zip(found, wanted, strict=False)
+        return len(found) == len(wanted) and all(agrees(one, other, rows) for one, other in pairs)
     if not isinstance(wanted, float):
         return bool(found == wanted)
     if isnan(wanted):
@@ -78,6 +94,31 @@ def test_every_cut_gives_what_the_definition_says(data: st.DataObject, name: str
     rows = data.draw(st.lists(values(type), min_size=1, max_size=12))
     wanted = expected(name, type, rows)
     assert agrees(answer(name, type, cut(rows, places)), wanted, rows), wanted
+
+
+SHARES = st.sampled_from((0, 0.1, 0.5, 0.95, 1))
+OF_ALL: dict[str, st.SearchStrategy[Constants]] = {
+    **{name: st.just(()) for name in ("count_distinct", "sum_distinct", "avg_distinct", "median", "mode")},
+    "percentile": st.tuples(SHARES | st.tuples(SHARES, SHARES)),
+    "percentile_cont": st.tuples(SHARES, st.booleans()),
+    "percentile_disc": st.tuples(SHARES, st.booleans()),
+    "top_k": st.tuples(st.integers(1, 3)),
+    "histogram": st.tuples(st.sampled_from((1, 0.1, 1e300))),
+}
+"""Aggregates that need all values, and their constants."""
+
+
+@settings(max_examples=300)
+@given(st.data(), st.sampled_from(list(OF_ALL)), st.sets(st.integers(1, 11)))
+def test_every_cut_gives_what_is_read_off_all_values(
+    data: st.DataObject, name: str, places: set[int]
+) -> None:
+    type = data.draw(st.sampled_from(TYPES if name in ("count_distinct", "mode", "top_k") else NUMBERS))
+    few = data.draw(st.lists(values(type), min_size=1, max_size=3))
+    rows = data.draw(st.lists(st.sampled_from(few) | values(type), min_size=1, max_size=12))
+    constants = data.draw(OF_ALL[name])
+    wanted = expected(name, type, rows, constants)
+    assert agrees(answer(name, type, cut(rows, places), constants), wanted, rows), wanted
 
 
 @settings(max_examples=100)
@@ -101,17 +142,19 @@ def _as(type: DataType, value: int) -> Any:
 
 @pytest.mark.parametrize("name", [one.name for one in AGGREGATES])
 def test_no_value_at_all(name: str) -> None:
-    assert answer(name, DOUBLE, [[None], [None, None]]) == (0 if name == "count" else None)
+    found = answer(name, DOUBLE, [[None], [None, None]], CONSTANTS.get(name, ()))
+    assert found == NOTHING.get(name)
 
 
 @pytest.mark.parametrize("one", AGGREGATES, ids=lambda one: one.name)
 @pytest.mark.parametrize("type", TYPES, ids=str)
 def test_an_empty_window_lowers_to_nothing(one: Aggregate, type: DataType) -> None:
-    result = one.result(type)
+    constants = CONSTANTS.get(one.name, ())
+    result = one.result((type,), constants)
     if result is not None:
-        partials = [empty(primitive, 2) for primitive in one.lift(Column("x", type))]
-        lowered = one.lower(partials, result)
-        assert lowered.to_pylist() == ([0, 0] if one.name == "count" else [None, None])
+        partials = [empty(primitive, 2) for primitive in one.lift((Column("x", type),), constants)]
+        lowered = one.lower(partials, result, constants)
+        assert lowered.to_pylist() == [NOTHING.get(one.name)] * 2
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("var_samp", None), ("stddev_samp", None), ("var_pop", 0.0)])
@@ -202,7 +245,11 @@ def test_nan_is_the_greatest_double() -> None:
 
 
 def test_result_types() -> None:
-    found = {(one.name, type): one.result(type) for one in AGGREGATES for type in (*TYPES, OTHER)}
+    found = {
+        (one.name, type): one.result((type,), CONSTANTS.get(one.name, ()))
+        for one in AGGREGATES
+        for type in (*TYPES, OTHER)
+    }
     assert {found["count", type] for type in (*TYPES, OTHER)} == {BIGINT}
     assert found["sum", INT] == found["sum", BIGINT] == BIGINT
     assert found["sum", FLOAT] == found["avg", INT] == found["var_pop", decimal_type(10, 2)] == DOUBLE
@@ -214,10 +261,23 @@ def test_result_types() -> None:
     for name in ("sum", "avg", *MOMENTS):
         assert not any(found[name, type] for type in (STRING, BINARY, BOOLEAN, DATE, TIMESTAMP, OTHER))
     assert found["min", OTHER] is None
+    assert {found["count_distinct", type] for type in TYPES} == {BIGINT}
+    assert all(found["mode", type] == type for type in TYPES)
+    for name in ("percentile", "percentile_cont", "percentile_disc", "median"):
+        assert {found[name, type] for type in NUMBERS} == {DOUBLE}
+    for type in TYPES:
+        assert found["sum_distinct", type] == found["sum", type]
+        assert found["avg_distinct", type] == found["avg", type]
+    assert str(found["top_k", DATE]) == "array<struct<value:date,count:bigint>>"
+    assert str(found["histogram", INT]) == "array<struct<start:double,count:bigint>>"
+    for name in ("percentile", "percentile_cont", "percentile_disc", "median", "histogram"):
+        assert not any(found[name, type] for type in (STRING, BINARY, BOOLEAN, DATE, TIMESTAMP, OTHER))
+    for name in ("count_distinct", "mode", "top_k"):
+        assert found[name, OTHER] is None
 
 
 def test_only_sums_can_be_taken_back() -> None:
-    assert [how for how in Combine if how.invertible] == [Combine.ADD]
+    assert [how for how in COMBINES.values() if how.invertible] == [ADD]
 
 
 def test_only_sums_of_doubles_depend_on_their_order() -> None:
@@ -226,7 +286,7 @@ def test_only_sums_of_doubles_depend_on_their_order() -> None:
         str(one)
         for function in AGGREGATES
         for argument in (column, Column("n", BIGINT), Column("d", decimal_type(38, 2)))
-        for one in function.lift(argument)
+        for one in function.lift((argument,), CONSTANTS.get(function.name, ()))
         if not one.order_free
     }
     assert ordered == {
@@ -239,23 +299,23 @@ def test_aggregates_share_primitives() -> None:
 
     def primitives(*names: str) -> set[Primitive]:
         found = (aggregate(name) for name in names)
-        return {primitive for one in found if one is not None for primitive in one.lift(column)}
+        return {primitive for one in found if one is not None for primitive in one.lift((column,), (1,))}
 
     assert primitives("avg", "sum", "count") == primitives("avg")
     assert primitives(*MOMENTS) == primitives("var_pop")
-    assert len(primitives(*(one.name for one in AGGREGATES))) == 5  # count, sum, min, max, moments
+    assert len(primitives(*(one.name for one in AGGREGATES))) == 6  # count, sum, min, max, moments, bag
 
 
 def test_names_are_found_in_any_case_and_by_synonym() -> None:
     assert aggregate("SuM") is aggregate("sum")
     assert all(aggregate(other) is aggregate(name) for other, name in SYNONYMS.items())
-    assert aggregate("median") is None
+    assert aggregate("kurtosis") is None
 
 
 def test_limbs_of_a_64_bit_integer_never_overflow() -> None:
     function = aggregate("sum")
     assert function is not None
-    for one in function.lift(Column("x", BIGINT)):
+    for one in function.lift((Column("x", BIGINT),), ()):
         for value in (2**63 - 1, -(2**63), -1):
             (limb,) = lifted(one, [[value]]).fields[0].tolist()
             assert abs(limb) <= 2**32  # 2^31 of them stay within 64 bits
@@ -264,17 +324,16 @@ def test_limbs_of_a_64_bit_integer_never_overflow() -> None:
 # Adding an aggregate touches one file: here, one value in the table of aggregates.
 
 
-def _result(argument: DataType) -> DataType | None:
-    return DOUBLE if argument.is_numeric else None
+def _result(types: tuple[DataType, ...], constants: Constants) -> DataType | None:
+    return DOUBLE if types[0].is_numeric else None
 
 
-def _lift(argument: Expression | None) -> tuple[Primitive, ...]:
-    assert argument is not None
-    ends = (("min", Combine.LEAST), ("max", Combine.GREATEST))
-    return tuple(Primitive((lift,), argument, how, (argument.type,)) for lift, how in ends)
+def _lift(arguments: tuple[Expression, ...], constants: Constants) -> tuple[Primitive, ...]:
+    ends = (("min", LEAST), ("max", GREATEST))
+    return tuple(Primitive((lift,), arguments, how, (arguments[0].type,)) for lift, how in ends)
 
 
-def _lower(partials: Sequence[Partial], type: DataType) -> pa.Array:
+def _lower(partials: Sequence[Partial], type: DataType, constants: Constants) -> pa.Array:
     least, greatest = partials
     return to_arrow(greatest.fields[0] - least.fields[0], least.valid_mask(), type)
 

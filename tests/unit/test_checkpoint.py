@@ -39,7 +39,7 @@ from tests.unit.state_samples import (
     state_of,
 )
 
-from weft.aggregates import Combine, Primitive
+from weft.aggregates import ADD, GREATEST, LEAST, Primitive
 from weft.durability.checkpoint import Checkpoint
 from weft.durability.encoding import StoredBlock, block_bytes
 from weft.durability.registry import QueryState, Registered, Registry
@@ -98,8 +98,8 @@ def test_numbers_wider_than_any_arrow_integer_come_back() -> None:
 def test_binary_and_boolean_partials_come_back() -> None:
     raw, flag = DataType(Kind.BINARY), BOOLEAN
     primitives = (
-        Primitive(("min",), Column("raw", raw), Combine.LEAST, (raw,)),
-        Primitive(("max",), Column("ok", flag), Combine.GREATEST, (flag,)),
+        Primitive(("min",), (Column("raw", raw),), LEAST, (raw,)),
+        Primitive(("max",), (Column("ok", flag),), GREATEST, (flag,)),
     )
     slices: tuple[list[list[Any]], ...] = [[b"\xff\x00"], [b""], [None]], [[True], [False], [None]]
     before = Block(
@@ -125,7 +125,7 @@ def test_of_a_stored_block_only_known_primitives_are_taken() -> None:
 def test_a_primitive_is_known_wherever_its_text_stood() -> None:
     def total(span: tuple[int, int]) -> Primitive:
         doubled = Call("*", (Column("n", BIGINT, span), Column("n", BIGINT, span)), BIGINT, span)
-        return Primitive(("sum",), doubled, Combine.ADD, (BIGINT,))
+        return Primitive(("sum",), (doubled,), ADD, (BIGINT,))
 
     before = Block(
         starts=np.array([0]),

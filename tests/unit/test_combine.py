@@ -15,7 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.aggregate_samples import BINARY, FLOAT, decimal_type, lifted, values
 
-from weft.aggregates import Combine, Partial, Primitive, combine, concatenate, count_of, empty
+from weft.aggregates import (
+    ADD,
+    GREATEST,
+    LEAST,
+    MOMENTS,
+    Combine,
+    Partial,
+    Primitive,
+    combine,
+    concatenate,
+    count_of,
+    empty,
+)
 from weft.expression import Column
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, DataType
 
@@ -27,30 +39,30 @@ Range = tuple[int, int]
 
 def primitive(how: Combine, type: DataType) -> Primitive:
     """Return the primitive of a combiner over a column."""
-    column = Column("x", type)
-    if how is Combine.MOMENTS:
+    column = (Column("x", type),)
+    if how is MOMENTS:
         return Primitive(("count", "avg", "var_pop"), column, how, (BIGINT, DOUBLE, DOUBLE))
-    lift = {Combine.ADD: "sum", Combine.LEAST: "min", Combine.GREATEST: "max"}[how]
+    lift = {ADD: "sum", LEAST: "min", GREATEST: "max"}[how]
     return Primitive((lift,), column, how, (type,))
 
 
 EXACT = (
     count_of(Column("x", BIGINT)),
-    primitive(Combine.ADD, DECIMAL),
-    *(primitive(how, type) for how in (Combine.LEAST, Combine.GREATEST) for type in ORDERED),
+    primitive(ADD, DECIMAL),
+    *(primitive(how, type) for how in (LEAST, GREATEST) for type in ORDERED),
 )
-ROUNDING = (primitive(Combine.ADD, DOUBLE), primitive(Combine.MOMENTS, DOUBLE))
+ROUNDING = (primitive(ADD, DOUBLE), primitive(MOMENTS, DOUBLE))
 any_primitive = st.sampled_from(ROUNDING) | st.sampled_from(EXACT)
 
 
 def tame(one: Primitive) -> st.SearchStrategy[Any]:
     """Draw values whose sums can be told within 1e-9: neither sums nor squares leave the range of doubles."""
-    assert one.argument is not None
+    (argument,) = one.arguments
     if one in ROUNDING:
         return st.none() | st.floats(-1e6, 1e6) | st.sampled_from((-0.0, nan, inf, -inf))
-    if one.combine is Combine.ADD and one.argument.type == DECIMAL:
+    if one.combine is ADD and argument.type == DECIMAL:
         return st.none() | st.decimals(-(10**20), 10**20, places=10)
-    return values(one.argument.type)
+    return values(argument.type)
 
 
 def read(partial: Partial, row: int = 0) -> tuple[Any, ...] | None:
@@ -176,10 +188,10 @@ def _nulls_skipped(merge: Any) -> Any:
 
 
 _slow = {
-    Combine.ADD: _nulls_skipped(_slow_add),
-    Combine.LEAST: _nulls_skipped(_slow_least),
-    Combine.GREATEST: _nulls_skipped(_slow_greatest),
-    Combine.MOMENTS: _nulls_skipped(_slow_moments),
+    ADD: _nulls_skipped(_slow_add),
+    LEAST: _nulls_skipped(_slow_least),
+    GREATEST: _nulls_skipped(_slow_greatest),
+    MOMENTS: _nulls_skipped(_slow_moments),
 }
 
 
@@ -191,7 +203,7 @@ def test_whole_numbers_add_up_though_the_running_sum_wraps(rows: list[int], data
     chosen = data.draw(ranges(len(rows)))
     lo, hi = (np.array(bound) for bound in zip(*chosen, strict=True))
     partial = Partial((np.array(rows, dtype=np.int64),), None, (BIGINT,))
-    found = combine(primitive(Combine.ADD, BIGINT), partial, lo, hi).fields[0].tolist()
+    found = combine(primitive(ADD, BIGINT), partial, lo, hi).fields[0].tolist()
     totals = [0, *accumulate(rows)]
     for sum_, (begin, end) in zip(found, chosen, strict=True):
         exact = totals[end] - totals[begin]
@@ -207,7 +219,7 @@ def test_no_ranges_give_no_partials() -> None:
 
 
 def test_adding_infinities_is_no_cause_for_warnings() -> None:
-    one = primitive(Combine.ADD, DOUBLE)
+    one = primitive(ADD, DOUBLE)
     assert read(merge(one, lifted(one, [[inf]]), lifted(one, [[-inf]]))) == pytest.approx((nan,), nan_ok=True)
     assert read(merge(one, lifted(one, [[1.7e308]]), lifted(one, [[1.7e308]]))) == (inf,)
 
@@ -222,7 +234,7 @@ def exact_variance(rows: Sequence[float]) -> float:
 
 
 def combined_variance(slices: Sequence[Sequence[float]]) -> float:
-    one = primitive(Combine.MOMENTS, DOUBLE)
+    one = primitive(MOMENTS, DOUBLE)
     merged = combine(one, lifted(one, slices), np.array([0]), np.array([len(slices)]))
     return float(merged.fields[2][0])
 

@@ -14,11 +14,13 @@ from tests.unit.state_samples import (
     FEES,
     FIRST,
     HEAT,
+    HEATS,
     HIGHEST,
     LEAST,
     LOWEST,
     MONEY,
     MOST,
+    NAMES,
     PREDICATES,
     SPREAD,
     TOTAL,
@@ -53,8 +55,11 @@ OBJECTS: dict[Call, Callable[[Row], Any]] = {
     ("min", (FIRST,), STRING): lambda row: row.name,
     ("sum", (FEES,), MONEY): lambda row: row.fee,
     ("var_pop", (SPREAD,), DOUBLE): lambda row: None if row.n is None else float(row.n),
+    ("count_distinct", (NAMES,), BIGINT): lambda row: row.name,
+    ("mode", (NAMES,), STRING): lambda row: row.name,
+    ("median", (HEATS,), DOUBLE): lambda row: row.x,
 }
-PRIMITIVES = (COUNT, TOTAL, HEAT, LEAST, MOST, LOWEST, HIGHEST, FIRST, FEES, SPREAD)
+PRIMITIVES = (COUNT, TOTAL, HEAT, LEAST, MOST, LOWEST, HIGHEST, FIRST, FEES, SPREAD, NAMES, HEATS)
 KNOWN: list[Any] = list(PREDICATES)
 
 
@@ -139,7 +144,7 @@ def results(
     ):
         keys = state.groups.values(piece.key).column(0).to_pylist() if keyed else [None] * len(piece.key)
         values = [
-            aggregate(name).lower([piece.partials[one] for one in several], type).to_pylist()  # type: ignore[union-attr]
+            aggregate(name).lower([piece.partials[one] for one in several], type, ()).to_pylist()  # type: ignore[union-attr]
             for name, several, type in calls
         ]
         assert (np.diff(piece.ask) >= 0).all()
@@ -168,6 +173,7 @@ def forced(way: str, patch: pytest.MonkeyPatch, chance: Random) -> None:
     patch.setattr(ways_module, "has_totals", lambda primitive: way == "totals")
     patch.setattr(ways_module, "_PAIR_COST", 1e9)
     patch.setattr(repeating_module, "_PAIRS", chance.choice((1, 7, 1000)))
+    patch.setattr(repeating_module, "_ELEMENTS", chance.choice((1, 7, 1000)))
     patch.setattr(repeating_module, "_RESULTS", chance.choice((1, 7, 1000)))
     patch.setattr(totals_module, "_CELLS", chance.choice((1, 20, 10_000)))
     patch.setattr(totals_module, "_BATCH", chance.choice((1, 10, 1000)))

@@ -46,8 +46,8 @@ NAMES: list[Case] = [
     (f"SELECT «summ»(n) FROM trades {W}", UnknownName, 'unknown function "summ"; did you mean "sum"?'),
     (f"SELECT sum(«midcab»(n)) FROM trades {W}", UnknownName,
      'unknown function "midcab"; did you mean "midcap"?'),
-    (f"SELECT «percentile»(n, 0.5) FROM trades {W}", UnknownName,
-     'unknown function "percentile"; docs/query-language.md lists the functions'),
+    (f"SELECT «kurtosis»(n, 0.5) FROM trades {W}", UnknownName,
+     'unknown function "kurtosis"; docs/query-language.md lists the functions'),
     (f"SELECT count(*) FROM trades {W} JOIN close ON trades.symbol = close.symbol WHERE «symbol» = 'X'",
      AmbiguousName,
      'column "symbol" is in stream trades and in table close; write trades.symbol or close.symbol'),
@@ -108,7 +108,7 @@ TYPES: list[Case] = [
      "write '1' in quotes, or CAST the string AS DOUBLE"),
     (f"SELECT max(«CAST(day AS INT)») FROM trades {W}", TypeMismatch, "CAST cannot turn date into int"),
     (f"SELECT «sum(symbol)» FROM trades {W}", TypeMismatch, "sum takes a number, found string"),
-    (f"SELECT «sum(*)» FROM trades {W}", TypeMismatch, "sum takes a number, found *; only count has *"),
+    (f"SELECT «sum(*)» FROM trades {W}", TypeMismatch, "sum takes a number, found *; only count(*) has *"),
     (f"SELECT «count(n, vol)» FROM trades {W}", TypeMismatch, "count takes one argument, found 2"),
     (f"SELECT «max(NULL)» FROM trades {W}", TypeMismatch,
      "max takes a number, string, boolean, date or time, found void"),
@@ -139,6 +139,74 @@ TYPES: list[Case] = [
     (f"SELECT max(«1e999») FROM trades {W}", TypeMismatch, "this number is too large for a double"),
     (f"SELECT max(«{'1' * 39}») FROM trades {W}", TypeMismatch,
      "this number has more than 38 digits; write it as a double, as in 1e40"),
+]  # fmt: skip
+
+SHARE = "a number from 0 to 1, or an array of those"
+ONLY = "DISTINCT can stand in count, sum and avg"
+
+AGGREGATES: list[Case] = [
+    (f"SELECT percentile(n, «2») FROM trades {W}", TypeMismatch, f"percentile takes {SHARE}, found 2"),
+    (f"SELECT percentile(n, «-0.5») FROM trades {W}", TypeMismatch, f"percentile takes {SHARE}, found -0.5"),
+    (f"SELECT percentile(n, «'a'») FROM trades {W}", TypeMismatch, f"percentile takes {SHARE}, found 'a'"),
+    (f"SELECT percentile(n, «TRUE») FROM trades {W}", TypeMismatch, f"percentile takes {SHARE}, found True"),
+    (f"SELECT percentile(n, «vol») FROM trades {W}", TypeMismatch,
+     f"percentile takes {SHARE}, found what is no constant"),
+    (f"SELECT percentile(n, «NULL») FROM trades {W}", TypeMismatch,
+     f"percentile takes {SHARE}, found what is no constant"),
+    (f"SELECT percentile(n, array(0.5, «2»)) FROM trades {W}", TypeMismatch,
+     f"percentile takes {SHARE}, found 2"),
+    (f"SELECT percentile(n, «array()») FROM trades {W}", TypeMismatch,
+     f"percentile takes {SHARE}, found an empty array"),
+    (f"SELECT «percentile(n)» FROM trades {W}", TypeMismatch, "percentile takes two arguments, found 1"),
+    (f"SELECT «percentile(symbol, 0.5)» FROM trades {W}", TypeMismatch,
+     "percentile takes a number, found string"),
+    (f"SELECT top_k(n, «0») FROM trades {W}", TypeMismatch,
+     "top_k takes a whole number from 1 to 10,000, found 0"),
+    (f"SELECT top_k(n, «1.5») FROM trades {W}", TypeMismatch,
+     "top_k takes a whole number from 1 to 10,000, found 1.5"),
+    (f"SELECT «top_k(n, 2, vol)» FROM trades {W}", TypeMismatch, "top_k takes two arguments, found 3"),
+    (f"SELECT top_k(n, 2, «sum(symbol)») FROM trades {W}", TypeMismatch,
+     "a weight is sum(y) of whole numbers or doubles, found string"),
+    (f"SELECT top_k(n, 2, «sum(fee)») FROM trades {W}", TypeMismatch,
+     "a weight is sum(y) of whole numbers or doubles, found decimal(10,2)"),
+    (f"SELECT top_k(n, 2, «sum(DISTINCT vol)») FROM trades {W}", TypeMismatch,
+     "a weight is sum(y), of one expression and nothing else"),
+    (f"SELECT top_k(n, 2, «sum(vol) FILTER (WHERE ok)») FROM trades {W}", TypeMismatch,
+     "a weight is sum(y), of one expression and nothing else"),
+    (f"SELECT «top_k(n, 2) + 1» FROM trades {W}", TypeMismatch,
+     "+ takes two numbers, found array<struct<value:int,count:bigint>> and int"),
+    (f"SELECT histogram(n, «0») FROM trades {W}", TypeMismatch, "histogram takes a width above 0, found 0"),
+    (f"SELECT «percentile_cont(0.5)» FROM trades {W}", TypeMismatch,
+     "percentile_cont needs its column in WITHIN GROUP: percentile_cont(0.95) WITHIN GROUP (ORDER BY x)"),
+    (f"SELECT «percentile_disc() WITHIN GROUP (ORDER BY n)» FROM trades {W}", TypeMismatch,
+     "percentile_disc takes one share before WITHIN GROUP, found 0"),
+    (f"SELECT «percentile_cont(0.1, 0.2) WITHIN GROUP (ORDER BY n)» FROM trades {W}", TypeMismatch,
+     "percentile_cont takes one share before WITHIN GROUP, found 2"),
+    (f"SELECT percentile_cont(«2») WITHIN GROUP (ORDER BY n) FROM trades {W}", TypeMismatch,
+     f"percentile_cont takes {SHARE}, found 2"),
+    (f"SELECT percentile_cont(0.5) WITHIN GROUP («n») FROM trades {W}", SyntaxMistake,
+     "expected ORDER, found n"),
+    (f"SELECT «median(n) WITHIN GROUP (ORDER BY n)» FROM trades {W}", TypeMismatch,
+     "median has no WITHIN GROUP; only percentile_cont and percentile_disc have"),
+    (f"SELECT max(«abs(n) WITHIN GROUP (ORDER BY n)») FROM trades {W}", NotAllowed,
+     "WITHIN GROUP is for percentile_cont and percentile_disc, and abs is neither"),
+    (f"SELECT «stddev(DISTINCT n)» FROM trades {W}", NotAllowed,
+     f"stddev(DISTINCT …) is not in the language; {ONLY}"),
+    (f"SELECT «median(DISTINCT n)» FROM trades {W}", NotAllowed,
+     f"median(DISTINCT …) is not in the language; {ONLY}"),
+    (f"SELECT «count(DISTINCT *)» FROM trades {W}", TypeMismatch,
+     "count takes columns after DISTINCT, found *; only count(*) has *"),
+    (f"SELECT «count(DISTINCT)» FROM trades {W}", TypeMismatch, "count takes 1 to 100 arguments, found 0"),
+    (f"SELECT «count(DISTINCT NULL)» FROM trades {W}", TypeMismatch,
+     "count takes numbers, strings, booleans, dates or times, found void"),
+    (f"SELECT «sum(DISTINCT n, vol)» FROM trades {W}", TypeMismatch, "sum takes one argument, found 2"),
+    (f"SELECT «count(n, vol)» FROM trades {W}", TypeMismatch, "count takes one argument, found 2"),
+    (f"SELECT «median('a')» FROM trades {W}", TypeMismatch, "median takes a number, found string"),
+    (f"SELECT «mode(n, 5)» FROM trades {W}", TypeMismatch, "mode takes one argument, found 2"),
+    (f"SELECT max(«count(DISTINCT n)») FROM trades {W}", GroupingMistake,
+     "count(…) stands inside another aggregate; use one of them"),
+    (f"SELECT «count_distinct»(n) FROM trades {W}", UnknownName,
+     'unknown function "count_distinct"; docs/query-language.md lists the functions'),
 ]  # fmt: skip
 
 WINDOWS: list[Case] = [
@@ -286,8 +354,6 @@ REFUSED: list[Case] = [
     (f"SELECT «trades.»* FROM trades {W}", NotAllowed, "SELECT * is not in the language; name the columns"),
     (f"SELECT «DISTINCT» symbol FROM trades {W}", NotAllowed,
      "DISTINCT is not in the language; GROUP BY the columns instead"),
-    (f"SELECT «count(DISTINCT n)» FROM trades {W}", NotAllowed,
-     "count(DISTINCT …) is not in the language; group by the column in a query of its own"),
     (f"SELECT max(«abs(DISTINCT n)») FROM trades {W}", NotAllowed,
      "DISTINCT is for aggregates, and abs is not one"),
     (f"SELECT max(«abs(n) FILTER (WHERE ok)») FROM trades {W}", NotAllowed,
@@ -365,7 +431,7 @@ SYNTAX: list[Case] = [
 
 
 @pytest.mark.parametrize(
-    ("marked", "kind", "problem"), [*NAMES, *TYPES, *WINDOWS, *GROUPS, *JOINS, *REFUSED, *SYNTAX]
+    ("marked", "kind", "problem"), [*NAMES, *TYPES, *AGGREGATES, *WINDOWS, *GROUPS, *JOINS, *REFUSED, *SYNTAX]
 )
 def test_a_mistake_is_named_and_shown(marked: str, kind: type[QueryError], problem: str) -> None:
     text = marked.replace("«", "").replace("»", "")

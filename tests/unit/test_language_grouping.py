@@ -43,7 +43,10 @@ def test_a_filter_makes_another_aggregate() -> None:
     bound = query(f"SELECT sum(n) FILTER (WHERE ok) AS a, sum(n) AS b FROM trades {W}")
     assert [str(call) for call in bound.aggregates] == ["sum(n) FILTER (WHERE ok)", "sum(n)"]
     assert bound.aggregates[0] == AggregateCall(
-        function="sum", argument=bound.aggregates[1].argument, filter=bound.aggregates[0].filter, type=BIGINT
+        function="sum",
+        arguments=bound.aggregates[1].arguments,
+        filter=bound.aggregates[0].filter,
+        type=BIGINT,
     )
 
 

@@ -231,7 +231,7 @@ def test_a_filter_is_part_of_what_is_aggregated() -> None:
     )
     big = Call(">", (Column("vol", BIGINT), Literal(5, BIGINT)), BOOLEAN)
     price, flag = Column("price", DOUBLE), Column("ok", BOOLEAN)
-    arguments = [one.argument for one in plan.relations[0].primitives]
+    arguments = [argument for one in plan.relations[0].primitives for argument in one.arguments]
     assert arguments[1] == Call("case", (flag, Literal(True, BOOLEAN), Literal(None, NULL)), BOOLEAN)
     assert arguments[2] == price
     filtered = arguments[0]
@@ -242,8 +242,8 @@ def test_a_filter_is_part_of_what_is_aggregated() -> None:
 
 
 def test_an_aggregate_that_does_not_exist_is_our_fault() -> None:
-    with pytest.raises(InternalError, match="median"):
-        lift(AggregateCall(function="median", argument=None, filter=None, type=DOUBLE))
+    with pytest.raises(InternalError, match="kurtosis"):
+        lift(AggregateCall(function="kurtosis", arguments=(), filter=None, type=DOUBLE))
 
 
 # Rules.

@@ -69,7 +69,7 @@ def read_rows(asks: Sequence[Sequence[Row]], readers: Sequence[Sequence[Reader]]
     """Return finals with the rows of each ask, after one that is somebody else's."""
     several = [("c", 9, 9.0, 9), *(row for ask in asks for row in ask)]
     program = readers[0][0].program
-    primitives = {str(one): one for _, ones, _ in program.aggregates for one in ones}
+    primitives = {str(one): one for _, ones, *_ in program.aggregates for one in ones}
     total, count = primitives["sum(price)"], primitives["count(*)"]
     groups = GroupIndex([pa.string()])
     key = groups.ids(pa.table({"symbol": [row[0] for row in several]}))

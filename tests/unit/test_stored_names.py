@@ -24,7 +24,7 @@ from tests.unit.test_predicates import atoms, trees
 
 from weft import expression as expressions
 from weft import types
-from weft.aggregates import Combine, Primitive
+from weft.aggregates import BAG, COMBINES, Primitive
 from weft.aggregates.aggregate_functions import AGGREGATES
 from weft.durability import format4, stored_names
 from weft.durability.checkpoint import Checkpoint
@@ -78,17 +78,21 @@ EXAMPLES: tuple[Any, ...] = (
     formulas.Test(Column("s", STRING), Values(cuts=(Cut(b"A", after=False), Cut(b"A", after=True)))),
     formulas.TRUE, formulas.FALSE, formulas.all_of([BIG, formulas.Test(Column("n", INT), Values(null=True))]),
     formulas.any_of([BIG, formulas.Test(Column("n", INT), Values(null=True))]),
-    *(Primitive(("count",), None, combine, (BIGINT,)) for combine in Combine), SPREAD,
+    *(Primitive(("count",), (), combine, (BIGINT,)) for combine in COMBINES.values()), SPREAD,
+    Primitive(("bag",), (VOL,), BAG, (BIGINT,)),
+    Primitive(("bag",), (VOL, Column("x", DOUBLE)), BAG, (BIGINT,)),
+    Primitive(("sum",), (VOL,), COMBINES["add"], (BIGINT,), (True, 7, 0.5, "it")),
     *(Join(table="t", alias="u", kind=kind, on=((VOL, Column("u.vol", INT)),)) for kind in JoinKind),
-    *(Column("c", DataType(kind)) for kind in Kind), Column("c", MONEY),
+    *(Column("c", DataType(kind)) for kind in Kind if kind not in (Kind.ARRAY, Kind.STRUCT)),
+    Column("c", MONEY),
     *(Call(name, (), INT) for name in FUNCTIONS),
 )  # fmt: skip
 """Each class that can be stored, and each choice of those that have some."""
 FIELDS = {
     Column: "name type", Literal: "value type", Call: "function args type", Slot: "kind index type",
-    DataType: "kind precision scale", formulas.Test: "expression values", formulas.All: "parts",
+    DataType: "kind precision scale fields", formulas.Test: "expression values", formulas.All: "parts",
     formulas.Any: "parts", Cut: "value after", Values: "lowest cuts null",
-    Primitive: "lifts argument combine types", Join: "table alias kind on",
+    Primitive: "lifts arguments combine types parameters", Join: "table alias kind on",
 }  # fmt: skip
 """What tells objects of a class apart: a name has to say all of it."""
 STORED: tuple[Any, ...] = (
@@ -220,7 +224,7 @@ def test_every_class_has_a_name() -> None:
     assert {type(one) for one in EXAMPLES} == written
     for each, names in FIELDS.items():
         assert " ".join(one.name for one in fields(each) if one.compare) == names, each
-    lifts = {lift for known in AGGREGATES for one in known.lift(VOL) for lift in one.lifts}
+    lifts = {lift for known in AGGREGATES for one in known.lift((VOL,), (1,)) for lift in one.lifts}
     assert lifts == stored_names._LIFTS
 
 
@@ -276,8 +280,10 @@ nested = st.recursive(
     max_leaves=4,
 )
 primitives = st.builds(
-    Primitive, st.sampled_from([("sum",), ("min",), ("count", "sum")]), st.none() | nested,
-    st.sampled_from(Combine), st.lists(st.sampled_from([INT, MONEY]), max_size=2).map(tuple),
+    Primitive, st.sampled_from([("sum",), ("min",), ("count", "sum")]),
+    st.lists(nested, max_size=2).map(tuple),
+    st.sampled_from(list(COMBINES.values())), st.lists(st.sampled_from([INT, MONEY]), max_size=2).map(tuple),
+    st.lists(st.sampled_from([1, 2, 0.5, "", "1"]), max_size=2).map(tuple),
 )  # fmt: skip
 joins = st.builds(
     Join, table=awkward, alias=awkward, kind=st.sampled_from(JoinKind),

@@ -1,7 +1,9 @@
 """Aggregates as lift, combine and lower over shared primitives."""
 
-from weft.aggregates.aggregate_functions import AGGREGATES, Aggregate, aggregate, count_of
-from weft.aggregates.combine import combine
+from weft.aggregates.aggregate import REQUIRED, Aggregate, Constant, ConstantRule, Constants
+from weft.aggregates.aggregate_functions import AGGREGATES, aggregate
+from weft.aggregates.bags import Bags, bags
+from weft.aggregates.combine import ADD, BAG, COMBINES, GREATEST, LEAST, MOMENTS, combine
 from weft.aggregates.partial import (
     Combine,
     Partial,
@@ -13,8 +15,10 @@ from weft.aggregates.partial import (
     from_arrow,
     to_arrow,
 )
+from weft.aggregates.sums import count_of
 
 __all__ = [
-    "AGGREGATES", "Aggregate", "Combine", "Partial", "Primitive", "aggregate", "arrow_type", "combine",
-    "concatenate", "count_of", "decode", "empty", "from_arrow", "to_arrow",
+    "ADD", "AGGREGATES", "Aggregate", "BAG", "Bags", "COMBINES", "Combine", "Constant", "ConstantRule",
+    "Constants", "GREATEST", "LEAST", "MOMENTS", "Partial", "Primitive", "REQUIRED", "aggregate",
+    "arrow_type", "bags", "combine", "concatenate", "count_of", "decode", "empty", "from_arrow", "to_arrow",
 ]  # fmt: skip

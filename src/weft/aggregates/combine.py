@@ -15,15 +15,27 @@ work in the same way.
     level 3    0123|4567              [1, 7) is 123 and 456
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates.partial import Combine, Mask, Objects, Partial, Primitive, concatenate
+from weft.aggregates.bags import Bags
+from weft.aggregates.partial import (
+    Combine,
+    Field,
+    Mask,
+    Objects,
+    Partial,
+    Primitive,
+    Rows,
+    RunningForm,
+    arrow_type,
+    concatenate,
+)
+from weft.types import DataType
 
-Rows = npt.NDArray[np.intp]
 _EXPANDED_ROWS = 4_000_000
 """How many (window, row) pairs are expanded at a time where there is no running form."""
 _WORTH_PIECES = 4
@@ -40,7 +52,7 @@ def combine(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Parti
     if len(lo) == 0 or int(lengths.max()) == 1:
         return partial.take(lo)
     pieces = len(partial) + 2 * len(lengths) * int(lengths.max()).bit_length()
-    if primitive.combine is Combine.MOMENTS and int(lengths.sum()) > _WORTH_PIECES * pieces:
+    if isinstance(primitive.combine, Moments) and int(lengths.sum()) > _WORTH_PIECES * pieces:
         return _by_pieces(primitive, partial, lo, hi)
     return _directly(primitive, partial, lo, hi)
 
@@ -71,7 +83,7 @@ def _by_pieces(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Pa
 
 
 def _directly(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
-    fields = _COMBINERS[primitive.combine](partial, lo, hi)
+    fields = primitive.combine.merge(partial, lo, hi)
     valid = partial.valid
     if valid is not None and _follow(lo, hi, len(valid)):
         valid = np.logical_or.reduceat(valid, lo)
@@ -123,34 +135,6 @@ def _by_levels(ufunc: np.ufunc, values: Objects, first: Rows, last: Rows) -> Obj
     return reduced
 
 
-def _add(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
-    values = partial.fields[0]
-    if values.dtype == np.int64 and not _follow(lo, hi, len(values)):
-        # What overflows in a running total of integers is undone by the subtraction.
-        running = _running(values)
-        return (running[hi] - running[lo],)
-    with np.errstate(all="ignore"):
-        return (_reduce(np.add, values, lo, hi),)
-
-
-def _extreme(ufunc: np.ufunc, last: bool) -> Callable[[Partial, Rows, Rows], tuple[Objects, ...]]:
-    def extreme(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
-        values, valid = partial.fields[0], partial.valid_mask()
-        if values.dtype == object:
-            # Strings and decimals are compared by their rank.
-            known, ranks = np.unique(values, return_inverse=True)
-            best = _reduce(ufunc, np.where(valid, ranks, -1 if last else len(known)), lo, hi)
-            return (known[np.clip(best, 0, len(known) - 1)],)
-        # Never the result: fmin ignores NaN, which is the greatest of Spark's doubles.
-        if values.dtype == np.float64:
-            neutral = -np.inf if last else np.nan
-        else:
-            neutral = int(np.iinfo(np.int64).min if last else np.iinfo(np.int64).max)
-        return (_reduce(ufunc, np.where(valid, values, neutral), lo, hi),)
-
-    return extreme
-
-
 def _moments(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
     """Merge (count, mean, variance): the mean first, then deviations from it (Chan et al.)."""
     count, mean, variance = partial.fields
@@ -196,9 +180,74 @@ def _weighed(values: Objects, count: Objects, starts: Rows) -> Objects:
     return np.add.reduceat(np.where(count > 0, count * values, 0.0), starts)
 
 
-_COMBINERS: dict[Combine, Callable[[Partial, Rows, Rows], tuple[Objects, ...]]] = {
-    Combine.ADD: _add,
-    Combine.LEAST: _extreme(np.fmin, last=False),
-    Combine.GREATEST: _extreme(np.maximum, last=True),
-    Combine.MOMENTS: _moments,
-}
+class Add(Combine):
+    """Sums and counts."""
+
+    name, invertible, rounds = "add", True, True
+    running = RunningForm(np.add, 0.0, 0)
+
+    def merge(self, partial: Partial, lo: Rows, hi: Rows) -> tuple[Field, ...]:
+        """Return the sum of each range."""
+        values = partial.fields[0]
+        if values.dtype == np.int64 and not _follow(lo, hi, len(values)):
+            # What overflows in a running total of integers is undone by the subtraction.
+            running = _running(values)
+            return (running[hi] - running[lo],)
+        with np.errstate(all="ignore"):
+            return (_reduce(np.add, values, lo, hi),)
+
+
+class Extreme(Combine):
+    """The least values, or the greatest ones."""
+
+    def __init__(self, name: str, running: RunningForm, *, last: bool) -> None:
+        self.name, self.running, self._last = name, running, last
+
+    def merge(self, partial: Partial, lo: Rows, hi: Rows) -> tuple[Field, ...]:
+        """Return the least or the greatest value of each range."""
+        assert self.running is not None
+        ufunc, last = self.running.ufunc, self._last
+        values, valid = partial.fields[0], partial.valid_mask()
+        if values.dtype == object:
+            # Strings and decimals are compared by their rank.
+            known, ranks = np.unique(values, return_inverse=True)
+            best = _reduce(ufunc, np.where(valid, ranks, -1 if last else len(known)), lo, hi)
+            return (known[np.clip(best, 0, len(known) - 1)],)
+        # Never the result: fmin ignores NaN, which is the greatest of Spark's doubles.
+        is_double = values.dtype == np.float64
+        neutral = self.running.nothing_double if is_double else self.running.nothing_integer
+        return (_reduce(ufunc, np.where(valid, values, neutral), lo, hi),)
+
+
+class Moments(Combine):
+    """(count, mean, variance): merged as one, because sums of squares lose the digits that matter."""
+
+    name, rounds = "moments", True
+
+    def merge(self, partial: Partial, lo: Rows, hi: Rows) -> tuple[Field, ...]:
+        """Return count, mean and variance of each range."""
+        return _moments(partial, lo, hi)
+
+
+class Bagged(Combine):
+    """Bags of values, for aggregates that no number of fixed size is enough for."""
+
+    name, never_null = "bag", True
+
+    def merge(self, partial: Partial, lo: Rows, hi: Rows) -> tuple[Field, ...]:
+        """Return what the bags of each range hold together."""
+        return (partial.fields[0].merged(lo, hi),)
+
+    def empty(self, types: tuple[DataType, ...], rows: int) -> tuple[Field, ...]:
+        """Return bags that hold nothing."""
+        return (Bags.empty(rows, arrow_type(types[0])),)
+
+
+_INTEGERS = np.iinfo(np.int64)
+ADD = Add()
+LEAST = Extreme("least", RunningForm(np.fmin, np.nan, int(_INTEGERS.max)), last=False)
+GREATEST = Extreme("greatest", RunningForm(np.maximum, -np.inf, int(_INTEGERS.min)), last=True)
+MOMENTS = Moments()
+BAG = Bagged()
+COMBINES: Mapping[str, Combine] = {own.name: own for own in (ADD, LEAST, GREATEST, MOMENTS, BAG)}
+"""All ways to merge partials, by name."""

@@ -6,9 +6,9 @@ are int64, floating point is float64, decimals are Python integers in units of t
 bytes: every field can be combined exactly.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -16,23 +16,58 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.aggregates.bags import Bags
+from weft.aggregates.decimal_words import unscaled, words_of
 from weft.expression import Expression
 from weft.types import DataType, Kind
 
+Objects = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
+Field = Any
+"""A column of partials, an array with one value for each group, or bags of values (weft.aggregates.bags)."""
 
-class Combine(StrEnum):
-    """How the partials of a primitive merge."""
 
-    ADD = "add"
-    LEAST = "least"
-    GREATEST = "greatest"
-    MOMENTS = "moments"
-    """(count, mean, variance): merged as one, because sums of squares lose the digits that matter."""
+@dataclass(frozen=True, slots=True)
+class RunningForm:
+    """How partials of plain numbers are added up along time, many groups at once."""
 
-    @property
-    def invertible(self) -> bool:
-        """Whether a partial can be subtracted from a total."""
-        return self is Combine.ADD
+    ufunc: np.ufunc
+    nothing_double: float
+    """What never makes a difference, among doubles."""
+    nothing_integer: int
+    """The same among whole numbers."""
+
+
+class Combine(ABC):
+    """How the partials of a primitive merge: an object, known by its name wherever it is stored."""
+
+    name: str
+    invertible: bool = False
+    """Whether a partial can be subtracted from a total."""
+    rounds: bool = False
+    """Whether merging doubles in another order may round in another way."""
+    never_null: bool = False
+    """Whether partials of no value at all are not NULL."""
+    running: RunningForm | None = None
+    """How partials of one field of plain numbers can be added up along time, if they can."""
+
+    @abstractmethod
+    def merge(self, partial: "Partial", lo: Rows, hi: Rows) -> tuple[Field, ...]:
+        """Return the fields of one combined partial per range of rows; ranges may overlap, none is empty."""
+
+    def empty(self, types: "tuple[DataType, ...]", rows: int) -> tuple[Field, ...]:
+        """Return the fields of partials of no input at all."""
+        return tuple(np.full(rows, filler(type), dtype=_dtype(type)) for type in types)
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+
+Parameter = bool | int | float | str
+"""A constant of an aggregate that its partials depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,33 +75,36 @@ class Primitive:
     """One partial aggregate, kept once per group for all queries that use it."""
 
     lifts: tuple[str, ...]
-    """Spark's native aggregate functions that compute the partial's fields from rows."""
-    argument: Expression | None
-    """The expression they are computed over; None stands for the row itself."""
+    """The names of the lifts (weft.spark.job.lifts) that compute the partial's fields from rows."""
+    arguments: tuple[Expression, ...]
+    """The expressions they are computed over; none stands for the row itself."""
     combine: Combine
     types: tuple[DataType, ...]
     """The type of each field."""
+    parameters: tuple[Parameter, ...] = ()
+    """What else the lifts are given."""
 
     @property
     def order_free(self) -> bool:
         """Whether merging in any order gives the same value, bit for bit."""
-        rounds = any(type.is_fractional for type in self.types)
-        return not (rounds and self.combine in (Combine.ADD, Combine.MOMENTS))
+        return not (self.combine.rounds and any(type.is_fractional for type in self.types))
+
+    @property
+    def never_null(self) -> bool:
+        """Whether partials of no value at all are not NULL: counts are 0, bags are empty."""
+        return self.lifts == ("count",) or self.combine.never_null
 
     def __str__(self) -> str:
-        name = "moments" if self.combine is Combine.MOMENTS else self.lifts[0]
-        return f"{name}({'*' if self.argument is None else self.argument})"
-
-
-Objects = npt.NDArray[Any]
-Mask = npt.NDArray[np.bool_]
+        name = self.lifts[0] if len(self.lifts) == 1 else self.combine.name
+        inner = [*map(str, self.arguments), *map(str, self.parameters)]
+        return f"{name}({', '.join(inner or ['*'])})"
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
     """The partials of one primitive, one row per group."""
 
-    fields: tuple[Objects, ...]
+    fields: tuple[Field, ...]
     valid: Mask | None
     """Which rows saw a value that is not NULL; None where all did."""
     types: tuple[DataType, ...]
@@ -78,6 +116,11 @@ class Partial:
         """Return the validity of each row."""
         return np.ones(len(self), dtype=bool) if self.valid is None else self.valid
 
+    def seen_mask(self) -> Mask:
+        """Return which rows saw a value that is not NULL: a bag is never NULL, but may hold nothing."""
+        first = self.fields[0]
+        return first.sizes > 0 if isinstance(first, Bags) else self.valid_mask()
+
     def take(self, rows: npt.NDArray[np.intp]) -> "Partial":
         """Return the given rows, in that order."""
         valid = None if self.valid is None else self.valid[rows]
@@ -86,16 +129,20 @@ class Partial:
 
 def concatenate(parts: Sequence[Partial]) -> Partial:
     """Return the rows of all parts, in order."""
-    fields = tuple(np.concatenate(columns) for columns in zip(*(part.fields for part in parts), strict=True))
+    fields = tuple(map(_joined, zip(*(part.fields for part in parts), strict=True)))
     if all(part.valid is None for part in parts):
         return Partial(fields, None, parts[0].types)
     return Partial(fields, np.concatenate([part.valid_mask() for part in parts]), parts[0].types)
 
 
+def _joined(columns: Sequence[Field]) -> Field:
+    return Bags.joined(columns) if isinstance(columns[0], Bags) else np.concatenate(columns)
+
+
 def empty(primitive: Primitive, rows: int) -> Partial:
     """Return partials of no input at all: counts are 0, everything else is NULL."""
-    fields = tuple(np.full(rows, _filler(type), dtype=_dtype(type)) for type in primitive.types)
-    valid = None if primitive.lifts == ("count",) else np.zeros(rows, dtype=bool)
+    fields = primitive.combine.empty(primitive.types, rows)
+    valid = None if primitive.never_null else np.zeros(rows, dtype=bool)
     return Partial(fields, valid, primitive.types)
 
 
@@ -116,7 +163,7 @@ def decode(column: pa.ChunkedArray, type: DataType) -> Objects:
     if type.is_text:
         # A string's bytes need not be UTF-8, and compare as in Spark.
         texts = column.cast(pa.binary()).to_pylist()
-        return _objects([_filler(type) if value is None else value for value in texts])
+        return _objects([filler(type) if value is None else value for value in texts])
     if type.is_time:
         column = column.cast(pa.int32() if type.kind is Kind.DATE else pa.int64())
     if type.kind is Kind.BOOLEAN:
@@ -166,6 +213,10 @@ def arrow_type(type: DataType) -> pa.DataType:
     """
     if type.kind is Kind.DECIMAL:
         return pa.decimal128(type.precision, type.scale)
+    if type.is_nested:
+        # The element's name is the one that Parquet gives it, so that a file reads back as it was written.
+        fields = [pa.field(name, arrow_type(of)) for name, of in type.fields]
+        return pa.list_(*fields) if type.kind is Kind.ARRAY else pa.struct(fields)
     return _ARROW[type.kind]
 
 
@@ -175,7 +226,7 @@ def _dtype(type: DataType) -> npt.DTypeLike:
     return object if type.is_text or type.kind is Kind.DECIMAL else np.int64
 
 
-def _filler(type: DataType) -> int | bytes:
+def filler(type: DataType) -> int | bytes:
     """Return the value in place of NULL; it compares with other values of the type."""
     return b"" if type.is_text else 0
 
@@ -184,32 +235,3 @@ def _objects(values: list[Any]) -> Objects:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
-
-
-def unscaled(array: pa.Array) -> Objects:
-    """Return decimals in units of their scale: int64 if all fit, Python integers otherwise; 0 for NULL."""
-    rows = len(array)
-    if rows == 0:
-        return np.zeros(0, dtype=np.int64)
-    words = np.frombuffer(array.buffers()[1], np.int64, 2 * rows, 16 * array.offset).reshape(rows, 2)
-    if array.null_count:
-        words = np.where(np.asarray(array.is_valid())[:, None], words, 0)
-    low, high = words[:, 0], words[:, 1]
-    if np.array_equal(high, low >> 63):
-        return np.ascontiguousarray(low)
-    whole: Objects = high.astype(object) * (1 << 64) + low.view(np.uint64).astype(object)
-    return whole
-
-
-def words_of(values: Objects, valid: Mask | None) -> Objects:
-    """Return whole numbers as Arrow stores decimals: a low and a high word each."""
-    words = np.empty((len(values), 2), dtype=np.int64)
-    if values.dtype != object:
-        words[:, 0] = values
-        np.right_shift(words[:, 0], 63, out=words[:, 1])
-        return words
-    if valid is not None:
-        values = np.where(valid, values, 0)
-    words[:, 0] = (values & ((1 << 64) - 1)).astype(np.uint64).view(np.int64)
-    words[:, 1] = (values >> 64).astype(np.int64)
-    return words

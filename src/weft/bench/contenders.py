@@ -117,7 +117,7 @@ def stream_columns(queries: Sequence[LogicalQuery]) -> list[str]:
     """Return the stream's columns that queries read, the event time among them."""
     names = {TIME}
     for query in queries:
-        read = [part for call in query.aggregates for part in (call.argument, call.filter)]
+        read = [part for call in query.aggregates for part in (*call.arguments, call.filter)]
         read += [*(key.expression for key in query.keys), query.predicate]
         read += [left for join in query.joins for left, _ in join.on]
         aliases = {join.alias for join in query.joins}
@@ -131,9 +131,7 @@ def ordinary(rows: DataFrame, query: LogicalQuery, tables: Mapping[str, DataFram
     translate = Translator()
     rows = counted(rows, query, {name: F.broadcast(table) for name, table in tables.items()}, translate)
     window = spark_window(query.window).alias("window")
-    groups = grouped(
-        rows, query, [window], translate, lambda call, value: F.call_function(call.function, value)
-    )
+    groups = grouped(rows, query, [window], translate, checked=False)
     bounds = {"window_start": F.col("window.start"), "window_end": F.col("window.end")}
     groups, after = groups.withColumns(bounds), Translator(slot=slot_column)
     if query.having is not None:

@@ -259,7 +259,7 @@ def _projected(query: LogicalQuery, time: str) -> str:
     fields = [f"epoch_us({_STREAM}.{quoted(time)}) AS moment_us"]
     fields += [f"{row(key.expression)} AS key{index}" for index, key in enumerate(query.keys)]
     for index, call in enumerate(query.aggregates):
-        fields += [] if call.argument is None else [f"{row(call.argument)} AS value{index}"]
+        fields += [f"{row(value)} AS value{index}_{place}" for place, value in enumerate(call.arguments)]
         fields += [] if call.filter is None else [f"{row(call.filter)} AS filter{index}"]
     joins = "".join(_join(join, row) for join in query.joins)
     where = "" if query.predicate is None else f" WHERE {row(query.predicate)}"
@@ -281,9 +281,9 @@ def _join(join: Join, row: Callable[[Expression], str]) -> str:
 
 
 def _aggregate(call: AggregateCall, index: int) -> str:
-    value = "*" if call.argument is None else f"value{index}"
+    values = [f"value{index}_{place}" for place in range(len(call.arguments))]
     only = "" if call.filter is None else f" FILTER (WHERE filter{index})"
-    aggregate = f"{call.function}({value}){only}"
+    aggregate = f"{_call(call, values)}{only}"
     # DuckDB adds integers up in 128 bits.
     return f"CAST({aggregate} AS {duck_type(call.type)})" if call.type.kind is Kind.BIGINT else aggregate
 
@@ -304,3 +304,16 @@ def _after(expression: Expression, query: LogicalQuery) -> str:
 
 def _files(folder: Path) -> str:
     return f"read_parquet({text(str(folder.resolve() / '*.parquet'))})"
+
+
+def _call(call: AggregateCall, values: list[str]) -> str:
+    """Return an aggregate in DuckDB's words."""
+    value, constants = ", ".join(values) or "*", list(map(str, call.constants))
+    match call.function:
+        case "count_distinct" | "sum_distinct" | "avg_distinct":
+            return f"{call.function.partition('_')[0]}(DISTINCT {value})"
+        case "percentile":
+            return f"quantile_cont(CAST({value} AS DOUBLE), {constants[0]})"
+        case "median":
+            return f"quantile_cont(CAST({value} AS DOUBLE), 0.5)"
+    return f"{call.function}({', '.join([value, *constants])})"

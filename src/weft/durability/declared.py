@@ -92,7 +92,7 @@ def _expressions(query: LogicalQuery) -> Iterator[Expression]:
         yield query.predicate
     yield from (key.expression for key in query.keys)
     for call in query.aggregates:
-        yield from (part for part in (call.argument, call.filter) if part is not None)
+        yield from (part for part in (*call.arguments, call.filter) if part is not None)
 
 
 def partials_read(query: LogicalQuery) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from weft.aggregates import Partial, Primitive
-from weft.aggregates.partial import Objects
+from weft.aggregates import Bags, Partial, Primitive
+from weft.aggregates.partial import Field
 from weft.durability import format4
 from weft.durability.stored_names import (
     grouping_name,
@@ -194,14 +194,18 @@ def _partial(table: pa.Table, primitive: Primitive, number: int) -> Partial:
     return Partial(fields, mask, primitive.types)
 
 
-def _stored(field: Objects) -> pa.Array:
+def _stored(field: Field) -> pa.Array:
+    if isinstance(field, Bags):
+        return field.to_arrow()
     if field.dtype != object:
         return pa.array(field)
     # Exact whole numbers may be wider than any Arrow integer.
     return pa.array([str(value) if isinstance(value, int) else value for value in field])
 
 
-def _loaded(column: pa.ChunkedArray, *, whole: bool) -> Objects:
+def _loaded(column: pa.ChunkedArray, *, whole: bool) -> Field:
+    if pa.types.is_large_list(column.type):
+        return Bags.from_arrow(column)
     if not (
         pa.types.is_string(column.type) or pa.types.is_binary(column.type) or pa.types.is_null(column.type)
     ):

@@ -68,8 +68,8 @@ def _choice(name: str, value: str) -> _Choice:
 
 def _primitive(primitive: Primitive) -> str:
     return _object(
-        "Primitive", lifts=primitive.lifts, argument=primitive.argument,
-        combine=_choice("Combine", primitive.combine.value), types=primitive.types,
+        "Primitive", lifts=primitive.lifts, argument=next(iter(primitive.arguments), None),
+        combine=_choice("Combine", primitive.combine.name), types=primitive.types,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from weft.aggregates import Combine, Primitive
+from weft.aggregates import COMBINES, Primitive
 from weft.errors import InternalError, WeftError
 from weft.expression import Call, Column, Expression, Literal, Scalar, Slot, SlotKind
 from weft.optimizer.plan import Grouping
@@ -38,7 +38,7 @@ _E = TypeVar("_E", bound=StrEnum)
 _EXACT = Context(prec=100)
 _SHOWN = 200
 """Maximum number of characters of a name in an error."""
-_LIFTS = frozenset({"count", "sum", "min", "max", "avg", "var_pop"})
+_LIFTS = frozenset({"count", "sum", "min", "max", "avg", "var_pop", "bag"})
 """The functions that compute the fields of primitives."""
 _PREDICATE_NAMES: WeakKeyDictionary[formulas.Formula, str] = WeakKeyDictionary()
 """Names found before: every new plan asks for those of all its predicates."""
@@ -263,17 +263,33 @@ def _parts(parts: Iterable[formulas.Formula]) -> list[Encoded]:
 
 
 def _primitive(primitive: Primitive) -> Encoded:
-    argument = None if primitive.argument is None else encoded(primitive.argument)
+    # A single argument stands by itself, as it did when there was never more than one.
+    first, *others = primitive.arguments or (None,)
     types = list(map(type_name, primitive.types))
-    return ["primitive", list(primitive.lifts), argument, primitive.combine.value, types]
+    stored = [
+        "primitive",
+        list(primitive.lifts),
+        encoded(first) if first else None,
+        primitive.combine.name,
+        types,
+    ]
+    if others or primitive.parameters:
+        stored += [list(map(encoded, others)), list(map(_scalar, primitive.parameters))]
+    return stored
 
 
-def _read_primitive(lifts: list[str], argument: Encoded, combine: str, types: list[str]) -> Primitive:
+def _read_primitive(
+    lifts: list[str], argument: Encoded, combine: str, types: list[str], others: Encoded = (),
+    parameters: Encoded = (),
+) -> Primitive:  # fmt: skip
     for lift in lifts:
         if lift not in _LIFTS:
             raise Unknown(f'aggregate "{lift}"')
-    read = None if argument is None else _expression(argument)
-    return Primitive(tuple(lifts), read, _member(Combine, combine, "way to merge"), tuple(map(_type, types)))
+    if combine not in COMBINES:
+        raise Unknown(f'way to merge "{combine}"')
+    arguments = () if argument is None else (_expression(argument), *map(_expression, others))
+    read = tuple(map(_read_scalar, parameters))
+    return Primitive(tuple(lifts), arguments, COMBINES[combine], tuple(map(_type, types)), read)
 
 
 def _join(join: Join) -> Encoded:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.aggregates import arrow_type
-from weft.aggregates.partial import unscaled, words_of
+from weft.aggregates.decimal_words import unscaled, words_of
 from weft.types import DataType, Kind
 
 Array = npt.NDArray[Any]

@@ -14,7 +14,7 @@ from decimal import Decimal
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates import Primitive
+from weft.aggregates import Constants, Primitive
 from weft.arrays import Bools, Times
 from weft.evaluation import Evaluator, can_evaluate
 from weft.evaluation.conditions import as_written
@@ -37,8 +37,8 @@ class Program:
 
     keys: tuple[int, ...]
     """For each GROUP BY key, its place among the grouping's keys."""
-    aggregates: tuple[tuple[str, tuple[Primitive, ...], DataType], ...]
-    """Function, primitives and result type of each aggregate."""
+    aggregates: tuple[tuple[str, tuple[Primitive, ...], DataType, Constants], ...]
+    """Function, primitives, result type and constants of each aggregate."""
     outputs: tuple[Expression, ...]
     having: Expression | None
     """The condition, with parameters for the constants that it compares with."""
@@ -56,7 +56,9 @@ def program_of(answer: Answer) -> tuple[Program, tuple[Literal, ...]]:
     calls = zip(query.aggregates, answer.aggregates, strict=True)
     program = Program(
         keys=answer.keys,
-        aggregates=tuple((call.function, primitives, call.type) for call, primitives in calls),
+        aggregates=tuple(
+            (call.function, primitives, call.type, call.constants) for call, primitives in calls
+        ),
         outputs=tuple(output.expression for output in query.outputs),
         having=query.having,
     )
@@ -198,7 +200,7 @@ def _interned(
     needed = {
         primitive
         for reader in readers
-        for _, primitives, _ in reader.program.aggregates
+        for _, primitives, *_ in reader.program.aggregates
         for primitive in primitives
     }
     ordered = tuple(sorted(needed, key=str))

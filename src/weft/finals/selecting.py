@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from weft.aggregates import Partial, Primitive, aggregate
+from weft.aggregates import Constants, Partial, Primitive, aggregate
 from weft.arrays import Bools, Rows, Times
 from weft.errors import InternalError
 from weft.evaluation import Evaluator
@@ -21,8 +21,8 @@ from weft.spark.job.outputs import OutputRows, evaluate
 from weft.types import TIMESTAMP, DataType
 
 _MOMENT = pa.timestamp("us", "UTC")
-Call = tuple[str, tuple[Primitive, ...], DataType]
-"""Function, primitives and result type of an aggregate."""
+Call = tuple[str, tuple[Primitive, ...], DataType, Constants]
+"""Function, primitives, result type and constants of an aggregate."""
 
 
 class Finals:
@@ -72,14 +72,14 @@ class Finals:
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
     def _aggregate(self, call: Call) -> pa.Array:
-        name, primitives, type = call
+        name, primitives, type, constants = call
         function = aggregate(name)
         if function is None:
             raise InternalError(f"no aggregate {name}")
-        lowered = function.lower([self._partials[primitive] for primitive in primitives], type)
+        lowered = function.lower([self._partials[primitive] for primitive in primitives], type, constants)
         if function.can_overflow and lowered.null_count:
             null = np.asarray(lowered.is_null())
-            self._overflows[call] = self._partials[primitives[0]].valid_mask() & null
+            self._overflows[call] = self._partials[primitives[0]].seen_mask() & null
         return lowered
 
 

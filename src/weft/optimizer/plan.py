@@ -169,11 +169,12 @@ def lift(call: AggregateCall) -> tuple[Primitive, ...]:
     function = aggregate(call.function)
     if function is None:
         raise InternalError(f"no aggregate {call.function}")
-    argument = call.argument
+    arguments = call.arguments
     if call.filter is not None:
-        value = Literal(True, call.filter.type) if argument is None else argument
-        argument = Call("case", (call.filter, value, Literal(None, NULL)), value.type)
-    return function.lift(argument)
+        values = arguments or (Literal(True, call.filter.type),)
+        nothing = Literal(None, NULL)
+        arguments = tuple(Call("case", (call.filter, value, nothing), value.type) for value in values)
+    return function.lift(arguments, call.constants)
 
 
 def leaf(query: LogicalQuery) -> Leaf:

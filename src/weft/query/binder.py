@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from weft.aggregates.aggregate_functions import AGGREGATES, SYNONYMS, Aggregate, aggregate
+from weft.aggregates import Aggregate
+from weft.aggregates.aggregate_functions import CALLED, called
 from weft.errors import GroupingMistake, NotAllowed, QueryError, TooLarge, TypeMismatch
-from weft.expression import Call, Column, Expression, Literal, Slot, SlotKind
+from weft.expression import Call, Column, Expression, Slot, SlotKind
 from weft.limits import DEFAULTS, Limits
+from weft.query.aggregate_arguments import bind_arguments
 from weft.query.cursor import located
 from weft.query.expressions import Context, condition, outside_group_by, typed
 from weft.query.grouping import (
@@ -23,11 +25,8 @@ from weft.query.grouping import (
 from weft.query.joins import From, bind_from, bind_joins, conjuncts
 from weft.query.logical import AggregateCall, Catalog, LogicalQuery, NamedExpression
 from weft.query.statements import CreateQuery
-from weft.query.syntax import Invocation, ItemSyntax, Name, Node, Star
-from weft.types import BOOLEAN, INT, Kind
-
-KNOWN = (*(known.name for known in AGGREGATES), *SYNONYMS)
-"""The names of aggregates, for suggestions."""
+from weft.query.syntax import Invocation, ItemSyntax, Name, Node
+from weft.types import BOOLEAN, Kind
 
 
 def row_guard(clause: str) -> Callable[[Node], Expression | None]:
@@ -39,7 +38,7 @@ def row_guard(clause: str) -> Callable[[Node], Expression | None]:
 
     def guard(node: Node) -> Expression | None:
         if isinstance(node, Invocation):
-            if aggregate(node.name) is not None:
+            if called(node.name) is not None:
                 raise GroupingMistake(f"{node.name}(…) {problem}", span=node.span)
             if node.name.casefold() in CALLS:
                 raise outside_group_by(node)
@@ -97,7 +96,7 @@ class Outputs:
         if isinstance(node, Name):
             return self._named(node)
         if isinstance(node, Invocation):
-            function = aggregate(node.name)
+            function = called(node.name)
             if function is None and node.name.casefold() in CALLS:
                 raise outside_group_by(node)
             return None if function is None else self._aggregate(node, function)
@@ -116,27 +115,16 @@ class Outputs:
         return window_bound(node)
 
     def _aggregate(self, node: Invocation, function: Aggregate) -> Slot:
-        if node.distinct:
-            problem = "(DISTINCT …) is not in the language; group by the column in a query of its own"
-            raise NotAllowed(f"{node.name}{problem}", span=node.span)
-        if len(node.args) != 1:
-            raise TypeMismatch(f"{node.name} takes one argument, found {len(node.args)}", span=node.span)
-        argument: Expression | None = None
-        if not isinstance(node.args[0], Star):
-            argument = typed(node.args[0], self.row)
-            # count(1) counts rows, and shares with count(*).
-            if isinstance(argument, Literal) and argument.value is not None and function.name == "count":
-                argument = None
-        elif function.name != "count":
-            problem = f"{node.name} takes {function.takes}, found *; only count has *"
-            raise TypeMismatch(problem, span=node.span)
+        function, arguments, constants = bind_arguments(node, function, self.row)
         filter = None if node.filter is None else condition(node.filter, self.row, "FILTER")
-        type = function.result(INT if argument is None else argument.type)
-        is_null = argument is not None and argument.type.kind is Kind.NULL
+        type = function.result(tuple(argument.type for argument in arguments), constants)
+        is_null = any(argument.type.kind is Kind.NULL for argument in arguments)
         if type is None or (is_null and function.name != "count"):
-            assert argument is not None
-            raise TypeMismatch(f"{node.name} takes {function.takes}, found {argument.type}", span=node.span)
-        call = AggregateCall(function=function.name, argument=argument, filter=filter, type=type)
+            found = ", ".join(str(argument.type) for argument in arguments)
+            raise TypeMismatch(f"{node.name} takes {function.takes}, found {found}", span=node.span)
+        call = AggregateCall(
+            function=function.name, arguments=arguments, constants=constants, filter=filter, type=type
+        )
         index = self.aggregates.setdefault(call, len(self.aggregates))
         return Slot(SlotKind.AGGREGATE, index, type, node.span)
 
@@ -173,7 +161,7 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
     functions = {function.name.casefold(): function for function in catalog.functions}
 
     def row(clause: str) -> Context:
-        return Context(scope=origin.scope, functions=functions, intercept=row_guard(clause), known=KNOWN)
+        return Context(scope=origin.scope, functions=functions, intercept=row_guard(clause), known=CALLED)
 
     where = condition(syntax.where, row("WHERE"), "WHERE") if syntax.where else None
     joins, rest = bind_joins(origin, conjuncts(where), row("ON"))

@@ -226,7 +226,15 @@ def _call(cursor: Cursor) -> Node:
     if not cursor.accept(")"):
         args = tuple(cursor.listed(_argument))
         cursor.expect(")")
-    filter = None
+    filter, within = None, cursor.accept("WITHIN", "GROUP")
+    if within:
+        for word in ("(", "ORDER", "BY"):
+            cursor.expect(word)
+        ordered = expression(cursor)
+        descending = cursor.accept("DESC")
+        cursor.accept("ASC")
+        args = (ordered, *args, Constant(cursor.span(), descending))
+        cursor.expect(")")
     if cursor.accept("FILTER", "("):
         cursor.expect("WHERE")
         filter = expression(cursor)
@@ -235,8 +243,8 @@ def _call(cursor: Cursor) -> Node:
         problem = "window functions (OVER) are not in the language; write the window after the stream"
         raise NotAllowed(problem, span=cursor.span_from(start))
     span = cursor.span_from(start)
-    if name.casefold() not in SUGAR or distinct or filter is not None:
-        return Invocation(name, name_span, args, span, distinct, filter)
+    if name.casefold() not in SUGAR or distinct or filter is not None or within:
+        return Invocation(name, name_span, args, span, distinct, filter, within)
     count, express = SUGAR[name.casefold()]
     if len(args) != count:
         plural = "" if count == 1 else "s"

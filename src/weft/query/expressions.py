@@ -84,6 +84,9 @@ def condition(node: Node, context: Context, clause: str) -> Expression:
 
 def _invocation(node: Invocation, context: Context) -> Expression:
     name = node.name.casefold()
+    if node.within:
+        problem = f"WITHIN GROUP is for percentile_cont and percentile_disc, and {node.name} is neither"
+        raise NotAllowed(problem, span=node.span)
     if node.distinct or node.filter is not None:
         word = "DISTINCT" if node.distinct else "FILTER"
         raise NotAllowed(f"{word} is for aggregates, and {node.name} is not one", span=node.span)

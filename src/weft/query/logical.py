@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from weft.aggregates import Constants
 from weft.errors import BadWindow
 from weft.expression import Expression
 from weft.types import DataType
@@ -139,14 +140,16 @@ class AggregateCall:
     """One aggregate of a query, such as `sum(price * vol) FILTER (WHERE vol > 5)`."""
 
     function: str
-    argument: Expression | None
+    arguments: tuple[Expression, ...]
     """None for count(*)."""
+    constants: Constants = ()
+    """The constants that follow the arguments."""
     filter: Expression | None
     type: DataType
     """The result's type."""
 
     def __str__(self) -> str:
-        inner = "*" if self.argument is None else str(self.argument)
+        inner = ", ".join([*map(str, self.arguments), *map(str, self.constants)]) or "*"
         suffix = f" FILTER (WHERE {self.filter})" if self.filter is not None else ""
         return f"{self.function}({inner}){suffix}"
 

@@ -95,6 +95,8 @@ class Invocation:
     span: Span
     distinct: bool = False
     filter: "Node | None" = None
+    within: bool = False
+    """Whether the first argument was written WITHIN GROUP (ORDER BY …); the last one is whether DESC was."""
     depth: int = field(init=False)
     weight: int = field(init=False)
 

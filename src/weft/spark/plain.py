@@ -4,7 +4,7 @@ This is what `--sharing none` runs. It shares no code with slices, partials and 
 them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from time import time
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from weft.aggregates import Constant
 from weft.errors import EngineError
 from weft.expression import Slot
 from weft.query.logical import AggregateCall, JoinKind, LogicalQuery, StreamDef
@@ -40,7 +41,7 @@ def run_plain(
         rows = rows.where(F.col(_TIME) <= int(time() * 1_000_000) + stream.skew_ms * 1000)
     rows = counted(rows, query, {name: table.frame for name, table in tables.items()}, translate)
     bounds = F.col("window_start"), F.col("window_end")
-    results = grouped(_windowed(rows, query.window), query, bounds, translate, _aggregate)
+    results = grouped(_windowed(rows, query.window), query, bounds, translate)
     after = Translator(functions, slot=slot_column)
     if query.having is not None:
         results = results.where(after(query.having))
@@ -65,17 +66,19 @@ def counted(
 
 
 def grouped(
-    rows: DataFrame, query: LogicalQuery, window: Iterable[Column], translate: Translator,
-    aggregate: Callable[[AggregateCall, Column], Column],
+    rows: DataFrame, query: LogicalQuery, window: Iterable[Column], translate: Translator, *,
+    checked: bool = True,
 ) -> DataFrame:  # fmt: skip
-    """Return the keys and aggregates of each window, in columns that `slot_column` names."""
+    """Return the keys and aggregates of each window, in columns that `slot_column` names.
+
+    If `checked`, no sum can overflow on its way to a total that fits.
+    """
     keys = [translate(key.expression).alias(f"key{index}") for index, key in enumerate(query.keys)]
-    calls = []
-    for index, call in enumerate(query.aggregates):
-        value = F.lit(1) if call.argument is None else translate(call.argument)
-        if call.filter is not None:
-            value = F.when(translate(call.filter), value)
-        calls.append(aggregate(call, value).alias(f"aggregate{index}"))
+    calls = [
+        aggregate_column(call, index, checked=checked).alias(f"aggregate{index}")
+        for index, call in enumerate(query.aggregates)
+    ]
+    rows = rows.withColumns(aggregate_inputs(query, translate))
     return rows.groupBy(*window, *keys).agg(*(calls or [F.count(F.lit(1))]))
 
 
@@ -101,9 +104,69 @@ def _windowed(rows: DataFrame, window: Window) -> DataFrame:
     return rows.withColumns({"window_start": start, "window_end": end})
 
 
-def _aggregate(call: AggregateCall, value: Column) -> Column:
-    if call.function == "sum" and call.type.kind is Kind.BIGINT:
-        return F.sum(value.cast("decimal(38,0)")).try_cast("bigint")
-    if call.function in ("sum", "avg"):
-        return F.call_function(f"try_{call.function}", value)
-    return F.call_function(call.function, value)
+def aggregate_inputs(query: LogicalQuery, translate: Translator) -> dict[str, Column]:
+    """Return the arguments of all aggregates, by the names under which `aggregate_column` reads them."""
+    inputs: dict[str, Column] = {}
+    for index, call in enumerate(query.aggregates):
+        values = [translate(argument) for argument in call.arguments]
+        if call.filter is not None:
+            values = [F.when(translate(call.filter), value) for value in values or [F.lit(1)]]
+        inputs |= {f"__plain_value{index}_{place}": value for place, value in enumerate(values)}
+    return inputs
+
+
+def aggregate_column(call: AggregateCall, index: int, *, checked: bool = True) -> Column:
+    """Return an aggregate as Spark's own, as text over its inputs; raise an error where Spark has none."""
+    count = len(call.arguments) or (0 if call.filter is None else 1)
+    names = [f"__plain_value{index}_{place}" for place in range(count)] or ["1"]
+    if call.function in ("sum", "avg") and not checked:
+        return F.call_function(call.function, F.col(names[0]))
+    template = _TEXTS.get(call.function, "{name}({all})")
+    if not template:
+        raise EngineError(f"{call.function} has no counterpart in ordinary Spark")
+    if call.function.startswith("sum") and call.type.kind is Kind.BIGINT:
+        template = template.replace("try_sum(", "sum(").replace("{x}", "CAST({x} AS DECIMAL(38,0))")
+        template = f"try_cast({template} AS BIGINT)"
+    constants = [_text(constant) for constant in call.constants]
+    # Spark counts 0.0 and -0.0 as two values there, and as one wherever it groups.
+    zero = " + 0.0D" if call.arguments and call.arguments[0].type.is_fractional else ""
+    return F.expr(
+        template.format(
+            name=call.function,
+            x=names[0],
+            zero=zero,
+            columns=", ".join(names),
+            all=", ".join([*names, *constants]),
+            p=constants[0] if constants else "",
+            order="DESC" if "true" in constants[1:] else "ASC",
+        )
+    )
+
+
+def _text(constant: Constant) -> str:
+    if isinstance(constant, tuple):
+        return f"array({', '.join(map(_text, constant))})"
+    if isinstance(constant, str):
+        raise EngineError("constants that are text have no counterpart in ordinary Spark")
+    return (
+        repr(constant).lower()
+        if isinstance(constant, bool)
+        else f"{constant!r}D"
+        if isinstance(constant, float)
+        else repr(constant)
+    )
+
+
+_TEXTS: Mapping[str, str] = {
+    "sum": "try_sum({x})",
+    "avg": "try_avg({x})",
+    "count_distinct": "count(DISTINCT {columns})",
+    "sum_distinct": "try_sum(DISTINCT {x})",
+    "avg_distinct": "try_avg(DISTINCT {x})",
+    "percentile_cont": "percentile_cont({p}) WITHIN GROUP (ORDER BY {x} {order})",
+    "percentile_disc": "percentile_disc({p}) WITHIN GROUP (ORDER BY {x} {order})",
+    "mode": "mode({x}{zero}, true)",
+    "top_k": "",
+    "histogram": "",
+}
+"""Aggregates that Spark writes in another way than `name(arguments, constants)`; none at all, if empty."""

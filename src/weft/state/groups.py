@@ -37,7 +37,7 @@ class GroupIndex:
                 self._ids[()] = 0
             return np.zeros(keys.num_rows, dtype=np.int64)
         keys = keys.rename_columns(self._schema.names).cast(self._schema)
-        firsts, inverse = _distinct(keys)
+        firsts, inverse = distinct_rows(keys)
         known = keys.take(pa.array(firsts))
         groups = list(zip(*map(_values, known.columns), strict=True))
         # Most keys have been seen before.
@@ -86,7 +86,7 @@ def _values(column: pa.ChunkedArray) -> list[object]:
     return values
 
 
-def _distinct(keys: pa.Table) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def distinct_rows(keys: pa.Table) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return the first row of each distinct key, and for each row which of those it equals."""
     encoded = (column.combine_chunks().dictionary_encode(null_encoding="encode") for column in keys.columns)
     codes = as_one((np.asarray(column.indices) for column in encoded), keys.num_rows)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates import Partial, Primitive, combine
+from weft.aggregates import Bags, Partial, Primitive, combine
 from weft.arrays import Bools, Rows, Times, changes, spelled_out
 from weft.predicates import Formula
 from weft.state.signatures import Fragments
@@ -35,6 +35,8 @@ _LOOKED_AT = 64
 """Number of pairs looked at for each that counts, above which pieces get smaller."""
 _RESULTS = 1 << 20
 """Maximum number of results made together, but for those that first hold one part."""
+_ELEMENTS = 1 << 22
+"""Maximum number of elements of bags that are merged together, but for those of one window."""
 _BEFORE_ALL = -(1 << 62)
 
 
@@ -61,10 +63,12 @@ def repeated(
     `pairs` is the number of shards that count for each ask.
     """
     every = np.arange(len(fragments))
+    elements = _elements([shards.partial(primitive) for primitive in primitives])
+    most = _PAIRS // max(1, sum(int(begins[-1]) for begins in elements) // max(1, len(shards)))
     # A table says which shards count for which asks: if few do, its size is what must be bounded.
-    for asks in _bounded(np.maximum(pairs, len(shards) // _LOOKED_AT), _PAIRS):
+    for asks in _bounded(np.maximum(pairs, len(shards) // _LOOKED_AT), most):
         satisfied = fragments.bits([predicates[number] for number in due.predicate[asks].tolist()], every)
-        for rows in _spans(shards, int(pairs[asks].sum())):
+        for rows in _spans(shards, int(pairs[asks].sum()), most):
             ask, row = _counting(satisfied, shards.fragment[rows])
             parts = _pane_partials(shards, due, ask + asks.start, row + rows.start, primitives)
             if parts is not None:
@@ -82,14 +86,14 @@ def _bounded(sizes: Times, most: int) -> Iterator[slice]:
         begin = end
 
 
-def _spans(shards: ShardsByKey, pairs: int) -> Iterator[slice]:
+def _spans(shards: ShardsByKey, pairs: int, most: int) -> Iterator[slice]:
     """Yield all shards, in spans of whole keys if there are too many pairs for one piece."""
-    if pairs <= _PAIRS:
+    if pairs <= most:
         yield slice(0, len(shards))
         return
     begins = np.flatnonzero(np.diff(shards.key, prepend=-1))
     ends = np.append(begins[1:], len(shards))
-    for keys in _bounded(ends - begins, _PAIRS):
+    for keys in _bounded(ends - begins, most):
         yield slice(int(begins[keys.start]), int(ends[keys.stop - 1]))
 
 
@@ -187,7 +191,7 @@ def _answers(due: DueWindows, parts: _PanePartials, primitives: Sequence[Primiti
         part = np.repeat(np.arange(piece.start, piece.stop), count[piece])
         if len(part):
             number = spelled_out(lowest[piece], count[piece])
-            yield _combined(due, parts, primitives, part, number, searched)
+            yield from _combined(due, parts, primitives, part, number, searched)
 
 
 def _searched(parts: _PanePartials) -> tuple[Times, int, int]:
@@ -200,7 +204,7 @@ def _searched(parts: _PanePartials) -> tuple[Times, int, int]:
 def _combined(
     due: DueWindows, parts: _PanePartials, primitives: Sequence[Primitive], part: Rows, number: Times,
     searched: tuple[Times, int, int] | None,
-) -> Combined:  # fmt: skip
+) -> Iterator[Combined]:  # fmt: skip
     """Combine the parts of windows, given by the first part and the number of each."""
     ask = _taken(parts.ask, part)
     of_ask = _ask_index(ask)
@@ -210,12 +214,28 @@ def _combined(
         codes, stride, first = searched
         last = np.minimum(due.step[of_ask] * number - 1 - first, stride - 1)
         after = np.searchsorted(codes, parts.group[part] * stride + last, side="right")
-    return Combined(
-        ask=ask,
-        key=parts.key[part].astype(np.intp),
-        end=number * due.slide_us[of_ask] + due.offset_us[of_ask],
-        partials={
-            primitive: combine(primitive, parts.partials[primitive], part, after) for primitive in primitives
-        },
-        operations=int((parts.begins[after] - parts.begins[part]).sum()),
+    key, end = parts.key[part].astype(np.intp), number * due.slide_us[of_ask] + due.offset_us[of_ask]
+    for rows in _bounded_bags([parts.partials[primitive] for primitive in primitives], part, after):
+        lo, hi = part[rows], after[rows]
+        yield Combined(
+            ask=ask[rows],
+            key=key[rows],
+            end=end[rows],
+            partials={own: combine(own, parts.partials[own], lo, hi) for own in primitives},
+            operations=int((parts.begins[hi] - parts.begins[lo]).sum()),
+        )
+
+
+def _elements(partials: Sequence[Partial]) -> list[Times]:
+    """Return where the elements of bags begin, for each of the partials that are bags."""
+    return [partial.fields[0].begins for partial in partials if isinstance(partial.fields[0], Bags)]
+
+
+def _bounded_bags(partials: Sequence[Partial], lo: Rows, hi: Rows) -> Iterator[slice]:
+    """Yield ranges of parts in spans whose bags have a bounded number of elements, or single ranges."""
+    elements = _elements(partials)
+    if not elements:
+        return iter((slice(None),))
+    return _bounded(
+        sum((begins[hi] - begins[lo] for begins in elements), np.zeros(len(lo), np.int64)), _ELEMENTS
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates import Partial, Primitive, combine, concatenate, empty
+from weft.aggregates import Bags, Partial, Primitive, combine, concatenate, empty
 from weft.arrays import Ids, Rows, Times, as_one, changes, in_order
 
 
@@ -177,6 +177,19 @@ def shards_only(run: SortedRun, rows: slice) -> SortedRun:
     return SortedRun(start=run.start[rows], key=run.key[rows], fragment=run.fragment[rows], partials={})
 
 
+def replaced(partial: Partial, rows: Rows, others: Partial) -> Partial:
+    """Return partials with others in some rows: in place, where each is a value of fixed size."""
+    if isinstance(partial.fields[0], Bags):
+        index = np.arange(len(partial))
+        index[rows] = np.arange(len(others)) + len(partial)
+        return concatenate([partial, others]).take(index)
+    for field, values in zip(partial.fields, others.fields, strict=True):
+        field[rows] = values
+    if partial.valid is not None:
+        partial.valid[rows] = others.valid_mask()
+    return partial
+
+
 def _merge_into(older: SortedRun, rows: Rows, newer: SortedRun) -> None:
     """Combine given rows of a run, in place, with those of another."""
     lo = np.arange(0, 2 * len(rows), 2)
@@ -184,8 +197,4 @@ def _merge_into(older: SortedRun, rows: Rows, newer: SortedRun) -> None:
     for primitive, added in newer.partials.items():
         partial = older.partials.setdefault(primitive, older.partial(primitive))
         both = concatenate([partial.take(rows), added]).take(pairs)
-        merged = combine(primitive, both, lo, lo + 2)
-        for field, values in zip(partial.fields, merged.fields, strict=True):
-            field[rows] = values
-        if partial.valid is not None:
-            partial.valid[rows] = merged.valid_mask()
+        older.partials[primitive] = replaced(partial, rows, combine(primitive, both, lo, lo + 2))

@@ -45,14 +45,16 @@ class Block:
     def since(self, start: int) -> "Block":
         """Return the part whose slices begin at a time or later."""
         kept = np.flatnonzero(self.starts >= start)
-        if len(kept) == len(self):
-            return self
+        return self if len(kept) == len(self) else self.take(kept)
+
+    def take(self, rows: Rows) -> "Block":
+        """Return the given rows, in that order."""
         return replace(
             self,
-            starts=self.starts[kept],
-            keys=self.keys.take(kept) if self.keys.num_columns else self.keys.slice(0, len(kept)),
-            fragments=self.fragments[kept],
-            partials={primitive: partial.take(kept) for primitive, partial in self.partials.items()},
+            starts=self.starts[rows],
+            keys=self.keys.take(rows) if self.keys.num_columns else self.keys.slice(0, len(rows)),
+            fragments=self.fragments[rows],
+            partials={primitive: partial.take(rows) for primitive, partial in self.partials.items()},
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates import Combine, Partial, Primitive, empty
+from weft.aggregates import Partial, Primitive, empty
 from weft.arrays import Rows, Times
 from weft.predicates import Formula
 from weft.state.anchors import Job
@@ -83,7 +83,7 @@ class _Grid:
 
 def has_totals(primitive: Primitive) -> bool:
     """Return whether a primitive can be added up here: one field of plain numbers."""
-    return primitive.combine in _WAYS and empty(primitive, 0).fields[0].dtype != object
+    return primitive.combine.running is not None and empty(primitive, 0).fields[0].dtype != object
 
 
 def totals(
@@ -168,8 +168,10 @@ def _measures(grid: _Grid, primitives: Sequence[Primitive]) -> dict[_Name, _Meas
     for primitive in primitives:
         partial = grid.gather(primitive)
         values = partial.fields[0]
-        ufunc, of_double, of_integer = _WAYS[primitive.combine]
-        nothing = of_double if values.dtype == np.float64 else of_integer
+        form = primitive.combine.running
+        assert form is not None
+        ufunc = form.ufunc
+        nothing = form.nothing_double if values.dtype == np.float64 else form.nothing_integer
         if partial.valid is None:
             measures[primitive, False] = _Measure(ufunc=ufunc, nothing=nothing, values=values)
             continue
@@ -317,12 +319,3 @@ def _piece(primitives: Sequence[Primitive], job: Job, keys: Rows, sums: dict[_Na
         mask = None if valid is None else valid[pairs].view(bool)
         partials[primitive] = Partial((sums[primitive, False][pairs],), mask, primitive.types)
     return _Piece(window=job.window, key=keys, shards=sums[_SHARDS], partials=partials)
-
-
-_WAYS: dict[Combine, tuple[np.ufunc, float, int]] = {
-    Combine.ADD: (np.add, 0.0, 0),
-    # NaN is what fmin passes over, and the greatest of Spark's doubles.
-    Combine.LEAST: (np.fmin, np.nan, int(np.iinfo(np.int64).max)),
-    Combine.GREATEST: (np.maximum, -np.inf, int(np.iinfo(np.int64).min)),
-}
-"""For each way to combine: how, and what never makes a difference, for doubles and for whole numbers."""

@@ -1,13 +1,15 @@
 """Read a job's result: counts of rows, and a block for each relation."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.aggregates import from_arrow
+from weft.aggregates import Partial, Primitive, bags, combine, from_arrow
+from weft.aggregates.bags import encoded, whole_or_double
 from weft.optimizer.cost import Fragmentation
 from weft.optimizer.plan import Grouping, Relation, SharedPlan
 from weft.predicates import Formula
@@ -16,6 +18,7 @@ from weft.spark.job.fragment_coder import IN_NO_FRAGMENT, Numbered
 from weft.spark.job.job import BatchJob
 from weft.spark.job.verdicts import CORRUPT, FUTURE, LATE, NO_TIME
 from weft.state.clock import RowCounts, Seen
+from weft.state.groups import distinct_rows
 from weft.state.store import Block
 from weft.stream.plan_in_effect import ActivePlan
 
@@ -79,17 +82,45 @@ def block(job: BatchJob, index: int, result: BatchGroups) -> Block:
     fields = dict.fromkeys(field for slot in slots for field in _fields(slot))
     columns = dict.fromkeys((SLICE, FRAGMENT, ROWS, *names, *fields))
     rows = result.of_relation(index, numbered.first, numbered.end, list(columns))
-    return Block(
+    slotted = list(zip(relation.primitives, slots, strict=True))
+    whole = Block(
         starts=job.coders[index].starts(np.asarray(rows[SLICE])),
         keys=rows.select(names),
         fragments=(np.asarray(rows[FRAGMENT]) - numbered.first).astype(np.int32),
         signatures=numbered.signatures,
         partials={
             primitive: from_arrow(primitive, [rows[field] for field in _fields(slot)])
-            for primitive, slot in zip(relation.primitives, slots, strict=True)
+            for primitive, slot in slotted
+            if slot is None or not slot.is_bag
         },
         rows=pc.sum(rows[ROWS]).as_py() or 0,
     )
+    bagged = {primitive: slot for primitive, slot in slotted if slot is not None and slot.is_bag}
+    return _with_bags(whole, rows, bagged) if bagged else whole
+
+
+def _with_bags(block: Block, rows: pa.Table, bagged: Mapping[Primitive, Slot]) -> Block:
+    """Return a block whose rows have one value of each bag as one with a row for each shard, and bags.
+
+    A job groups rows by the values of bags, too; here these are counted, and all else is combined.
+    """
+    shards = block.keys.append_column("start", pa.array(block.starts))
+    firsts, shard = distinct_rows(shards.append_column("fragment", pa.array(block.fragments)))
+    order = np.argsort(shard, kind="stable")
+    lo = np.searchsorted(shard[order], np.arange(len(firsts)))
+    hi = np.append(lo[1:], len(order))
+    partials = {own: combine(own, partial.take(order), lo, hi) for own, partial in block.partials.items()}
+    for primitive, slot in bagged.items():
+        value, *weights = (rows[field] for field in slot.fields())
+        known = np.flatnonzero(np.asarray(value.is_valid()))
+        codes, dictionary = encoded(value.combine_chunks().drop_null())
+        column = bags(
+            shard[known], len(firsts), codes, dictionary, counts=np.asarray(rows[ROWS])[known],
+            weights=whole_or_double(weights[0])[known] if weights else None,
+        )  # fmt: skip
+        partials[primitive] = Partial((column,), None, primitive.types)
+    whole = replace(block, partials={}).take(firsts)
+    return replace(whole, partials=partials)
 
 
 def fragmentations(

@@ -108,10 +108,10 @@ def is_certain(parts: Iterable[Part]) -> bool:
     """
     nodes = 0
     for joins, part in parts:
-        expression = part.argument if isinstance(part, Primitive) else part
-        if joins or not (expression is None or can_evaluate(expression)):
+        expressions = part.arguments if isinstance(part, Primitive) else (part,)
+        if joins or not all(map(can_evaluate, expressions)):
             return False
-        nodes += 0 if expression is None else sum(1 for _ in walk(expression))
+        nodes += sum(1 for expression in expressions for _ in walk(expression))
     return nodes <= _CERTAIN_NODES
 
 

@@ -6,13 +6,16 @@ the fragment tells them apart. So a job's width grows with the widest relation, 
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from weft.aggregates import Primitive
+from weft.aggregates.holistic import BAG_LIFT
+from weft.aggregates.partial import Parameter
 from weft.arrays import Numbers
 from weft.optimizer.plan import Relation
 from weft.types import DataType
@@ -31,15 +34,27 @@ OLDEST, NEWEST = "oldest", "newest"
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A column that several relations use for a value of one type."""
+    """A column, or several, that relations use for values of the same types."""
 
     name: str
-    type: DataType
+    types: tuple[DataType, ...]
     lifts: tuple[str, ...] = ()
-    """The aggregate functions applied to it; none for a key."""
+    """The lifts applied to it; none for a key."""
+    parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def is_bag(self) -> bool:
+        """Whether rows are grouped by its first column, so that its values can be counted."""
+        return self.lifts == (BAG_LIFT,)
+
+    def inputs(self) -> tuple[str, ...]:
+        """Return the names of its columns before aggregation."""
+        return (self.name, *(f"{self.name}_with{number}" for number in range(1, len(self.types))))
 
     def fields(self) -> tuple[str, ...]:
-        """Return the names of the aggregated columns."""
+        """Return the names of the aggregated columns; of a bag, the value and its weight, if it has one."""
+        if self.is_bag:
+            return (self.name, *(f"{name}_sum" for name in self.inputs()[1:]))
         return tuple(f"{self.name}_{lift}" for lift in self.lifts)
 
 
@@ -60,6 +75,10 @@ class Layout:
         """Return every primitive slot once."""
         return tuple(dict.fromkeys(slot for slots in self.primitives for slot in slots if slot is not None))
 
+    def bag_slots(self) -> tuple[Slot, ...]:
+        """Return the slots of bags: rows are grouped by their values, too."""
+        return tuple(slot for slot in self.primitive_slots() if slot.is_bag)
+
 
 def lay_out(relations: Sequence[Relation]) -> Layout:
     """Assign slots to the keys and primitives of relations."""
@@ -67,25 +86,25 @@ def lay_out(relations: Sequence[Relation]) -> Layout:
     keys, primitives = [], []
     for relation in relations:
         seen: Counter[Hashable] = Counter()
-        keys.append(tuple(_slot(names, seen, "key", key.type, ()) for key in relation.keys))
+        keys.append(tuple(_slot(names, seen, Slot("key", (key.type,))) for key in relation.keys))
         primitives.append(
             tuple(
-                None
-                if primitive.argument is None
-                else _slot(names, seen, "value", primitive.argument.type, primitive.lifts)
+                _slot(names, seen, _values(primitive)) if primitive.arguments else None
                 for primitive in relation.primitives
             )
         )
     return Layout(tuple(keys), tuple(primitives))
 
 
-def _slot(
-    names: dict[Hashable, str], seen: Counter[Hashable], prefix: str, type: DataType, lifts: tuple[str, ...]
-) -> Slot:
-    kind = (prefix, type, lifts)
-    name = names.setdefault((*kind, seen[kind]), f"{prefix}{len(names)}")
+def _values(primitive: Primitive) -> Slot:
+    types = tuple(argument.type for argument in primitive.arguments)
+    return Slot("value", types, primitive.lifts, primitive.parameters)
+
+
+def _slot(names: dict[Hashable, str], seen: Counter[Hashable], kind: Slot) -> Slot:
+    name = names.setdefault((kind, seen[kind]), f"{kind.name}{len(names)}")
     seen[kind] += 1
-    return Slot(name, type, lifts)
+    return replace(kind, name=name)
 
 
 class BatchGroups:

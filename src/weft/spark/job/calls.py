@@ -107,7 +107,8 @@ def registered_calls(
 def relation_values(relation: Relation) -> Iterator[Expression]:
     """Yield what a relation groups by and aggregates."""
     yield from relation.keys
-    yield from (primitive.argument for primitive in relation.primitives if primitive.argument is not None)
+    for primitive in relation.primitives:
+        yield from primitive.arguments
 
 
 def calls_in(expressions: Iterable[Expression], functions: Mapping[str, Udf]) -> Iterator[Call]:

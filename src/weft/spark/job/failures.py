@@ -94,7 +94,7 @@ def _failed(translate: Translator, own: Sequence[Expression], good: Column) -> C
 
 def _sites_of(query: LogicalQuery) -> tuple[_Sites, _Sites]:
     """Return what may fail in a query's predicate, and in its keys and aggregates."""
-    inputs = [value for call in query.aggregates for value in (call.argument, call.filter)]
+    inputs = [value for call in query.aggregates for value in (*call.arguments, call.filter)]
     values = [value for value in (*(key.expression for key in query.keys), *inputs) if value is not None]
     in_values = dict.fromkeys(site for value in values for site in sites(value))
     in_predicate = () if query.predicate is None else sites(query.predicate)

@@ -50,7 +50,7 @@ class FoldedRelation:
     """From times to the starts of their slices."""
     keys: tuple[tuple[Slot, Expression], ...]
     """Columns of groups, and the keys in them."""
-    values: tuple[tuple[Slot, Expression], ...]
+    values: tuple[tuple[Slot, tuple[Expression, ...]], ...]
     """Columns of groups, and what is aggregated in them."""
 
 
@@ -218,8 +218,12 @@ def _groups(
     }
     for slot, key in relation.keys:
         columns[slot.name] = rows.key(key).take(pa.array(groups.firsts))
-    for slot, value in relation.values:
-        columns |= dict(zip(slot.fields(), lifted(slot.lifts, rows.values(value), groups), strict=True))
+    for slot, arguments in relation.values:
+        values = [rows.values(argument) for argument in arguments]
+        fields = iter(slot.fields())
+        if slot.is_bag:
+            columns[next(fields)] = rows.key(arguments[0]).take(pa.array(groups.firsts))
+        columns |= dict(zip(fields, lifted(slot, values, groups), strict=True))
     if counts:
         columns |= _counted(rows, groups)
     for name, sites in rows.columns.failed_values.items():
@@ -262,9 +266,10 @@ def _failures(failed: Numbers | None, groups: Groups, counted: Numbers | None = 
 def _codes(
     rows: RowTable, relation: FoldedRelation, taken: Rows, slices: Numbers, fragments: Numbers
 ) -> Numbers:
-    """Return slice, keys and fragment of each row that is taken, as one number."""
-    keys = (rows.codes(key)[taken] for _, key in relation.keys)
-    return as_one((slices, fragments, *keys), len(taken))
+    """Return slice, keys, fragment and bagged values of each row that is taken, as one number."""
+    bagged = [arguments[0] for slot, arguments in relation.values if slot.is_bag]
+    grouped_by = (*(key for _, key in relation.keys), *bagged)
+    return as_one((slices, fragments, *(rows.codes(key)[taken] for key in grouped_by)), len(taken))
 
 
 def _sorted(codes: Numbers) -> Groups:

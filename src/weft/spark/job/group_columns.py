@@ -43,19 +43,22 @@ class GroupColumns:
             fields.append(self.of_relation(uses).cast("bigint").alias(f"{WORD}{number}"))
         fields += self._fragments.missed(F.col(FRAGMENT) >= IN_NO_FRAGMENT)
         for slot in self._layout.key_slots():
-            fields.append(self.of_relation(self._uses(slot)).cast(str(slot.type)).alias(slot.name))
+            fields.append(self.of_relation(self._uses(slot)).cast(str(slot.types[0])).alias(slot.name))
         for slot in self._layout.primitive_slots():
-            uses = self._uses(slot)
-            all_equal = len({key for key, _, _ in uses}) == 1
-            value = uses[0][1] if all_equal else self.of_relation(uses)
-            fields.append(value.cast(str(slot.type)).alias(slot.name))
+            for place, (name, type) in enumerate(zip(slot.inputs(), slot.types, strict=True)):
+                uses = self._uses(slot, place)
+                all_equal = len({key for key, _, _ in uses}) == 1
+                # Rows of relations that have no such bag must not be grouped by its values.
+                value = uses[0][1] if all_equal and not slot.is_bag else self.of_relation(uses)
+                fields.append(value.cast(str(type)).alias(name))
         first_of_row = (F.col(FRAGMENT) < self._fragments.counting_end(coded=True)) & self._joins.first_copy()
         return [*fields, *self._failures.fields(first_of_row)]
 
     def grouping(self) -> list[str]:
         """Return the names of the columns that rows are grouped by."""
         keys = (slot.name for slot in self._layout.key_slots())
-        return [FRAGMENT, SLICE, *self.words(), *self._fragments.missed_names(), *keys]
+        bags = (slot.name for slot in self._layout.bag_slots())
+        return [FRAGMENT, SLICE, *self.words(), *self._fragments.missed_names(), *keys, *bags]
 
     def words(self) -> list[str]:
         """Return the names of the words that rows are grouped by."""
@@ -63,23 +66,21 @@ class GroupColumns:
 
     def aggregates(self) -> list[Column]:
         """Return the aggregates of each group."""
-        lifted = [
-            getattr(F, lift)(F.col(slot.name)).alias(field)
-            for slot in self._layout.primitive_slots()
-            for lift, field in zip(slot.lifts, slot.fields(), strict=True)
-        ]
+        lifted = [field for slot in self._layout.primitive_slots() for field in _lifted(slot)]
         read = [F.count_if(F.col(READ)).alias(READ)] if self._joins else []
         span = [F.min(TIME).alias(OLDEST), F.max(TIME).alias(NEWEST)]
         return [F.count(F.lit(1)).alias(ROWS), *span, *read, *lifted, *self._failures.counts()]
 
-    def _uses(self, slot: Slot) -> list[Use]:
-        """Return what relations keep in a slot."""
+    def _uses(self, slot: Slot, place: int = 0) -> list[Use]:
+        """Return what relations keep in a column of a slot."""
         uses: list[Use] = []
         for index, relation in enumerate(self._relations):
-            arguments = [primitive.argument for primitive in relation.primitives]
+            keys = [(key,) for key in relation.keys]
+            values = (*keys, *(primitive.arguments for primitive in relation.primitives))
             own_slots = (*self._layout.keys[index], *self._layout.primitives[index])
-            for own_slot, expression in zip(own_slots, (*relation.keys, *arguments), strict=True):
-                if own_slot == slot and expression is not None:
+            for own_slot, expressions in zip(own_slots, values, strict=True):
+                if own_slot == slot and expressions:
+                    expression = expressions[place]
                     # Equal expressions over different joins read different columns.
                     key = (expression, relation.joins if self._joins else ())
                     uses.append((key, self._joins.translator(relation)(expression), index))
@@ -101,3 +102,12 @@ class GroupColumns:
                 has_value = reduce(Column.__or__, inside)
             chosen = F.when(has_value, columns[key]).otherwise(chosen)
         return chosen
+
+
+def _lifted(slot: Slot) -> list[Column]:
+    """Return the aggregates of a slot; the values of a bag are grouped by, and only weights are added up."""
+    columns = [F.col(name) for name in slot.inputs()]
+    if slot.is_bag:
+        return [F.sum(own).alias(field) for own, field in zip(columns[1:], slot.fields()[1:], strict=True)]
+    lifts = [getattr(F, lift)(*columns, *slot.parameters) for lift in slot.lifts]
+    return [lifted.alias(field) for lifted, field in zip(lifts, slot.fields(), strict=True)]

@@ -13,15 +13,26 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.aggregates import Combine, Partial, Primitive, arrow_type, combine, decode, to_arrow
+from weft.aggregates import (
+    GREATEST,
+    LEAST,
+    MOMENTS,
+    Partial,
+    Primitive,
+    arrow_type,
+    combine,
+    decode,
+    to_arrow,
+)
 from weft.arrays import Numbers, Rows
+from weft.spark.job.batch_groups import Slot
 from weft.types import BIGINT, DOUBLE, MAX_PRECISION, DataType, Kind
 
 _RANKED = (Kind.STRING, Kind.BINARY, Kind.DECIMAL)
 _MOMENTS = ("count", "avg", "var_pop")
 _EXTREMES = {
-    "min": Primitive(("min",), None, Combine.LEAST, (BIGINT,)),
-    "max": Primitive(("max",), None, Combine.GREATEST, (BIGINT,)),
+    "min": Primitive(("min",), (), LEAST, (BIGINT,)),
+    "max": Primitive(("max",), (), GREATEST, (BIGINT,)),
 }
 _SUM_DIGITS = 10
 """Digits that Spark's sum of decimals has more than its argument."""
@@ -125,7 +136,7 @@ class Values:
         count, value = own.valid_mask().astype(np.int64), own.fields[0]
         with np.errstate(all="ignore"):
             fields = count, value, value - value
-        primitive = Primitive(_MOMENTS, None, Combine.MOMENTS, (BIGINT, DOUBLE, DOUBLE))
+        primitive = Primitive(_MOMENTS, (), MOMENTS, (BIGINT, DOUBLE, DOUBLE))
         combined = combine(primitive, Partial(fields, None, primitive.types), groups.begins, groups.ends)
         counts, *moments = combined.fields
         return [pa.array(counts), *(to_arrow(moment, counts > 0, DOUBLE) for moment in moments)]
@@ -135,14 +146,17 @@ class Values:
         return Partial((self.numbers[groups.order],), valid, (self.type,))
 
 
-def lifted(lifts: Sequence[str], values: Values, groups: Groups) -> list[pa.Array]:
-    """Return Spark's aggregate functions of those names for each group."""
-    if tuple(lifts) == _MOMENTS:
-        return values.moments(groups)
+def lifted(slot: Slot, values: Sequence[Values], groups: Groups) -> list[pa.Array]:
+    """Return what Spark's aggregates of a slot are for each group; the weights, for a bag."""
+    first, *weights = values
+    if slot.is_bag:
+        return [own.sums(groups) for own in weights]
+    if slot.lifts == _MOMENTS:
+        return first.moments(groups)
     arrays = []
-    for lift in lifts:
+    for lift in slot.lifts:
         if lift == "count":
-            arrays.append(pa.array(values.counts(groups)))
+            arrays.append(pa.array(first.counts(groups)))
         else:
-            arrays.append(values.sums(groups) if lift == "sum" else values.extremes(lift, groups))
+            arrays.append(first.sums(groups) if lift == "sum" else first.extremes(lift, groups))
     return arrays

@@ -77,7 +77,6 @@ class RowFolder:
 
     def _relation(self, index: int, relation: Relation, layout: Layout, coder: SliceCoder) -> FoldedRelation:
         translate, over = self._joins.translator(relation), self._handover.over
-        arguments = [primitive.argument for primitive in relation.primitives]
         return FoldedRelation(
             fragments=self._fragments_of(index, relation, translate),
             taken=self._handover.taken(relation),
@@ -87,9 +86,9 @@ class RowFolder:
                 for slot, key in zip(layout.keys[index], relation.keys, strict=True)
             ),
             values=tuple(
-                (slot, over(translate, argument))
-                for slot, argument in zip(layout.primitives[index], arguments, strict=True)
-                if slot is not None and argument is not None
+                (slot, tuple(over(translate, argument) for argument in primitive.arguments))
+                for slot, primitive in zip(layout.primitives[index], relation.primitives, strict=True)
+                if slot is not None
             ),
         )
 
