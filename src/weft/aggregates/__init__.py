@@ -1,9 +1,10 @@
 """Aggregates as lift, combine and lower over shared primitives."""
 
 from weft.aggregates.aggregate import REQUIRED, Aggregate, Constant, ConstantRule, Constants
-from weft.aggregates.aggregate_functions import AGGREGATES, aggregate
+from weft.aggregates.aggregate_functions import AGGREGATES, COMBINES, aggregate
 from weft.aggregates.bags import Bags, bags
-from weft.aggregates.combine import ADD, BAG, COMBINES, GREATEST, LEAST, MOMENTS, combine
+from weft.aggregates.combine import ADD, BAG, GREATEST, LEAST, combine
+from weft.aggregates.moments import MOMENTS
 from weft.aggregates.partial import (
     Combine,
     Partial,

@@ -57,6 +57,8 @@ class Aggregate:
     """The name of the aggregate over distinct values, if DISTINCT can be written."""
     weighted: bool = False
     """Whether a last argument sum(y) may say what values weigh."""
+    by_time: bool = False
+    """Whether the event time, and all columns to settle ties by, are given as further arguments."""
     within_group: bool = False
     """Whether its argument is given by WITHIN GROUP (ORDER BY …)."""
     can_overflow: bool = False

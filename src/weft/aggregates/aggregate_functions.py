@@ -3,15 +3,20 @@
 To add one, write its `Aggregate` and put it into `AGGREGATES`; nothing else names an aggregate.
 """
 
-import numpy as np
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 from weft.aggregates.aggregate import Aggregate, Arguments, Constants, Partials, Types
-from weft.aggregates.combine import GREATEST, LEAST, MOMENTS
+from weft.aggregates.chosen import CHOSEN, EARLIEST, LATEST
+from weft.aggregates.collected import COLLECTED
+from weft.aggregates.combine import ADD, BAG, GREATEST, LEAST
 from weft.aggregates.holistic import HOLISTIC
+from weft.aggregates.logic import BIT_AND, BIT_OR, BIT_XOR, LOGIC, MULTIPLY
+from weft.aggregates.moments import COMOMENTS, MOMENT_AGGREGATES, MOMENTS, SHAPE
 from weft.aggregates.partial import Combine, Primitive, to_arrow
-from weft.aggregates.sums import cast_to, count_of, lift_sum, lower_avg, lower_sum, result_avg, result_sum
-from weft.types import BIGINT, DOUBLE, DataType, Kind
+from weft.aggregates.sums import count_of, lift_sum, lower_avg, lower_sum, result_avg, result_sum
+from weft.types import BIGINT, DataType, Kind
 
 
 def _lower_first(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
@@ -32,26 +37,6 @@ def _any_plain(types: Types, constants: Constants) -> DataType | None:
     return types[0] if types[0].kind is not Kind.OTHER else None
 
 
-def _lift_moments(arguments: Arguments, constants: Constants) -> tuple[Primitive, ...]:
-    lifts = ("count", "avg", "var_pop")
-    return (Primitive(lifts, (cast_to(arguments[0], DOUBLE),), MOMENTS, (BIGINT, DOUBLE, DOUBLE)),)
-
-
-def _moments(name: str, *, sample: bool, root: bool) -> Aggregate:
-    def lower(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
-        count, _, variance = partials[0].fields
-        divisor = count - 1 if sample else count
-        with np.errstate(all="ignore"):
-            value = variance * (count / np.where(divisor == 0, 1, divisor))
-            value = np.sqrt(value) if root else value
-        return to_arrow(value, divisor > 0, type)
-
-    return Aggregate(
-        name=name, result=lambda types, _: DOUBLE if types[0].is_numeric else None, lift=_lift_moments,
-        lower=lower, takes="a number",
-    )  # fmt: skip
-
-
 AGGREGATES: tuple[Aggregate, ...] = (
     Aggregate(
         name="count", result=lambda types, _: BIGINT,
@@ -70,19 +55,29 @@ AGGREGATES: tuple[Aggregate, ...] = (
     ),
     _extreme("min", LEAST),
     _extreme("max", GREATEST),
-    _moments("var_pop", sample=False, root=False),
-    _moments("var_samp", sample=True, root=False),
-    _moments("stddev_pop", sample=False, root=True),
-    _moments("stddev_samp", sample=True, root=True),
+    *MOMENT_AGGREGATES,
+    *LOGIC,
+    *CHOSEN,
+    *COLLECTED,
     *HOLISTIC,
 )  # fmt: skip
 
 SYNONYMS: dict[str, str] = {
     "mean": "avg", "variance": "var_samp", "stddev": "stddev_samp", "std": "stddev_samp",
-    "variance_pop": "var_pop", "variance_samp": "var_samp",
+    "variance_pop": "var_pop", "variance_samp": "var_samp", "every": "bool_and", "any": "bool_or",
+    "some": "bool_or", "first_value": "first", "last_value": "last", "array_agg": "collect_list",
+    "listagg": "string_agg",
 }  # fmt: skip
 """Other spellings, as Spark has them."""
 
+COMBINES: Mapping[str, Combine] = {
+    own.name: own
+    for own in (
+        ADD, LEAST, GREATEST, MOMENTS, SHAPE, COMOMENTS, BIT_AND, BIT_OR, BIT_XOR, MULTIPLY, EARLIEST,
+        LATEST, BAG,
+    )
+}  # fmt: skip
+"""All ways to merge partials, by the names under which they are stored."""
 _BY_NAME = {aggregate.name: aggregate for aggregate in AGGREGATES}
 _BY_DISTINCT = frozenset(aggregate.distinct for aggregate in AGGREGATES)
 

@@ -15,7 +15,7 @@ work in the same way.
     level 3    0123|4567              [1, 7) is 123 and 456
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -46,13 +46,13 @@ _SHORT = 4
 
 def combine(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
     """Return one combined partial per range."""
-    if len(lo) == len(partial) and _follow(lo, hi, len(partial)):
+    if len(lo) == len(partial) and follow(lo, hi, len(partial)):
         return partial
     lengths = hi - lo
     if len(lo) == 0 or int(lengths.max()) == 1:
         return partial.take(lo)
     pieces = len(partial) + 2 * len(lengths) * int(lengths.max()).bit_length()
-    if isinstance(primitive.combine, Moments) and int(lengths.sum()) > _WORTH_PIECES * pieces:
+    if primitive.combine.in_pieces and int(lengths.sum()) > _WORTH_PIECES * pieces:
         return _by_pieces(primitive, partial, lo, hi)
     return _directly(primitive, partial, lo, hi)
 
@@ -85,7 +85,7 @@ def _by_pieces(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Pa
 def _directly(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
     fields = primitive.combine.merge(partial, lo, hi)
     valid = partial.valid
-    if valid is not None and _follow(lo, hi, len(valid)):
+    if valid is not None and follow(lo, hi, len(valid)):
         valid = np.logical_or.reduceat(valid, lo)
     elif valid is not None:
         seen = _running(valid)
@@ -93,7 +93,7 @@ def _directly(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Par
     return Partial(fields, valid, partial.types)
 
 
-def _follow(lo: Rows, hi: Rows, rows: int) -> bool:
+def follow(lo: Rows, hi: Rows, rows: int) -> bool:
     """Say whether each range begins where the previous one ends, up to the last row."""
     return len(lo) > 0 and int(hi[-1]) == rows and np.array_equal(lo[1:], hi[:-1])
 
@@ -106,9 +106,9 @@ def _running(values: npt.NDArray[np.int64] | Mask) -> npt.NDArray[np.int64]:
     return sums
 
 
-def _reduce(ufunc: np.ufunc, values: Objects, lo: Rows, hi: Rows) -> Objects:
+def reduce_ranges(ufunc: np.ufunc, values: Objects, lo: Rows, hi: Rows) -> Objects:
     """Apply a ufunc to each range."""
-    if _follow(lo, hi, len(values)):
+    if follow(lo, hi, len(values)):
         return ufunc.reduceat(values, lo)
     lengths = hi - lo
     if int(lengths.sum()) > _SHORT * len(lo) and len(values) > 1:
@@ -135,49 +135,32 @@ def _by_levels(ufunc: np.ufunc, values: Objects, first: Rows, last: Rows) -> Obj
     return reduced
 
 
-def _moments(partial: Partial, lo: Rows, hi: Rows) -> tuple[Objects, ...]:
-    """Merge (count, mean, variance): the mean first, then deviations from it (Chan et al.)."""
-    count, mean, variance = partial.fields
-    total = np.concatenate(([0], np.cumsum(count)))
-    counts = total[hi] - total[lo]
-    means, squares = np.empty(len(lo)), np.empty(len(lo))
-    # The first row of each range that has a count (any row, where none has).
-    counted = np.where(count > 0, np.arange(len(count)), len(count) - 1)
-    pivots = mean[np.minimum.accumulate(counted[::-1])[::-1][lo]]
+def expanded(lo: Rows, hi: Rows) -> Iterator[tuple[slice, Rows, Rows]]:
+    """Yield ranges in pieces of bounded size: which these are, the rows of all, where each begins there."""
     # Runs of ranges with at most _EXPANDED_ROWS rows (or one range).
     passed = np.cumsum(hi - lo) // _EXPANDED_ROWS
     cuts = [0, *(np.flatnonzero(np.diff(passed)) + 1).tolist(), len(lo)]
-    with np.errstate(all="ignore"):
-        for part in (slice(begin, end) for begin, end in pairwise(cuts)):
-            # The rows of all ranges in turn, and where each range begins among them.
-            lengths = hi[part] - lo[part]
-            starts = np.cumsum(lengths) - lengths
-            rows = np.arange(lengths.sum()) + np.repeat(lo[part] - starts, lengths)
-            means[part], squares[part] = _deviations(
-                count[rows], mean[rows], variance[rows], starts, counts[part] / 1.0, pivots[part]
+    for part in (slice(begin, end) for begin, end in pairwise(cuts)):
+        lengths = hi[part] - lo[part]
+        starts = np.cumsum(lengths) - lengths
+        yield part, np.arange(lengths.sum()) + np.repeat(lo[part] - starts, lengths), starts
+
+
+class Folded(Combine):
+    """Partials merged by one ufunc."""
+
+    def __init__(self, name: str, running: RunningForm, *, rounds: bool = False) -> None:
+        self.name, self.running, self.rounds = name, running, rounds
+
+    def merge(self, partial: Partial, lo: Rows, hi: Rows) -> tuple[Field, ...]:
+        """Return what the ufunc makes of each range."""
+        assert self.running is not None
+        values = partial.fields[0]
+        nothing = self.running.nothing_double if values.dtype == np.float64 else self.running.nothing_integer
+        with np.errstate(all="ignore"):
+            return (
+                reduce_ranges(self.running.ufunc, np.where(partial.valid_mask(), values, nothing), lo, hi),
             )
-        return counts, means, squares / np.where(counts == 0, 1, counts)
-
-
-def _deviations(
-    count: Objects, mean: Objects, variance: Objects, starts: Rows, total: Objects, pivot: Objects
-) -> tuple[Objects, Objects]:
-    """Return the mean of each range and the sum of squared deviations from it.
-
-    Means are added up as distances from one of them, so that a constant has no variance at all; the error
-    that remains in the mean is removed from the squares.
-    """
-    lengths = np.diff(np.append(starts, len(count)))
-    total = np.where(total == 0, 1, total)
-    means = pivot + _weighed(mean - np.repeat(pivot, lengths), count, starts) / total
-    deviation = mean - np.repeat(means, lengths)
-    squares = _weighed(variance + deviation * deviation, count, starts)
-    slip = _weighed(deviation, count, starts)
-    return means, np.maximum(squares - slip * slip / total, 0.0)
-
-
-def _weighed(values: Objects, count: Objects, starts: Rows) -> Objects:
-    return np.add.reduceat(np.where(count > 0, count * values, 0.0), starts)
 
 
 class Add(Combine):
@@ -189,12 +172,12 @@ class Add(Combine):
     def merge(self, partial: Partial, lo: Rows, hi: Rows) -> tuple[Field, ...]:
         """Return the sum of each range."""
         values = partial.fields[0]
-        if values.dtype == np.int64 and not _follow(lo, hi, len(values)):
+        if values.dtype == np.int64 and not follow(lo, hi, len(values)):
             # What overflows in a running total of integers is undone by the subtraction.
             running = _running(values)
             return (running[hi] - running[lo],)
         with np.errstate(all="ignore"):
-            return (_reduce(np.add, values, lo, hi),)
+            return (reduce_ranges(np.add, values, lo, hi),)
 
 
 class Extreme(Combine):
@@ -211,22 +194,12 @@ class Extreme(Combine):
         if values.dtype == object:
             # Strings and decimals are compared by their rank.
             known, ranks = np.unique(values, return_inverse=True)
-            best = _reduce(ufunc, np.where(valid, ranks, -1 if last else len(known)), lo, hi)
+            best = reduce_ranges(ufunc, np.where(valid, ranks, -1 if last else len(known)), lo, hi)
             return (known[np.clip(best, 0, len(known) - 1)],)
         # Never the result: fmin ignores NaN, which is the greatest of Spark's doubles.
         is_double = values.dtype == np.float64
         neutral = self.running.nothing_double if is_double else self.running.nothing_integer
-        return (_reduce(ufunc, np.where(valid, values, neutral), lo, hi),)
-
-
-class Moments(Combine):
-    """(count, mean, variance): merged as one, because sums of squares lose the digits that matter."""
-
-    name, rounds = "moments", True
-
-    def merge(self, partial: Partial, lo: Rows, hi: Rows) -> tuple[Field, ...]:
-        """Return count, mean and variance of each range."""
-        return _moments(partial, lo, hi)
+        return (reduce_ranges(ufunc, np.where(valid, values, neutral), lo, hi),)
 
 
 class Bagged(Combine):
@@ -247,7 +220,4 @@ _INTEGERS = np.iinfo(np.int64)
 ADD = Add()
 LEAST = Extreme("least", RunningForm(np.fmin, np.nan, int(_INTEGERS.max)), last=False)
 GREATEST = Extreme("greatest", RunningForm(np.maximum, -np.inf, int(_INTEGERS.min)), last=True)
-MOMENTS = Moments()
 BAG = Bagged()
-COMBINES: Mapping[str, Combine] = {own.name: own for own in (ADD, LEAST, GREATEST, MOMENTS, BAG)}
-"""All ways to merge partials, by name."""

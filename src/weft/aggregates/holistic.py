@@ -23,6 +23,9 @@ Numbers = npt.NDArray[np.int64]
 BAG_LIFT = "bag"
 """The lift of bags: rows are grouped by the value, too."""
 
+TIMED_BAG_LIFT = "timed_bag"
+"""The lift of bags in the order of event time: rows are grouped by the value and the time."""
+
 
 def bag_of(arguments: Arguments) -> Primitive:
     """Return the primitive that keeps how often each value occurs, and the sum of a second argument."""

@@ -47,6 +47,8 @@ class Combine(ABC):
     """Whether a partial can be subtracted from a total."""
     rounds: bool = False
     """Whether merging doubles in another order may round in another way."""
+    in_pieces: bool = False
+    """Whether long ranges that overlap are better merged from pieces whose lengths are powers of two."""
     never_null: bool = False
     """Whether partials of no value at all are not NULL."""
     running: RunningForm | None = None

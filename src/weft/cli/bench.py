@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from rich.console import Console
 
+from weft.bench.aggregates import Aggregates
 from weft.bench.alerts import Alerts
 from weft.bench.bench import Bench
 from weft.bench.churn import Churn
@@ -45,6 +46,7 @@ BENCHES: dict[str, type[Bench[Any]]] = {
     "relations": Relations,
     "predicates": OpaquePredicates,
     "alerts": Alerts,
+    "aggregates": Aggregates,
     "queries": ManyQueries,
 }
 app = typer.Typer(

@@ -38,7 +38,10 @@ _E = TypeVar("_E", bound=StrEnum)
 _EXACT = Context(prec=100)
 _SHOWN = 200
 """Maximum number of characters of a name in an error."""
-_LIFTS = frozenset({"count", "sum", "min", "max", "avg", "var_pop", "bag"})
+_LIFTS = frozenset(
+    "count sum min max avg var_pop bag timed_bag bit_and bit_or bit_xor product skewness kurtosis covar_pop "
+    "earliest earliest_known latest latest_known".split()
+)
 """The functions that compute the fields of primitives."""
 _PREDICATE_NAMES: WeakKeyDictionary[formulas.Formula, str] = WeakKeyDictionary()
 """Names found before: every new plan asks for those of all its predicates."""
@@ -283,7 +286,7 @@ def _read_primitive(
     parameters: Encoded = (),
 ) -> Primitive:  # fmt: skip
     for lift in lifts:
-        if lift not in _LIFTS:
+        if lift.partition(".")[0] not in _LIFTS:
             raise Unknown(f'aggregate "{lift}"')
     if combine not in COMBINES:
         raise Unknown(f'way to merge "{combine}"')

@@ -4,14 +4,16 @@ from decimal import Decimal
 
 from weft.aggregates import REQUIRED, Aggregate, Constant, ConstantRule, Constants, aggregate
 from weft.errors import NotAllowed, Span, TypeMismatch
-from weft.expression import Call, Expression, Literal
+from weft.expression import Call, Column, Expression, Literal
 from weft.query.expressions import Context, typed
+from weft.query.logical import StreamDef
 from weft.query.syntax import Invocation, Node, Star
+from weft.types import BIGINT, DOUBLE, TIMESTAMP, Kind
 
 Bound = tuple[Aggregate, tuple[Expression, ...], Constants]
 
 
-def bind_arguments(node: Invocation, function: Aggregate, row: Context) -> Bound:
+def bind_arguments(node: Invocation, function: Aggregate, row: Context, stream: StreamDef) -> Bound:
     """Return the aggregate that a call means, with its arguments and constants."""
     if node.distinct:
         distinct = aggregate(function.distinct) if function.distinct is not None else None
@@ -26,11 +28,25 @@ def bind_arguments(node: Invocation, function: Aggregate, row: Context) -> Bound
     nodes, weights = _without_weight(node, function, row)
     _check_count(node, function, len(nodes))
     count = len(nodes) if not function.constants else function.least
-    return (
-        function,
-        (*_arguments(node, function, nodes[:count], row), *weights),
-        _constants(node, function, nodes[count:], row),
+    arguments = (
+        *_arguments(node, function, nodes[:count], row),
+        *weights,
+        *(_time_and_ties(stream) if function.by_time else ()),
     )
+    return function, arguments, _constants(node, function, nodes[count:], row)
+
+
+def _time_and_ties(stream: StreamDef) -> tuple[Expression, ...]:
+    """Return the event time as a whole number, and all columns of the stream in their order."""
+    columns = {column.name.casefold(): Column(column.name, column.type) for column in stream.columns}
+    time: Expression = columns[stream.time.casefold()]
+    if time.type.is_time:
+        moment = time if time.type == TIMESTAMP else Call("cast", (time,), TIMESTAMP)
+        time = Call("unix_micros", (moment,), BIGINT)
+    elif time.type.is_fractional:
+        time = Call("cast", (Call("*", (time, Literal(1e6, DOUBLE)), DOUBLE),), BIGINT)
+    usable = (column for column in columns.values() if column.type.kind is not Kind.OTHER)
+    return time, *usable
 
 
 def _usage(node: Invocation, function: Aggregate) -> str:

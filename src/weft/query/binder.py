@@ -115,7 +115,7 @@ class Outputs:
         return window_bound(node)
 
     def _aggregate(self, node: Invocation, function: Aggregate) -> Slot:
-        function, arguments, constants = bind_arguments(node, function, self.row)
+        function, arguments, constants = bind_arguments(node, function, self.row, self.origin.stream)
         filter = None if node.filter is None else condition(node.filter, self.row, "FILTER")
         type = function.result(tuple(argument.type for argument in arguments), constants)
         is_null = any(argument.type.kind is Kind.NULL for argument in arguments)

@@ -121,42 +121,46 @@ def aggregate_column(call: AggregateCall, index: int, *, checked: bool = True) -
     names = [f"__plain_value{index}_{place}" for place in range(count)] or ["1"]
     if call.function in ("sum", "avg") and not checked:
         return F.call_function(call.function, F.col(names[0]))
+    if call.function == "product":
+        # It has no name in SQL.
+        return F.product(F.col(names[0]))
     template = _TEXTS.get(call.function, "{name}({all})")
     if not template:
         raise EngineError(f"{call.function} has no counterpart in ordinary Spark")
     if call.function.startswith("sum") and call.type.kind is Kind.BIGINT:
         template = template.replace("try_sum(", "sum(").replace("{x}", "CAST({x} AS DECIMAL(38,0))")
         template = f"try_cast({template} AS BIGINT)"
-    constants = [_text(constant) for constant in call.constants]
+    constants = [*map(_text, call.constants), "", ""]
+    ties = ", ".join([*names[1:], names[0]])
     # Spark counts 0.0 and -0.0 as two values there, and as one wherever it groups.
     zero = " + 0.0D" if call.arguments and call.arguments[0].type.is_fractional else ""
-    return F.expr(
-        template.format(
-            name=call.function,
-            x=names[0],
-            zero=zero,
-            columns=", ".join(names),
-            all=", ".join([*names, *constants]),
-            p=constants[0] if constants else "",
-            order="DESC" if "true" in constants[1:] else "ASC",
-        )
-    )
+    text = template.format(
+        name=call.function, x=names[0], y=names[-1] if count < 3 else names[1], zero=zero,
+        p=constants[0], q=constants[1],
+        all=", ".join([*names, *constants[:-2]]), columns=", ".join(names), ties=ties,
+        order="DESC" if constants[1] == "true" else "ASC",
+        known=f" AND {names[0]} IS NOT NULL" if constants[0] == "true" else "",
+    )  # fmt: skip
+    return F.expr(text)
 
 
 def _text(constant: Constant) -> str:
-    if isinstance(constant, tuple):
-        return f"array({', '.join(map(_text, constant))})"
-    if isinstance(constant, str):
-        raise EngineError("constants that are text have no counterpart in ordinary Spark")
-    return (
-        repr(constant).lower()
-        if isinstance(constant, bool)
-        else f"{constant!r}D"
-        if isinstance(constant, float)
-        else repr(constant)
-    )
+    match constant:
+        case tuple():
+            return f"array({', '.join(map(_text, constant))})"
+        case str():
+            escaped = constant.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
+        case bool():
+            return repr(constant).lower()
+        case float():
+            return f"{constant!r}D"
+    return repr(constant)
 
 
+_IN_TIME = (
+    "transform(array_sort(collect_list(struct({y} AS t, {x} AS x)) FILTER (WHERE {x} IS NOT NULL)), e -> e.x)"
+)
 _TEXTS: Mapping[str, str] = {
     "sum": "try_sum({x})",
     "avg": "try_avg({x})",
@@ -166,6 +170,15 @@ _TEXTS: Mapping[str, str] = {
     "percentile_cont": "percentile_cont({p}) WITHIN GROUP (ORDER BY {x} {order})",
     "percentile_disc": "percentile_disc({p}) WITHIN GROUP (ORDER BY {x} {order})",
     "mode": "mode({x}{zero}, true)",
+    "any_value": "min({x})",
+    # Spark's own take whichever row comes first, or any of several.
+    "first": "min_by({x}, struct({ties})) FILTER (WHERE {y} IS NOT NULL{known})",
+    "last": "max_by({x}, struct({ties})) FILTER (WHERE {y} IS NOT NULL{known})",
+    "min_by": "min_by({x}, struct({y}, {x})) FILTER (WHERE {y} IS NOT NULL)",
+    "max_by": "max_by({x}, struct({y}, {x})) FILTER (WHERE {y} IS NOT NULL)",
+    "collect_list": f"slice({_IN_TIME}, 1, {{p}})",
+    "collect_set": "slice(array_sort(collect_set({x})), 1, {p})",
+    "string_agg": f"CASE WHEN count({{x}}) > 0 THEN array_join(slice({_IN_TIME}, 1, {{q}}), {{p}}) END",
     "top_k": "",
     "histogram": "",
 }

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.aggregates import Primitive
+from weft.aggregates import BAG, Primitive
 from weft.arrays import Rows, Times, spelled_out
 from weft.predicates import Formula
 from weft.state.anchors import Job, jobs
+from weft.state.bagged import with_bags
 from weft.state.repeating import repeated
 from weft.state.signatures import Fragments
 from weft.state.sorted_runs import ShardsByKey, SortedRun, shards_by_key
@@ -17,6 +18,8 @@ from weft.state.totals import Windows, has_totals, totals
 
 _FEW_PAIRS = 200_000
 """Up to this number of (ask, shard) pairs, repeating shards is quick whatever the alternative."""
+_WINDOW_COST, _SORTED_ELEMENT_COST = 200e-6, 80e-9
+"""Seconds, measured: a window whose elements are picked, and an element of a window that is sorted."""
 _PAIR_COST, _TOTAL_COST, _JOB_COST = 40e-9, 2e-9, 1e-3
 """Seconds, measured: a pair and a primitive, a total and a primitive, windows with an anchor."""
 
@@ -83,12 +86,26 @@ def _one_way(
     primitives: Sequence[Primitive],
 ) -> Iterator[Combined]:  # fmt: skip
     pairs = counting[due.predicate]
+    bagged = [primitive for primitive in primitives if primitive.combine is BAG]
+    if bagged and _picking_pays(shards, due, bagged):
+        plain = [primitive for primitive in primitives if primitive.combine is not BAG]
+        pieces = _one_way(kept, shards, predicates, counting, due, plain)
+        return with_bags(kept.fragments, shards, due, predicates, bagged, pieces)
     windows = _totals_pay(kept, shards, pairs, due, primitives)
     if windows is None:
         return repeated(kept.fragments, shards, due, pairs, predicates, primitives)
     ask, end, together = windows
     chosen = Windows(ask=ask, end=end, predicate=due.predicate[ask])
     return totals(kept.runs, kept.fragments, primitives, together, chosen, predicates)
+
+
+def _picking_pays(shards: ShardsByKey, due: DueWindows, bagged: Sequence[Primitive]) -> bool:
+    """Return whether bags of windows are better picked one by one: windows are few, with many elements."""
+    elements = sum(len(shards.partial(primitive).fields[0].codes) for primitive in bagged)
+    windows = int((due.last - due.first + 1).sum())
+    span = int(due.until.max()) - int(due.since.min())
+    each = elements * float(np.median(due.range_us)) / max(span, 1)
+    return windows * _WINDOW_COST < windows * each * _SORTED_ELEMENT_COST
 
 
 def _totals_pay(

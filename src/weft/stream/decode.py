@@ -111,11 +111,13 @@ def _with_bags(block: Block, rows: pa.Table, bagged: Mapping[Primitive, Slot]) -
     hi = np.append(lo[1:], len(order))
     partials = {own: combine(own, partial.take(order), lo, hi) for own, partial in block.partials.items()}
     for primitive, slot in bagged.items():
-        value, *weights = (rows[field] for field in slot.fields())
+        value, *others = (rows[field] for field in slot.fields())
+        times, weights = others[: slot.grouped_by - 1], others[slot.grouped_by - 1 :]
         known = np.flatnonzero(np.asarray(value.is_valid()))
         codes, dictionary = encoded(value.combine_chunks().drop_null())
         column = bags(
             shard[known], len(firsts), codes, dictionary, counts=np.asarray(rows[ROWS])[known],
+            order=np.asarray(pc.fill_null(times[0], 0))[known] if times else None,
             weights=whole_or_double(weights[0])[known] if weights else None,
         )  # fmt: skip
         partials[primitive] = Partial((column,), None, primitive.types)

@@ -108,7 +108,7 @@ def is_certain(parts: Iterable[Part]) -> bool:
     """
     nodes = 0
     for joins, part in parts:
-        expressions = part.arguments if isinstance(part, Primitive) else (part,)
+        expressions = part.arguments if isinstance(part, Primitive) else () if part is None else (part,)
         if joins or not all(map(can_evaluate, expressions)):
             return False
         nodes += sum(1 for expression in expressions for _ in walk(expression))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates import Primitive
-from weft.aggregates.holistic import BAG_LIFT
+from weft.aggregates.holistic import BAG_LIFT, TIMED_BAG_LIFT
 from weft.aggregates.partial import Parameter
 from weft.arrays import Numbers
 from weft.optimizer.plan import Relation
@@ -44,17 +44,23 @@ class Slot:
 
     @property
     def is_bag(self) -> bool:
-        """Whether rows are grouped by its first column, so that its values can be counted."""
-        return self.lifts == (BAG_LIFT,)
+        """Whether rows are grouped by its values, so that these can be counted."""
+        return self.grouped_by > 0
+
+    @property
+    def grouped_by(self) -> int:
+        """How many of its columns rows are grouped by."""
+        return {BAG_LIFT: 1, TIMED_BAG_LIFT: 2}.get(self.lifts[0], 0) if self.lifts else 0
 
     def inputs(self) -> tuple[str, ...]:
         """Return the names of its columns before aggregation."""
         return (self.name, *(f"{self.name}_with{number}" for number in range(1, len(self.types))))
 
     def fields(self) -> tuple[str, ...]:
-        """Return the names of the aggregated columns; of a bag, the value and its weight, if it has one."""
+        """Return the names of the aggregated columns; of a bag, the value, and its time or weight."""
         if self.is_bag:
-            return (self.name, *(f"{name}_sum" for name in self.inputs()[1:]))
+            names, bound = self.inputs(), self.grouped_by
+            return (*names[:bound], *(f"{name}_sum" for name in names[bound:]))
         return tuple(f"{self.name}_{lift}" for lift in self.lifts)
 
 

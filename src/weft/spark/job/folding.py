@@ -221,8 +221,8 @@ def _groups(
     for slot, arguments in relation.values:
         values = [rows.values(argument) for argument in arguments]
         fields = iter(slot.fields())
-        if slot.is_bag:
-            columns[next(fields)] = rows.key(arguments[0]).take(pa.array(groups.firsts))
+        for argument in arguments[: slot.grouped_by]:
+            columns[next(fields)] = rows.key(argument).take(pa.array(groups.firsts))
         columns |= dict(zip(fields, lifted(slot, values, groups), strict=True))
     if counts:
         columns |= _counted(rows, groups)
@@ -267,7 +267,7 @@ def _codes(
     rows: RowTable, relation: FoldedRelation, taken: Rows, slices: Numbers, fragments: Numbers
 ) -> Numbers:
     """Return slice, keys, fragment and bagged values of each row that is taken, as one number."""
-    bagged = [arguments[0] for slot, arguments in relation.values if slot.is_bag]
+    bagged = [own for slot, arguments in relation.values for own in arguments[: slot.grouped_by]]
     grouped_by = (*(key for _, key in relation.keys), *bagged)
     return as_one((slices, fragments, *(rows.codes(key)[taken] for key in grouped_by)), len(taken))
 

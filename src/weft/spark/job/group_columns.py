@@ -11,6 +11,7 @@ from weft.spark.job.batch_groups import FRAGMENT, NEWEST, OLDEST, READ, ROWS, SL
 from weft.spark.job.failures import Failures
 from weft.spark.job.fragment_coder import IN_NO_FRAGMENT, FragmentCoder
 from weft.spark.job.joins import Joins
+from weft.spark.job.lifts import spark_lift
 from weft.spark.job.verdicts import TIME
 
 WORD = "__weft_word"
@@ -57,7 +58,7 @@ class GroupColumns:
     def grouping(self) -> list[str]:
         """Return the names of the columns that rows are grouped by."""
         keys = (slot.name for slot in self._layout.key_slots())
-        bags = (slot.name for slot in self._layout.bag_slots())
+        bags = (name for slot in self._layout.bag_slots() for name in slot.inputs()[: slot.grouped_by])
         return [FRAGMENT, SLICE, *self.words(), *self._fragments.missed_names(), *keys, *bags]
 
     def words(self) -> list[str]:
@@ -108,6 +109,8 @@ def _lifted(slot: Slot) -> list[Column]:
     """Return the aggregates of a slot; the values of a bag are grouped by, and only weights are added up."""
     columns = [F.col(name) for name in slot.inputs()]
     if slot.is_bag:
-        return [F.sum(own).alias(field) for own, field in zip(columns[1:], slot.fields()[1:], strict=True)]
-    lifts = [getattr(F, lift)(*columns, *slot.parameters) for lift in slot.lifts]
+        first = slot.grouped_by
+        pairs = zip(columns[first:], slot.fields()[first:], strict=True)
+        return [F.sum(own).alias(field) for own, field in pairs]
+    lifts = [spark_lift(lift, columns, slot.parameters) for lift in slot.lifts]
     return [lifted.alias(field) for lifted, field in zip(lifts, slot.fields(), strict=True)]

@@ -3,7 +3,7 @@
 NULLs are skipped, NaN is the greatest number, strings compare by their bytes, and decimals are exact.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from weft.aggregates import (
     GREATEST,
     LEAST,
     MOMENTS,
+    Combine,
     Partial,
     Primitive,
     arrow_type,
@@ -24,9 +25,12 @@ from weft.aggregates import (
     decode,
     to_arrow,
 )
-from weft.arrays import Numbers, Rows
+from weft.aggregates.chosen import EARLIEST, LATEST
+from weft.aggregates.logic import BIT_AND, BIT_OR, BIT_XOR, MULTIPLY
+from weft.aggregates.moments import COMOMENTS, SHAPE
+from weft.arrays import Bools, Numbers, Rows
 from weft.spark.job.batch_groups import Slot
-from weft.types import BIGINT, DOUBLE, MAX_PRECISION, DataType, Kind
+from weft.types import BIGINT, BOOLEAN, DOUBLE, MAX_PRECISION, DataType, Kind
 
 _RANKED = (Kind.STRING, Kind.BINARY, Kind.DECIMAL)
 _MOMENTS = ("count", "avg", "var_pop")
@@ -94,6 +98,14 @@ class Values:
         encoded = self._column.cast(kind).dictionary_encode(null_encoding="encode")
         return encoded, np.asarray(pc.array_sort_indices(encoded.dictionary)).astype(np.intp)
 
+    def known(self) -> Bools:
+        """Return which values are not NULL."""
+        return np.ones(len(self._column), dtype=bool) if self.valid is None else self.valid
+
+    def ranks(self) -> npt.NDArray[Any]:
+        """Return the values as numbers in their order, all the same for NULL."""
+        return self.numbers if self.valid is None else np.where(self.valid, self.numbers, 0)
+
     def restored(self, numbers: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> pa.Array:
         """Return the values that numbers stand for."""
         if self.type.kind not in _RANKED:
@@ -146,13 +158,84 @@ class Values:
         return Partial((self.numbers[groups.order],), valid, (self.type,))
 
 
+Fields = tuple[npt.NDArray[Any], ...]
+
+
+def _combined(slot: Slot, values: Sequence[Values], groups: Groups) -> list[pa.Array]:
+    """Return what the partials of single rows are together, for each group."""
+    if slot.lifts[-1] in _CHOSEN:
+        return _chosen(slot, values, groups)
+    combine_by, of_row = _ROWS[slot.lifts]
+    counts = slot.lifts[0].startswith("count")
+    types = (BIGINT, *(DOUBLE for _ in slot.lifts[1:])) if counts else slot.types
+    combined = _combine(slot, combine_by, of_row(values), values[0].known(), types, groups)
+    mask = combined.valid_mask()
+    masks = [np.ones_like(mask) if counts and place == 0 else mask for place in range(len(types))]
+    parts = zip(combined.fields, masks, types, strict=True)
+    return [to_arrow(field, own, type) for field, own, type in parts]
+
+
+def _combine(
+    slot: Slot, combine_by: Combine, fields: Fields, valid: Bools, types: tuple[DataType, ...], groups: Groups
+) -> Partial:
+    rows = Partial(tuple(field[groups.order] for field in fields), valid[groups.order], types)
+    return combine(Primitive(slot.lifts, (), combine_by, types), rows, groups.begins, groups.ends)
+
+
+def _chosen(slot: Slot, values: Sequence[Values], groups: Groups) -> list[pa.Array]:
+    """Return the columns of the row that is chosen in each group."""
+    first, *others = values
+    types = (*(type for own in others for type in (own.type, BOOLEAN)), first.type)
+    fields = (*(column for own in others for column in (own.ranks(), own.known())), first.ranks())
+    combined = _combine(slot, _CHOSEN[slot.lifts[-1]], fields, first.known(), types, groups)
+    mask, arrays = combined.valid_mask(), list[pa.Array]()
+    for own, value, known in zip(others, combined.fields[:-1:2], combined.fields[1:-1:2], strict=True):
+        arrays += [own.restored(value, mask & known.astype(bool)), pa.array(mask & known.astype(bool))]
+    return [*arrays, first.restored(combined.fields[-1], mask)]
+
+
+def _folded(values: Sequence[Values]) -> Fields:
+    return (values[0].numbers,)
+
+
+def _shaped(values: Sequence[Values]) -> Fields:
+    """Return each row as count, mean, variance, skewness and kurtosis: those of one value are nothing."""
+    number = values[0].numbers
+    with np.errstate(all="ignore"):
+        nothing = number - number
+    return values[0].known().astype(np.int64), number, nothing, nothing, nothing
+
+
+def _paired(values: Sequence[Values]) -> Fields:
+    """Return each row as count, means, variances and covariance."""
+    x, y = (own.numbers for own in values)
+    with np.errstate(all="ignore"):
+        nothing = x - x, y - y, (x - x) * (y - y)
+    return (values[0].known().astype(np.int64), x, y, *nothing)
+
+
+_ROWS: Mapping[tuple[str, ...], tuple[Combine, Callable[[Sequence[Values]], Fields]]] = {
+    ("bit_and",): (BIT_AND, _folded),
+    ("bit_or",): (BIT_OR, _folded),
+    ("bit_xor",): (BIT_XOR, _folded),
+    ("product",): (MULTIPLY, _folded),
+    ("count", "avg", "var_pop", "skewness", "kurtosis"): (SHAPE, _shaped),
+    ("count.0", "avg.0", "avg.1", "var_pop.0", "var_pop.1", "covar_pop"): (COMOMENTS, _paired),
+}
+"""Lifts by which the partials of single rows are combined."""
+_CHOSEN: Mapping[str, Combine] = {"earliest.0": EARLIEST, "latest.0": LATEST}
+"""The last lifts of primitives that keep one row."""
+
+
 def lifted(slot: Slot, values: Sequence[Values], groups: Groups) -> list[pa.Array]:
     """Return what Spark's aggregates of a slot are for each group; the weights, for a bag."""
-    first, *weights = values
+    first = values[0]
     if slot.is_bag:
-        return [own.sums(groups) for own in weights]
+        return [own.sums(groups) for own in values[slot.grouped_by :]]
     if slot.lifts == _MOMENTS:
         return first.moments(groups)
+    if slot.lifts in _ROWS or slot.lifts[-1] in _CHOSEN:
+        return _combined(slot, values, groups)
     arrays = []
     for lift in slot.lifts:
         if lift == "count":
