@@ -280,6 +280,41 @@ def test_elsewhere_a_renewal_counts_from_when_it_began(
     own.release()
 
 
+@pytest.mark.usefixtures("quick")
+def test_elsewhere_a_late_renewal_of_the_former_holder_does_not_end_its_successor(
+    elsewhere: Elsewhere,
+) -> None:
+    former = someone(renewed=61)
+    elsewhere.write("lock.json", written(former))
+    told = Told()
+    own = Lock(elsewhere, on_loss=told)
+    # It was stopped after it had read the file, and writes it when it goes on.
+    elsewhere.write("lock.json", written(replace(former, renewed=time.time())), replace=True)
+    while json.loads(elsewhere.read("lock.json"))["id"] == former.id:
+        time.sleep(0.01)
+    own.check()
+    assert not told.said
+    own.release()
+    assert elsewhere.names() == []
+
+
+@pytest.mark.usefixtures("quick")
+def test_elsewhere_who_was_stopped_while_it_renewed_gives_up(
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, write, now = Told(), elsewhere.write, lock._now()
+    own = Lock(elsewhere, on_loss=told)
+
+    def sleepy(name: str, data: bytes, *, replace: bool = False) -> None:
+        monkeypatch.setattr(lock, "_now", lambda: now + 100)
+        write(name, data, replace=replace)
+
+    monkeypatch.setattr(elsewhere, "write", sleepy)
+    assert "was not renewed for 1" in told.wait()
+    ended(own)
+    own.release()
+
+
 def test_a_lock_that_another_version_wrote_is_respected(elsewhere: Elsewhere) -> None:
     elsewhere.write("lock.json", json.dumps({**asdict(someone(renewed=1)), "since": 3}).encode())
     assert holder(elsewhere) is not None

@@ -58,6 +58,8 @@ class Lock:
         self._on_loss = on_loss
         self._loss = ""
         """How the lock was lost, if it was."""
+        self._former: Holder | None = None
+        """The engine whose lease was taken over, if any."""
         self._released = threading.Event()
         self._descriptor: int | None = None
         self._renewed = _now()
@@ -127,15 +129,18 @@ class Lock:
             raise self._in_use(holder(self._folder)) from None
         if not self._is_ours(_read_holder(self._folder)):
             raise self._in_use(holder(self._folder))
+        self._former = former
 
     def _renew(self) -> None:
         while not self._released.wait(RENEWED_SECONDS):
             try:
                 self.check()
                 began, stored = _now(), _read_holder(self._folder)
-                if self._is_ours(stored):
+                if self._is_ours(stored) or self._is_late(stored):
                     renewed = replace(self._holder, renewed=time.time())
                     self._folder.write(_NAME, _encoded(renewed), replace=True)
+                    # Another engine may have taken the lease over between reading and writing.
+                    self.check()
                     self._renewed = began
                 else:
                     # Never written again: if the file is gone, another engine may have had the lease and
@@ -154,6 +159,13 @@ class Lock:
 
     def _is_ours(self, stored: Holder | None) -> bool:
         return stored is not None and stored.id == self._holder.id
+
+    def _is_late(self, stored: Holder | None) -> bool:
+        """Say whether the file is a renewal that the former holder began before its lease was taken over.
+
+        It was stopped while it wrote, and ends now: no engine takes a lease twice.
+        """
+        return stored is not None and self._former is not None and stored.id == self._former.id
 
     def _in_use(self, other: Holder | None) -> InUse:
         checkpoint = self._folder.uri
