@@ -166,6 +166,10 @@ def arrow_type(type: DataType) -> pa.DataType:
     """
     if type.kind is Kind.DECIMAL:
         return pa.decimal128(type.precision, type.scale)
+    if type.is_nested:
+        # The element's name is the one that Parquet gives it, so that a file reads back as it was written.
+        fields = [pa.field(name, arrow_type(of)) for name, of in type.fields]
+        return pa.list_(*fields) if type.kind is Kind.ARRAY else pa.struct(fields)
     return _ARROW[type.kind]
 
 

@@ -13,6 +13,7 @@ another meaning: what means something else gets another word.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
@@ -38,6 +39,8 @@ _SHOWN = 200
 """Maximum number of characters of a name in an error."""
 _LIFTS = frozenset({"count", "sum", "min", "max", "avg", "var_pop"})
 """The functions that compute the fields of primitives."""
+_TYPE = re.compile(r"(?P<kind>[a-z_]+)(?:\((?P<bounds>\d+,\d+)\))?")
+_NAME = json.JSONDecoder()
 _PREDICATE_NAMES: WeakKeyDictionary[formulas.Formula, str] = WeakKeyDictionary()
 """Names found before: every new plan asks for those of all its predicates."""
 
@@ -95,8 +98,12 @@ def type_name(type: DataType) -> str:
 
     >>> type_name(DataType(Kind.BIGINT)), type_name(DataType(Kind.DECIMAL, 10, 2))
     ('bigint', 'decimal(10,2)')
+    >>> type_name(DataType(Kind.STRUCT, fields=(("value", DataType(Kind.STRING)),)))
+    'struct<"value":string>'
     """
     kind = type.kind.value
+    if type.is_nested:
+        return f"{kind}<{','.join(f'{json.dumps(name)}:{type_name(field)}' for name, field in type.fields)}>"
     return f"{kind}({type.precision},{type.scale})" if type.precision or type.scale else kind
 
 
@@ -147,11 +154,29 @@ def _formula(stored: Encoded) -> formulas.Formula:
 
 
 def _type(stored: str) -> DataType:
-    kind, _, rest = stored.partition("(")
-    if kind not in _KINDS:
+    type, end = _type_from(stored, 0)
+    if end != len(stored):
         raise Unknown(f'type "{stored}"')
-    bounds = map(int, rest.removesuffix(")").split(",")) if rest else ()
-    return DataType(Kind(kind), *bounds)
+    return type
+
+
+def _type_from(stored: str, begin: int) -> tuple[DataType, int]:
+    """Return the type whose name begins at a position, and where the name ends."""
+    match = _TYPE.match(stored, begin)
+    if match is None or match["kind"] not in _KINDS:
+        raise Unknown(f'type "{stored[begin:]}"')
+    kind, end = Kind(match["kind"]), match.end()
+    if kind not in (Kind.ARRAY, Kind.STRUCT):
+        bounds = map(int, match["bounds"].split(",")) if match["bounds"] else ()
+        return DataType(kind, *bounds), end
+    fields: list[tuple[str, DataType]] = []
+    while stored[end : end + 1] == ("," if fields else "<"):
+        name, end = _NAME.raw_decode(stored, end + 1)
+        type, end = _type_from(stored, stored.index(":", end) + 1)
+        fields.append((name, type))
+    if not fields or stored[end : end + 1] != ">" or (kind is Kind.ARRAY and len(fields) > 1):
+        raise Unknown(f'type "{stored[begin:]}"')
+    return DataType(kind, fields=tuple(fields)), end + 1
 
 
 # Constants. Equal numbers have one name: 1 and 1.0, 0.0 and -0.0, 1.5 and 1.50.

@@ -32,8 +32,8 @@ _OFFSET = re.compile(r"([+-])(\d{1,2}):?(\d{2})?", re.ASCII)
 def number(text: str, span: Span) -> Literal:
     """Read a number as Spark types it: 5 is INT, 2.5 DECIMAL(2,1), 1e3 DOUBLE.
 
-    >>> number("2.50", (0, 4)).type
-    DataType(kind=<Kind.DECIMAL: 'decimal'>, precision=3, scale=2)
+    >>> print(number("2.50", (0, 4)).type)
+    decimal(3,2)
     """
     match = _NUMBER.fullmatch(text)
     if match is None:
