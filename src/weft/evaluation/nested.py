@@ -1,7 +1,7 @@
 """Elements of arrays and fields of structs, which only results of aggregates are.
 
-`x[i]` and `get(x, i)` count from 0, `element_at(x, i)` from 1, and from the end where i is negative. What does
-not exist is NULL; for all but `get` that is a failure.
+`x[i]` and `get(x, i)` count from 0, `element_at(x, i)` from 1, and from the end where i is negative. What
+does not exist is NULL; for all but `get` that is a failure.
 """
 
 import numpy as np

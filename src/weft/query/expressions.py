@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from weft.errors import BadWindow, NotAllowed, Span, TypeMismatch, UnknownName, suggestion
+from weft.errors import BadWindow, InternalError, NotAllowed, Span, TypeMismatch, UnknownName, suggestion
 from weft.expression import Call, Expression, Literal
 from weft.query.allowed_functions import FUNCTIONS, SPELLINGS, Function
 from weft.query.coercion import castable
@@ -64,9 +64,11 @@ def typed(node: Node, context: Context) -> Expression:
             return Literal(value, NULL if value is None else BOOLEAN, span)
         case TimeText(span, value, type):
             return time_literal(value, type, span)
+        case Operation(args=(struct, FieldName(name=field))):
+            return field_of(typed(struct, context), field, node.span)
+        case FieldName(_, field):
+            raise InternalError(f"field {field} stands alone")
         case Operation():
-            if isinstance(node.args[-1], FieldName):
-                return field_of(typed(node.args[0], context), node.args[-1].name, node.span)
             args = tuple([typed(arg, context) for arg in node.args])
             if node.type is not None:
                 return _cast(args[0], node.type, node.span)

@@ -1,8 +1,8 @@
 """Values as text that PostgreSQL reads back exactly.
 
 Arrays of scalars are arrays of PostgreSQL, `{"0.5",NULL}`. Structs, and arrays of anything else, are JSON:
-numbers are JSON's numbers, NaN and infinity strings as in PostgreSQL's `to_jsonb`, and all else is the text that
-it would be in a column of its own.
+numbers are JSON's numbers, NaN and infinity strings as in PostgreSQL's `to_jsonb`, and all else is the text
+that it would be in a column of its own.
 """
 
 import json
