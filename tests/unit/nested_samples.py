@@ -12,6 +12,8 @@ from weft import types
 from weft.aggregates import arrow_type
 from weft.types import BIGINT, BOOLEAN, DOUBLE, STRING, DataType, Kind, array_of, struct_of
 
+OF_NESTED_VALUES = frozenset({"subscript", "field", "get", "element_at", "size"})
+"""The functions of arrays and structs."""
 COUNTS = array_of(struct_of(("value", STRING), ("count", BIGINT)))
 MONEY, BINARY = DataType(Kind.DECIMAL, 12, 2), DataType(Kind.BINARY)
 MOMENT = pa.timestamp("us", "UTC")

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 from tests.unit.language_samples import argument, predicate
+from tests.unit.nested_samples import OF_NESTED_VALUES
 
 from weft.expression import Column, Literal, Scalar
 from weft.query.allowed_functions import FUNCTIONS, SPELLINGS
@@ -161,10 +162,6 @@ FORMS = [
 def test_each_form_has_one_canonical_call_and_a_type(text: str, canonical: str, type: str) -> None:
     bound = argument(text)
     assert (str(bound), str(bound.type)) == (canonical, type)
-
-
-OF_NESTED_VALUES = ("subscript", "field", "get", "element_at", "size")
-"""Only results of aggregates have such values: see test_nested."""
 
 
 def test_every_function_is_shown_above() -> None:

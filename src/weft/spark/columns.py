@@ -229,11 +229,12 @@ def _whole(build: Builder) -> Builder:
 
 
 def _outside(call: Call, array: SparkColumn, index: SparkColumn) -> SparkColumn:
-    """Return whether an array has no such element; NULL if either is NULL."""
+    """Return whether an array has no such element, though neither it nor the index is NULL."""
+    known = array.isNotNull() & index.isNotNull()
     size, place = F.array_size(array).cast("bigint"), index.cast("bigint")
     if call.function == "element_at":
-        return (place == 0) | (place > size) | (place < -size)
-    return (place < 0) | (place >= size)
+        return known & ((place == 0) | (place > size) | (place < -size))
+    return known & ((place < 0) | (place >= size))
 
 
 def _element(call: Call, array: SparkColumn, index: SparkColumn) -> SparkColumn:
