@@ -33,7 +33,7 @@ def is_array(type: pa.DataType) -> bool:
 def as_text(column: pa.ChunkedArray | pa.Array) -> Texts:
     """Return values as text that PostgreSQL reads back exactly; raise Unwritable if there is none."""
     type = column.type
-    if pa.types.is_nested(type):
+    if pa.types.is_list(type) or pa.types.is_struct(type):
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         return _literals(array) if is_array(type) else documents(array)
     if pa.types.is_binary(type) or pa.types.is_large_binary(type):
