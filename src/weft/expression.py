@@ -59,6 +59,10 @@ class Call:
     def __str__(self) -> str:
         if self.function == "cast":
             return f"cast({self.args[0]} as {self.type})"
+        if self.function == "subscript":
+            return f"{self.args[0]}[{self.args[1]}]"
+        if self.function == "field" and isinstance(self.args[1], Literal):
+            return f"{self.args[0]}.{self.args[1].value!s}"
         if len(self.args) == 2 and not self.function[0].isalpha():
             return f"({self.args[0]} {self.function} {self.args[1]})"
         return f"{self.function}({', '.join(map(str, self.args))})"

@@ -100,18 +100,18 @@ def test_a_table_without_a_grant_stops_no_other_query_and_is_taken_up_once_it_ha
 
 def test_a_name_that_is_given_to_a_query_of_other_columns_stops_nothing(dsn: str) -> None:
     """Both queries' results may wait for one flush."""
-    sink = started(dsn)
+    sink, maps = started(dsn), pa.map_(pa.string(), pa.int64())
     other = keyless(result((2, "A", 7)).rename_columns(["window_start", "window_end", "symbol", "total"]))
     sink.deliver(0, {"a": result((1, "A", 1))})
     sink.deliver(1, {"a": other, "b": result((2, "B", 1))})
-    sink.deliver(2, {"a": other.append_column("list", pa.array([[1, 2]]))})
+    sink.deliver(2, {"a": other.append_column("map", pa.array([[("x", 1)]], maps))})
     sink.flush()
     assert rows(dsn, "a") == [("A", 1)]
     assert rows(dsn, "b") == [("B", 1)]
     assert [reason for _, reason in refused(dsn)] == [
         'table "a" is not that of query a: it has no column total bigint; rename or drop the table, or give '
         "the query another name",
-        'column "list" is of type list<item: int64>, which PostgreSQL tables have no column for',
+        'column "map" is of type map<string, int64>, which PostgreSQL tables have no column for',
     ]
     # A mended table takes what comes next.
     ask(dsn, "ALTER TABLE a ADD total bigint")

@@ -57,12 +57,13 @@ from weft.storage import LocalFolder
 from weft.storage.container import unpack
 from weft.storage.folder import Mark, put_mark
 from weft.storage.mailbox import Mailbox, Reply
-from weft.types import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, DataType, Kind
+from weft.types import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, DataType, Kind, array_of, struct_of
 
 GOLDENS = Path(__file__).parents[1] / "goldens"
 OF_4 = json.loads((GOLDENS / "format4" / "names.json").read_text("utf-8"))
 """Queries, and what format 4 stored of them, by the code of then."""
 VOL, MONEY = Column("vol", BIGINT, (3, 6)), DataType(Kind.DECIMAL, 10, 2)
+COUNTS = array_of(struct_of(("it's", array_of(STRING)), ('"ü":,>', MONEY)))
 BIG = formulas.Test(VOL, Values(cuts=(Cut(5, after=True),)))
 CONSTANTS: tuple[Literal, ...] = (
     Literal(None, NULL), Literal(True, BOOLEAN), Literal(7, INT), Literal(0.1, DOUBLE), Literal(-0.0, DOUBLE),
@@ -84,7 +85,7 @@ EXAMPLES: tuple[Any, ...] = (
     Primitive(("sum",), (VOL,), COMBINES["add"], (BIGINT,), (True, 7, 0.5, "it")),
     *(Join(table="t", alias="u", kind=kind, on=((VOL, Column("u.vol", INT)),)) for kind in JoinKind),
     *(Column("c", DataType(kind)) for kind in Kind if kind not in (Kind.ARRAY, Kind.STRUCT)),
-    Column("c", MONEY),
+    Column("c", MONEY), Column("c", COUNTS),
     *(Call(name, (), INT) for name in FUNCTIONS),
 )  # fmt: skip
 """Each class that can be stored, and each choice of those that have some."""
@@ -262,7 +263,16 @@ def _has_nan(expression: Expression) -> bool:
 predicates = trees(atoms()).filter(lambda one: not _has_nan(one))
 awkward = st.sampled_from(["a", "b", '"', ",", '["a"]', 'a","b', "column", "", "\\", "1"])
 columns_ = st.builds(
-    Column, awkward, st.sampled_from([INT, BIGINT, STRING, MONEY, DataType(Kind.DECIMAL, 10)])
+    Column,
+    awkward,
+    st.recursive(
+        st.sampled_from([INT, BIGINT, STRING, MONEY, DataType(Kind.DECIMAL, 10)]),
+        lambda part: (
+            part.map(array_of)
+            | st.lists(st.tuples(awkward, part), min_size=1, max_size=3).map(lambda some: struct_of(*some))
+        ),
+        max_leaves=3,
+    ),
 )
 constants = st.one_of(
     awkward.map(lambda text: Literal(text, STRING)),
@@ -326,6 +336,9 @@ def test_the_order_in_which_parts_are_shown_does_not_matter() -> None:
         (read_predicate, '["xor",["all"]]', 'operator "xor"'),
         (read_predicate, '["test",["call","soundex","string"],[true,false]]', 'function "soundex"'),
         (read_predicate, '["test",["column","x","interval"],[true,false]]', 'type "interval"'),
+        (read_predicate, '["test",["column","x","array"],[true,false]]', 'type "array"'),
+        (read_predicate, '["test",["column","x","array<int>"],[true,false]]', "predicate"),
+        (read_predicate, '["test",["column","x","int<"],[true,false]]', 'type "int<"'),
         (read_predicate, '["test",["column","x"],[true,false]]', r'predicate \["test"'),
         (read_predicate, '["test",["column","x","int"],[true,false,[["uuid","1"],true]]]', 'constant "uuid"'),
         (read_predicate, '["column","x","int"]', 'operator "column"'),

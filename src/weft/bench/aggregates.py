@@ -98,7 +98,7 @@ class AggregatesResult(Result):
             "DuckDB, s": "{0.duck.median:.2f}", "ratio_to_duckdb": "{0.duck_ratio:.2f}",
         }  # fmt: skip
         caption = (
-            f"Medians of {self.bench.repeats} rounds by turns, after {self.bench.warmups} that warm up; "
+            f"Medians of {self.bench.repeats} rounds, after {self.bench.warmups} to warm up; "
             f"{_KEYS} keys, {_VALUES:,} values, {self.bench.batches} micro-batches, {self.cores} cores, "
             f"pyspark {pyspark.__version__}. Weft and the ordinary query have a checkpoint and write Parquet; "
             "DuckDB runs as many queries as Weft, one after another, and writes Parquet."

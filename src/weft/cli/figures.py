@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.cli.wording import NONE
+from weft.sinks.immediate import brief
 from weft.state.report import BatchReport
 
 _RATE_SECONDS = 10.0
@@ -105,7 +106,7 @@ def _newest(query: str, rows: pa.Table) -> Newest:
     return Newest(
         query=query,
         window=f"{_time(start)} – {_time(end)}",
-        values="  ".join(f"{column} {_value(value)}" for column, value in row.items()),
+        values="  ".join(f"{column} {brief(value, _value)}" for column, value in row.items()),
         more=rows.num_rows - 1,
     )
 
@@ -117,8 +118,6 @@ def _time(value: Any) -> str:
 
 
 def _value(value: object) -> str:
-    if value is None:
-        return "NULL"
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1 else f"{value:,.2f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

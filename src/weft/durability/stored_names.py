@@ -13,6 +13,7 @@ another meaning: what means something else gets another word.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
@@ -43,6 +44,8 @@ _LIFTS = frozenset(
     "earliest earliest_known latest latest_known".split()
 )
 """The functions that compute the fields of primitives."""
+_TYPE = re.compile(r"(?P<kind>[a-z_]+)(?:\((?P<bounds>\d+,\d+)\))?")
+_NAME = json.JSONDecoder()
 _PREDICATE_NAMES: WeakKeyDictionary[formulas.Formula, str] = WeakKeyDictionary()
 """Names found before: every new plan asks for those of all its predicates."""
 
@@ -100,8 +103,12 @@ def type_name(type: DataType) -> str:
 
     >>> type_name(DataType(Kind.BIGINT)), type_name(DataType(Kind.DECIMAL, 10, 2))
     ('bigint', 'decimal(10,2)')
+    >>> type_name(DataType(Kind.STRUCT, fields=(("value", DataType(Kind.STRING)),)))
+    'struct<"value":string>'
     """
     kind = type.kind.value
+    if type.is_nested:
+        return f"{kind}<{','.join(f'{json.dumps(name)}:{type_name(field)}' for name, field in type.fields)}>"
     return f"{kind}({type.precision},{type.scale})" if type.precision or type.scale else kind
 
 
@@ -152,9 +159,29 @@ def _formula(stored: Encoded) -> formulas.Formula:
 
 
 def _type(stored: str) -> DataType:
-    kind, _, rest = stored.partition("(")
-    bounds = map(int, rest.removesuffix(")").split(",")) if rest else ()
-    return DataType(_member(Kind, kind, "type"), *bounds)
+    type, end = _type_from(stored, 0)
+    if end != len(stored):
+        raise Unknown(f'type "{stored}"')
+    return type
+
+
+def _type_from(stored: str, begin: int) -> tuple[DataType, int]:
+    """Return the type whose name begins at a position, and where the name ends."""
+    match = _TYPE.match(stored, begin)
+    if match is None:
+        raise Unknown(f'type "{stored[begin:]}"')
+    kind, end = _member(Kind, match["kind"], "type"), match.end()
+    if kind not in (Kind.ARRAY, Kind.STRUCT):
+        bounds = map(int, match["bounds"].split(",")) if match["bounds"] else ()
+        return DataType(kind, *bounds), end
+    fields: list[tuple[str, DataType]] = []
+    while stored[end : end + 1] == ("," if fields else "<"):
+        name, end = _NAME.raw_decode(stored, end + 1)
+        type, end = _type_from(stored, stored.index(":", end) + 1)
+        fields.append((name, type))
+    if not fields or stored[end : end + 1] != ">" or (kind is Kind.ARRAY and len(fields) > 1):
+        raise Unknown(f'type "{stored[begin:]}"')
+    return DataType(kind, fields=tuple(fields)), end + 1
 
 
 def _member(choices: type[_E], word: str, what: str) -> _E:

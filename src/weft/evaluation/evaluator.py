@@ -17,6 +17,7 @@ from weft.errors import InternalError
 from weft.evaluation.casts import converted
 from weft.evaluation.conditions import holding
 from weft.evaluation.implementations import IMPLEMENTATIONS, NULL_TOLERANT
+from weft.evaluation.nested import FROM_OUTSIDE, outside
 from weft.evaluation.vector import Array, Mask, Vector, constant, from_arrow, null, to_arrow
 from weft.expression import Call, Column, Expression, Literal, Slot, walk
 from weft.query.allowed_functions import sites
@@ -230,6 +231,8 @@ class Evaluator:
                 failed = failed | self._failed(condition) | (self._failed(value) & holds & left)
                 left = left & ~holds
             return failed | (self._failed(site.args[-1]) & left)
+        if site.function in FROM_OUTSIDE:
+            return outside(site, *map(self._vector, site.args))
         valid = self._vector(site).valid
         if valid is None:
             return np.zeros(1, dtype=bool)

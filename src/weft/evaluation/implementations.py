@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow.compute as pc
 
-from weft.evaluation import conditions, numbers, strings, times
+from weft.evaluation import conditions, nested, numbers, strings, times
 from weft.evaluation.casts import cast
 from weft.evaluation.numbers import places_of
 from weft.evaluation.strings import java_regex
@@ -54,6 +54,8 @@ IMPLEMENTATIONS: MappingProxyType[str, Implementation] = MappingProxyType({
     "date_trunc": times.date_trunc, "to_date": times.to_date,
     "unix_seconds": times.since_epoch(1_000_000), "unix_millis": times.since_epoch(1_000),
     "unix_micros": times.since_epoch(1),
+    **dict.fromkeys(("subscript", "get", "element_at"), nested.element),
+    "size": nested.size, "field": nested.field,
 })  # fmt: skip
 """Every function by its canonical name."""
 

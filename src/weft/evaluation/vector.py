@@ -26,7 +26,7 @@ class Vector(NamedTuple):
     """The values of an expression, one for each row or one for all."""
 
     values: Any
-    """A NumPy array; for strings and binaries an Arrow array of bytes."""
+    """A NumPy array; an Arrow array of bytes for text, of their type for arrays and structs."""
     valid: Mask | None
     """Which values are not NULL; None where all are."""
 
@@ -109,6 +109,8 @@ def from_arrow(array: pa.Array, type: DataType) -> Vector:
     kind, length = type.kind, len(array)
     if type.is_text:
         return text(array if kind is Kind.BINARY else array.view(pa.binary()))
+    if type.is_nested:
+        return Vector(array, validity(array))
     if length == 0 or kind is Kind.NULL:
         return Vector(np.zeros(length, dtype=dtype_of(type)), validity(array))
     data = array.buffers()[1]
@@ -127,6 +129,8 @@ def to_arrow(vector: Vector, type: DataType, rows: int) -> pa.Array:
     if type.is_text:
         array = values if len(values) == rows else values.take(np.zeros(rows, dtype=np.int32))
         return array.view(pa.string()) if type.kind is Kind.STRING else array
+    if type.is_nested:
+        return values if len(values) == rows else values.take(pa.array(np.zeros(rows, dtype=np.int32)))
     if type.kind is Kind.NULL:
         return pa.nulls(rows)
     if len(values) != rows:

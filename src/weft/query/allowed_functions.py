@@ -12,6 +12,8 @@ To add one, add its line to the tables below, its translation to Spark and its i
                  startswith endswith contains
     time         year month day hour minute second dayofweek date_trunc(constant unit, t) to_date
                  unix_seconds unix_millis unix_micros
+    arrays       subscript(x, i), written x[i]; get element_at size
+    structs      field(x, constant name), written x.name
     internal     floor_div(bigint, bigint): the quotient rounded down; no text spells it
 
 Every other call is of a function registered from Python, by its registered name.
@@ -24,6 +26,7 @@ from types import MappingProxyType
 
 from weft.expression import Call, Expression, Literal
 from weft.query.coercion import arithmetic, common_of, common_type, rounded
+from weft.query.nested import element_type, size_type
 from weft.types import (
     BIGINT,
     BOOLEAN,
@@ -167,6 +170,8 @@ _OPERATORS = (
     _operator("case", "conditions, and values of one type", 3, _ANY, _case),
     _operator("cast", "a value", 1, 1, lambda args: args[0].type),
     *(_operator(name, "two whole numbers", 2, 2, _bits) for name in ("&", "|", "^")),
+    _operator("subscript", "an array and a whole number", 2, 2, element_type),
+    _operator("field", "a struct and the name of a field", 2, 2, lambda _: None),
     _operator("floor_div", "two whole numbers", 2, 2, lambda _: BIGINT),
 )
 _NUMBERS = (
@@ -213,9 +218,17 @@ _TIMES = (
     *(_function(name, "a timestamp", 1, 1, _all(_INSTANT, BIGINT))
       for name in ("unix_seconds", "unix_millis", "unix_micros")),
 )  # fmt: skip
+_ARRAYS = (
+    _function("get", "an array and a whole number", 2, 2, element_type),
+    _function("element_at", "an array and a whole number", 2, 2, element_type),
+    _function("size", "an array", 1, 1, size_type, "cardinality"),
+)
 
 FUNCTIONS = MappingProxyType(
-    {function.name: function for function in (*_OPERATORS, *_NUMBERS, *_CHOICES, *_STRINGS, *_TIMES)}
+    {
+        function.name: function
+        for function in (*_OPERATORS, *_NUMBERS, *_CHOICES, *_STRINGS, *_TIMES, *_ARRAYS)
+    }
 )
 """Every function and operator by its canonical name."""
 
@@ -225,7 +238,7 @@ SPELLINGS = MappingProxyType(
 """Every function by the names that text can call it."""
 
 
-_ALWAYS_FALLIBLE = frozenset({"/", "%", "div", "floor_div"})
+_ALWAYS_FALLIBLE = frozenset({"/", "%", "div", "floor_div", "subscript", "element_at"})
 _FALLIBLE_OF_DATES = frozenset({"hour", "minute", "second", "date_trunc"})
 _FALLIBLE_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs", "round"})
 

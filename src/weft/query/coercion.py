@@ -9,11 +9,13 @@ from weft.types import BIGINT, DOUBLE, MAX_PRECISION, NULL, TIMESTAMP, DataType,
 
 
 def common_type(left: DataType | None, right: DataType) -> DataType | None:
-    """Return the least type that holds both, or None.
+    """Return the least type that holds both, or None; arrays and structs have none, not even with their like.
 
     >>> str(common_type(DataType(Kind.INT), DataType(Kind.DECIMAL, 4, 2)))
     'decimal(12,2)'
     """
+    if right.is_nested or (left is not None and left.is_nested):
+        return None
     if left is None or left == right or right.kind is Kind.NULL:
         return left
     if left.kind is Kind.NULL:
@@ -110,6 +112,8 @@ def exact_type(value: Decimal) -> DataType:
 
 def castable(source: DataType, target: DataType) -> bool:
     """Say whether CAST applies."""
+    if source.is_nested or target.is_nested:
+        return False
     if source.kind in (target.kind, Kind.NULL) or Kind.STRING in (source.kind, target.kind):
         return True
     if source.is_numeric or source.kind is Kind.BOOLEAN:

@@ -8,6 +8,7 @@ from weft.query.duration import duration_literal
 from weft.query.lexer import TokenKind
 from weft.query.syntax import (
     Constant,
+    FieldName,
     Invocation,
     Name,
     Node,
@@ -21,6 +22,8 @@ from weft.types import DATE, MAX_PRECISION, TIMESTAMP, DataType, Kind
 
 _OR, _AND, _NOT, _PREDICATE, _COMPARISON, _UNARY, _CAST = 1, 2, 3, 4, 5, 11, 12
 
+WINDOW_WORDS = frozenset({"RANGE", "WINDOW"})
+"""Words with which a window in brackets begins."""
 _BINARY: dict[str, tuple[int, str]] = {
     "=": (_COMPARISON, "="), "==": (_COMPARISON, "="), "<>": (_COMPARISON, "<>"), "!=": (_COMPARISON, "<>"),
     "<": (_COMPARISON, "<"), "<=": (_COMPARISON, "<="), ">": (_COMPARISON, ">"), ">=": (_COMPARISON, ">="),
@@ -76,7 +79,27 @@ def _prefix(cursor: Cursor) -> Node:
         return Operation("neg", (expression(cursor, _UNARY),), cursor.span_from(start))
     if cursor.accept("+"):
         return expression(cursor, _UNARY)
-    return _primary(cursor)
+    return _accessed(cursor)
+
+
+def _accessed(cursor: Cursor) -> Node:
+    """Read an operand, and which elements and fields are taken of it: `top_k(path, 3)[0].value`."""
+    start = cursor.index
+    node = _primary(cursor)
+    while True:
+        # A bracket after ON may be a window, which stands in the wrong place.
+        if cursor.at("[") and cursor.peek().key not in WINDOW_WORDS:
+            cursor.advance()
+            index = expression(cursor)
+            cursor.expect("]")
+            node = Operation("subscript", (node, index), cursor.span_from(start))
+        elif cursor.accept("."):
+            if cursor.token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
+                raise cursor.mistake("expected the name of a field")
+            name = FieldName(cursor.span(), cursor.advance().text)
+            node = Operation("field", (node, name), cursor.span_from(start))
+        else:
+            return node
 
 
 def _connected(cursor: Cursor, left: Node, start: int, power: int, operator: str) -> Node:

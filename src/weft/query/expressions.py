@@ -4,16 +4,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from weft.errors import BadWindow, NotAllowed, Span, TypeMismatch, UnknownName, suggestion
+from weft.errors import BadWindow, InternalError, NotAllowed, Span, TypeMismatch, UnknownName, suggestion
 from weft.expression import Call, Expression, Literal
 from weft.query.allowed_functions import FUNCTIONS, SPELLINGS, Function
 from weft.query.coercion import castable
 from weft.query.expression_grammar import SUGAR
 from weft.query.literals import PATTERNS, check_pattern, date_of, number, time_literal, timestamp_of
 from weft.query.logical import FunctionDef
+from weft.query.nested import field_of, hint
 from weft.query.scope import Scope
 from weft.query.syntax import (
     Constant,
+    FieldName,
     Interval,
     Invocation,
     Name,
@@ -26,7 +28,7 @@ from weft.query.syntax import (
 )
 from weft.types import BOOLEAN, DATE, NULL, STRING, DataType, Kind
 
-_SHOWN = {"neg": "-", "concat": "||", "like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE"}
+_SHOWN = {"neg": "-", "concat": "||", "like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE", "subscript": "x[i]"}
 """How operators are written, where their canonical names differ."""
 
 
@@ -41,6 +43,9 @@ class Context:
     """Called first for every node: gives aggregates, windows and aliases their meaning, or refuses them."""
     known: tuple[str, ...] = ()
     """Names of further functions, for suggestions."""
+
+
+_OF_ARRAYS = frozenset({"subscript", "get", "element_at", "size"})
 
 
 def typed(node: Node, context: Context) -> Expression:
@@ -59,6 +64,10 @@ def typed(node: Node, context: Context) -> Expression:
             return Literal(value, NULL if value is None else BOOLEAN, span)
         case TimeText(span, value, type):
             return time_literal(value, type, span)
+        case Operation(args=(struct, FieldName(name=field))):
+            return field_of(typed(struct, context), field, node.span)
+        case FieldName(_, field):
+            raise InternalError(f"field {field} stands alone")
         case Operation():
             args = tuple([typed(arg, context) for arg in node.args])
             if node.type is not None:
@@ -97,10 +106,13 @@ def _invocation(node: Invocation, context: Context) -> Expression:
     registered = context.functions.get(name)
     if registered is not None:
         return Call(name, args, registered.type, node.span)
-    hint = suggestion(node.name, (*SPELLINGS, *SUGAR, *context.known, *context.functions))
-    if "did you mean" not in hint:
-        hint = "; docs/query-language.md lists the functions"
-    raise UnknownName(f'unknown function "{node.name}"{hint}', span=node.name_span)
+    if name == "array":
+        problem = "array(…) only lists the parameters of an aggregate, as in percentile(x, array(0.5, 0.95))"
+        raise NotAllowed(problem, span=node.span)
+    meant = suggestion(node.name, (*SPELLINGS, *SUGAR, *context.known, *context.functions))
+    if "did you mean" not in meant:
+        meant = "; docs/query-language.md lists the functions"
+    raise UnknownName(f'unknown function "{node.name}"{meant}', span=node.name_span)
 
 
 def _applied(function: Function, written: str, args: tuple[Expression, ...], span: Span) -> Expression:
@@ -129,6 +141,9 @@ def _applied(function: Function, written: str, args: tuple[Expression, ...], spa
 
 
 def _hint(function: Function, args: tuple[Expression, ...]) -> str:
+    types = [arg.type for arg in args]
+    if function.name not in _OF_ARRAYS and any(type.is_nested for type in types):
+        return hint(types)
     kinds = {arg.type.kind for arg in args}
     strings = [arg for arg in args if arg.type.kind is Kind.STRING]
     numbers = [arg for arg in args if arg.type.is_numeric]
@@ -157,7 +172,8 @@ def _cast(operand: Expression, type: DataType, span: Span) -> Expression:
     if operand.type == type:
         return operand
     if not castable(operand.type, type):
-        raise TypeMismatch(f"CAST cannot turn {operand.type} into {type}", span=span)
+        problem = f"CAST cannot turn {operand.type} into {type}{hint([operand.type])}"
+        raise TypeMismatch(problem, span=span)
     if isinstance(operand, Literal) and isinstance(operand.value, str) and type.is_time:
         value = date_of(operand.value) if type == DATE else timestamp_of(operand.value)
         if value is not None:

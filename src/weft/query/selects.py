@@ -3,7 +3,7 @@
 from weft.errors import BadWindow, NotAllowed, Span, SyntaxMistake
 from weft.query.cursor import Cursor
 from weft.query.duration import duration_literal, read_period
-from weft.query.expression_grammar import expression
+from weft.query.expression_grammar import WINDOW_WORDS, expression
 from weft.query.lexer import Token, TokenKind
 from weft.query.syntax import ItemSyntax, Name, Node, SelectSyntax, SourceSyntax, WindowSyntax
 
@@ -92,7 +92,6 @@ _NOT_INPUT_ALIASES = frozenset(
     "WINDOW LATERAL OFFSET SORT CLUSTER DISTRIBUTE MINUS PIVOT TABLESAMPLE SEMI ANTI OUTER LIFETIME".split()
 )
 _TABLE_FUNCTIONS = frozenset({"HOP", "TUMBLE"})
-_BRACKET_WORDS = frozenset({"RANGE", "WINDOW"})
 
 
 def sources(cursor: Cursor) -> tuple[SourceSyntax, ...]:
@@ -155,7 +154,7 @@ def _bracket(cursor: Cursor, window: WindowSyntax | None) -> WindowSyntax | None
     if window is not None:
         raise BadWindow("a stream has one window; remove one of the two", span=cursor.span_from(start))
     form = cursor.token.key
-    if form not in _BRACKET_WORDS:
+    if form not in WINDOW_WORDS:
         raise cursor.mistake("expected RANGE or WINDOW, as in [RANGE '12 min' SLIDE '5 min']")
     cursor.advance()
     durations: list[Node | None] = [duration_literal(cursor)]

@@ -29,6 +29,13 @@ class Name(_Leaf):
 
 
 @dataclass(frozen=True, slots=True)
+class FieldName(_Leaf):
+    """A field of a struct, only as the second operand of "field": `x[0].value`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Number(_Leaf):
     """A number as written, with sign and suffix."""
 
@@ -104,7 +111,7 @@ class Invocation:
         _measure(self, self.args if self.filter is None else (*self.args, self.filter))
 
 
-Node = Name | Number | Text | Constant | TimeText | Interval | Star | Operation | Invocation
+Node = Name | FieldName | Number | Text | Constant | TimeText | Interval | Star | Operation | Invocation
 
 
 def _measure(node: Operation | Invocation, below: tuple[Node, ...]) -> None:

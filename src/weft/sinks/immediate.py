@@ -3,14 +3,17 @@
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from weft.sinks.sink import Results
 
 _SHOWN_ROWS = 5
+_SHOWN_ELEMENTS = 5
 Call = Callable[[str, pa.Table, str], None]
 """Gets a query's name, its new rows, and a key that identifies them."""
 
@@ -114,8 +117,31 @@ def as_table(title: str, results: pa.Table, *, rows: int) -> Table:
     """Draw the first rows of results."""
     table = Table(*results.column_names, title=title, title_justify="left")
     for row in results.slice(0, rows).to_pylist():
-        cells = (f"{value:,.4f}" if isinstance(value, float) else value for value in row.values())
-        table.add_row(*("NULL" if cell is None else str(cell) for cell in cells))
+        # As text: Rich would take [a] for markup.
+        table.add_row(*(Text(brief(value, _scalar)) for value in row.values()))
     if results.num_rows > rows:
         table.caption = f"{results.num_rows - rows:,} more"
     return table
+
+
+def brief(value: object, scalar: Callable[[Any], str] = str) -> str:
+    """Return a value in short, with the first elements of arrays; `scalar` writes what is not nested.
+
+    >>> print(brief([{"value": "/a", "count": 3}, {"value": None, "count": 1}]))
+    [{value: /a, count: 3}, {value: NULL, count: 1}]
+    >>> print(brief(list(range(8))))
+    [0, 1, 2, 3, 4, … 3 more]
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {brief(part, scalar)}" for name, part in value.items()) + "}"
+    if isinstance(value, list):
+        parts = [brief(part, scalar) for part in value[:_SHOWN_ELEMENTS]]
+        hidden = len(value) - len(parts)
+        return f"[{', '.join([*parts, *([f'… {hidden:,} more'] if hidden else [])])}]"
+    return scalar(value)
+
+
+def _scalar(value: object) -> str:
+    return f"{value:,.4f}" if isinstance(value, float) else str(value)

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from weft.errors import DamagedFile
 from weft.sinks.fence import Claim, Surplus, Target, is_ahead, read_claim
-from weft.sinks.postgres_tables import Connection, Unwritable, as_text, columns_of, escaped, quoted, times_fit
+from weft.sinks.postgres_tables import Connection, columns_of, escaped, quoted
+from weft.sinks.postgres_values import Unwritable, as_text, documents, times_fit
 from weft.sinks.sink import SinkError
 
 REFUSED = "weft_refused"
@@ -136,14 +137,20 @@ def as_json(row: pa.Table) -> str:
     return json.dumps({name: _shown(row[name]) for name in row.column_names})
 
 
-def _shown(column: pa.ChunkedArray) -> str | None:
+def _shown(column: pa.ChunkedArray | pa.Array) -> str | None:
     if not times_fit(column):
         return str(column[0].value)
+    if pa.types.is_list(column.type) or pa.types.is_struct(column.type):
+        return documents(column.combine_chunks(), _each_shown)[0]
     if pa.types.is_nested(column.type):
         return str(column[0])
     binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
     raw = column.cast(pa.large_binary() if binary else pa.large_string())[0].as_buffer()
     return None if raw is None else raw.to_pybytes().decode(errors="backslashreplace")
+
+
+def _each_shown(array: pa.Array) -> list[str | None]:
+    return [_shown(array.slice(number, 1)) for number in range(len(array))]
 
 
 DELIVERED = "weft_delivered"

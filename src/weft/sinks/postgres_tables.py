@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from weft.sinks.postgres_values import is_array
 from weft.sinks.sink import SinkError, keys_of
 from weft.storage.names import file_name
 
@@ -20,11 +20,6 @@ _LONGEST_NAME = 63
 _CUT_NAME = re.compile(r".*_[0-9a-f]{10}", re.DOTALL)
 """The form of a name that was cut; it has 60 to 63 bytes, for no character is cut in two."""
 _WINDOW = ("window_start", "window_end")
-_NUL = "␀"
-"""Replaces NUL, which PostgreSQL's text cannot hold."""
-_FIRST_DAY, _LAST_DAY = -719_162, 11_248_737
-"""Of the years 1 to 32767: in these, times as text mean the same to Arrow and to PostgreSQL."""
-_PER_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _TYPES: dict[pa.DataType, str] = {
     pa.bool_(): "boolean", pa.int8(): "smallint", pa.int16(): "smallint", pa.int32(): "integer",
     pa.int64(): "bigint", pa.float32(): "real", pa.float64(): "double precision", pa.date32(): "date",
@@ -35,10 +30,6 @@ _COLUMNS = b"""
     SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
 """
-
-
-class Unwritable(ValueError):
-    """A value that has no text; the message says why, without the value."""
 
 
 def storable(name: str) -> str:
@@ -116,15 +107,19 @@ class TableShape:
         """The statement that inserts rows, given as an array per column; the last row of a key wins."""
         names = [name for name, _ in self.columns]
         columns, keys = (", ".join(map(escaped, listed)) for listed in (names, self.keys))
-        arrays = ", ".join(f"%s::{type}[]" for _, type in self.columns)
+        # unnest would take arrays of arrays apart, so arrays are given as text.
+        arrays = ", ".join("%s::text[]" if _is_array(type) else f"%s::{type}[]" for _, type in self.columns)
+        values = ", ".join(
+            f"{escaped(name)}::{type}" if _is_array(type) else escaped(name) for name, type in self.columns
+        )
         into = f"INSERT INTO {escaped(self.name)} ({columns}) "
         if not self.keys:
-            return into + f"SELECT {columns} FROM unnest({arrays}) AS new ({columns})"
+            return into + f"SELECT {values} FROM unnest({arrays}) AS new ({columns})"
         position = next(f"place{n}" for n in range(len(names) + 1) if f"place{n}" not in names)
         rest = [name for name in names if name not in self.keys]
         replace = ", ".join(f"{escaped(name)} = EXCLUDED.{escaped(name)}" for name in rest)
         return (
-            into + f"SELECT DISTINCT ON ({keys}) {columns} "
+            into + f"SELECT DISTINCT ON ({keys}) {values} "
             f"FROM unnest({arrays}) WITH ORDINALITY AS new ({columns}, {escaped(position)}) "
             f"ORDER BY {keys}, {escaped(position)} DESC "
             f"ON CONFLICT ({keys}) DO " + (f"UPDATE SET {replace}" if rest else "NOTHING")
@@ -138,13 +133,8 @@ def table_shape(query: str, schema: pa.Schema) -> TableShape:
             raise SinkError(f"PostgreSQL has no name {name!a}; give the query, or its column, another")
     columns = []
     for field in schema:
-        if pa.types.is_decimal(field.type):
-            type = f"numeric({field.type.precision},{field.type.scale})"
-        elif pa.types.is_timestamp(field.type):
-            type = f"timestamp {'with' if field.type.tz else 'without'} time zone"
-        elif field.type in _TYPES:
-            type = _TYPES[field.type]
-        else:
+        type = _column_type(field.type)
+        if type is None:
             problem = f'column "{field.name}" is of type {field.type}'
             raise SinkError(f"{problem}, which PostgreSQL tables have no column for")
         columns.append((field.name, type))
@@ -152,29 +142,18 @@ def table_shape(query: str, schema: pa.Schema) -> TableShape:
     return TableShape(name=query, columns=tuple(columns), keys=() if keys is None else (*_WINDOW, *keys))
 
 
-def as_text(column: pa.ChunkedArray) -> list[str | None]:
-    """Return values as text that PostgreSQL reads back exactly; raise Unwritable if there is none."""
-    type = column.type
-    if pa.types.is_binary(type) or pa.types.is_large_binary(type):
-        return [None if value is None else "\\x" + value.hex() for value in column.to_pylist()]
-    if not times_fit(column):
-        raise Unwritable("a time before the year 1 or after the year 32767")
-    text = column.cast(pa.large_string())
-    if pa.types.is_string(type) or pa.types.is_large_string(type):
-        text = pc.replace_substring(text, "\0", _NUL)
-    try:
-        return list(text.to_pylist())
-    except UnicodeDecodeError:
-        raise Unwritable("text that is not UTF-8") from None
+def _column_type(type: pa.DataType) -> str | None:
+    if is_array(type):
+        element = _column_type(type.value_type)
+        return None if element is None else f"{element}[]"
+    if pa.types.is_list(type) or pa.types.is_struct(type):
+        return "jsonb"
+    if pa.types.is_decimal(type):
+        return f"numeric({type.precision},{type.scale})"
+    if pa.types.is_timestamp(type):
+        return f"timestamp {'with' if type.tz else 'without'} time zone"
+    return _TYPES.get(type)
 
 
-def times_fit(column: pa.ChunkedArray) -> bool:
-    """Say whether PostgreSQL can hold all times of a column; columns of other types pass."""
-    if not pa.types.is_temporal(column.type):
-        return True
-    is_date = pa.types.is_date32(column.type)
-    bounds = pc.min_max(column.cast(pa.int32() if is_date else pa.int64())).as_py()
-    per_day = 1 if is_date else _PER_DAY[column.type.unit]
-    return bounds["min"] is None or (
-        _FIRST_DAY * per_day <= bounds["min"] and bounds["max"] < (_LAST_DAY + 1) * per_day
-    )
+def _is_array(column_type: str) -> bool:
+    return column_type.endswith("[]")

@@ -71,6 +71,8 @@ class Translator:
         if site.function == "case":
             failure = self._failure_of_case(site)
             return F.lit(False) if failure is None else failure
+        if site.function in ("subscript", "element_at"):
+            return _outside(site, *map(self, site.args))
         inputs = [self(argument).isNotNull() for argument in site.args if not isinstance(argument, Literal)]
         return reduce(SparkColumn.__and__, inputs, self(site).isNull())
 
@@ -226,6 +228,23 @@ def _whole(build: Builder) -> Builder:
     return rounded
 
 
+def _outside(call: Call, array: SparkColumn, index: SparkColumn) -> SparkColumn:
+    """Return whether an array has no such element, though neither it nor the index is NULL."""
+    known = array.isNotNull() & index.isNotNull()
+    size, place = F.array_size(array).cast("bigint"), index.cast("bigint")
+    if call.function == "element_at":
+        return known & ((place == 0) | (place > size) | (place < -size))
+    return known & ((place < 0) | (place >= size))
+
+
+def _element(call: Call, array: SparkColumn, index: SparkColumn) -> SparkColumn:
+    """Return an element, NULL if there is none: Spark would cut a BIGINT to 32 bits, and refuse element 0."""
+    place = index.try_cast("int")
+    if call.function == "element_at":
+        return F.try_element_at(array, F.when(place != 0, place))
+    return F.get(array, place)
+
+
 def _plain(build: Builder) -> Builder:
     """Build a column from the arguments alone."""
     return lambda call, *arguments: build(*arguments)
@@ -273,5 +292,7 @@ BUILDERS: dict[str, Builder] = {
     "to_date": lambda call, value: value.try_cast("date"),
     "unix_seconds": _plain(F.unix_seconds), "unix_millis": _plain(F.unix_millis),
     "unix_micros": _plain(F.unix_micros),
+    "subscript": _element, "get": _element, "element_at": _element, "size": _plain(F.array_size),
+    "field": lambda call, struct, name: struct.getField(_constant(call, 1)),
 }  # fmt: skip
 """How each function of the language is evaluated by Spark."""

@@ -75,7 +75,7 @@ def _frame(spark: SparkSession, number: int, part: OutputRows, functions: Mappin
     expressions = [*part.outputs, *([] if having is None else [having])]
     failures = [failure for failure in map(translate.failure, expressions) if failure is not None]
     failed = F.coalesce(reduce(Column.__or__, failures, F.lit(False)), F.lit(False))
-    columns = {name: part.columns[slot] for slot, name in names.items()}
+    columns = {name: _unsliced(part.columns[slot]) for slot, name in names.items()}
     rows = pa.table({_ROW: pa.array(range(part.rows), pa.int64()), **columns})
     return spark.createDataFrame(rows).select(
         F.lit(number).alias(_PART), _ROW, kept.alias(_KEPT), failed.alias(_FAILED),
@@ -84,6 +84,13 @@ def _frame(spark: SparkSession, number: int, part: OutputRows, functions: Mappin
             for name, output in zip(_names(part.outputs), part.outputs, strict=True)
         ),
     )  # fmt: skip
+
+
+def _unsliced(column: pa.Array) -> pa.Array:
+    """Copy an array of arrays or structs: Spark fails if it is a slice of a longer one."""
+    if not pa.types.is_nested(column.type):
+        return column
+    return column.take(pa.array(range(len(column)), pa.int64()))
 
 
 def _names(outputs: Sequence[Expression]) -> list[str]:
