@@ -10,7 +10,7 @@ one pass over the elements of its ask says which are in it, and those that are e
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
 from itertools import pairwise
 from typing import Any
 
@@ -18,79 +18,90 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Bags, Partial, Primitive
+from weft.arrays import Bools, Ids, Rows, as_one, in_order
 from weft.predicates import Formula
 from weft.state.signatures import Fragments
 from weft.state.sorted_runs import ShardsByKey
 from weft.state.store import Combined, DueWindows
 
-Times = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
 _MOST_ELEMENTS = 1 << 22
 """Maximum number of elements picked together, but for those of one window."""
 
 
 class Elements:
-    """The elements of all shards' bags of one primitive, by key, then by their own order and value."""
+    """The elements of all shards' bags of one primitive, by key, then by their own order and value.
+
+    All columns are laid out in that order, so that picking reads memory from front to back.
+    """
 
     def __init__(self, shards: ShardsByKey, primitive: Primitive) -> None:
         whole: Bags = shards.partial(primitive).fields[0]
-        owner = whole.owner
-        sorting = np.lexsort(
-            (whole.codes, *(() if whole.order is None else (whole.order,)), shards.key[owner])
-        )
-        owner = owner[sorting]
-        self.bags, self.primitive = whole, primitive
-        self.sorting = sorting
-        self.start, self.key, self.fragment = shards.start[owner], shards.key[owner], shards.fragment[owner]
-        distinct = np.ones(len(sorting), dtype=bool)
-        for column in (self.key, whole.codes[sorting], None if whole.order is None else whole.order[sorting]):
-            if column is not None:
-                changed = column[1:] != column[:-1]
-                distinct[1:] = changed if column is self.key else distinct[1:] | changed
-        self.number = np.cumsum(distinct, dtype=np.int64)
+        sorting = _in_order(shards.key, whole)
+        owner = whole.owner[sorting]
+        self.primitive, self.dictionary = primitive, whole.dictionary
+        self.starts, slices = np.unique(shards.start, return_inverse=True)
+        """The distinct starts of slices."""
+        self.slice = slices.astype(np.int32)[owner]
+        self.key, self.fragment = shards.key[owner], shards.fragment[owner]
+        self.codes, self.counts = whole.codes[sorting], whole.counts[sorting]
+        self.order = None if whole.order is None else whole.order[sorting]
+        self.weights = None if whole.weights is None else whole.weights[sorting]
+        new = np.ones(len(sorting), dtype=bool)
+        new[1:] = (self.key[1:] != self.key[:-1]) | (self.codes[1:] != self.codes[:-1])
+        if self.order is not None:
+            new[1:] |= self.order[1:] != self.order[:-1]
+        self.number = np.cumsum(new, dtype=np.int32)
         """The same for elements of one key that are equal."""
 
-    def where(self, counting: Bools, since: int, until: int) -> "Picked":
+    def where(self, counting: Bools, since: int, until: int) -> "Elements":
         """Return the elements of fragments that count, of slices that begin in a span of time."""
-        inside = counting[self.fragment]
-        inside &= (self.start >= since) & (self.start < until)
-        rows = np.flatnonzero(inside)
-        return Picked(elements=self, rows=rows, start=self.start[rows])
+        inside = self._between(since, until)
+        if not counting.all():
+            inside &= counting[self.fragment]
+        return self if inside.all() else self._picked(np.flatnonzero(inside))
 
+    def _between(self, since: int, until: int) -> Bools:
+        first, last = np.searchsorted(self.starts, [since, until])
+        inside: Bools = (self.slice >= np.int32(first)) & (self.slice < np.int32(last))
+        return inside
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picked:
-    """Elements that satisfy an ask's predicate."""
+    def _picked(self, rows: Rows) -> "Elements":
+        picked = copy(self)
+        for name in ("slice", "key", "fragment", "codes", "counts", "number", "order", "weights"):
+            column = getattr(self, name)
+            setattr(picked, name, None if column is None else column[rows])
+        return picked
 
-    elements: Elements
-    rows: Rows
-    start: Times
-
-    def window(self, since: int, until: int, keys: Rows) -> Bags:
+    def window(self, since: int, until: int, keys: npt.NDArray[np.integer]) -> Bags:
         """Return the bag of each of some keys, in order, in one window."""
-        elements, whole = self.elements, self.elements.bags
-        rows = self.rows[(self.start >= since) & (self.start < until)]
-        number = elements.number[rows]
-        first = np.ones(len(rows), dtype=bool)
-        np.not_equal(number[1:], number[:-1], out=first[1:])
-        firsts = np.flatnonzero(first)
-        of_first = rows[firsts]
-        source = elements.sorting[rows]
-        weights = None if whole.weights is None else _added(whole.weights[source], firsts)
-        mine = elements.sorting[of_first]
-        return replace(
-            whole,
-            begins=np.searchsorted(elements.key[of_first], np.append(keys, keys[-1:] + 1)).astype(np.int64),
-            codes=whole.codes[mine],
-            counts=_added(whole.counts[source], firsts),
-            order=None if whole.order is None else whole.order[mine],
-            weights=weights,
+        rows = np.flatnonzero(self._between(since, until))
+        number = self.number[rows]
+        new = np.ones(len(rows), dtype=bool)
+        np.not_equal(number[1:], number[:-1], out=new[1:])
+        firsts = np.flatnonzero(new)
+        mine = rows if len(firsts) == len(rows) else rows[firsts]
+        begins = np.searchsorted(self.key[mine], np.append(keys, keys[-1:] + 1))
+        return Bags(
+            begins=begins.astype(np.int64, copy=False),
+            codes=self.codes[mine],
+            counts=_added(self.counts[rows], firsts),
+            dictionary=self.dictionary,
+            order=None if self.order is None else self.order[mine],
+            weights=None if self.weights is None else _added(self.weights[rows], firsts),
         )
+
+
+def _in_order(keys: Ids, whole: Bags) -> Rows:
+    """Return the order of elements by key, then by their own order and value."""
+    key = keys[whole.owner]
+    if whole.order is not None:
+        return np.lexsort((whole.codes, whole.order, key))
+    return in_order(as_one((key, whole.codes), len(key)))[0]
 
 
 def _added(values: npt.NDArray[Any], firsts: Rows) -> npt.NDArray[Any]:
-    if not len(firsts):
+    """Return the sums of stretches of values, given where each begins."""
+    if len(firsts) == len(values):
         return values
     with np.errstate(all="ignore"):
         added: npt.NDArray[Any] = np.add.reduceat(values, firsts)
@@ -103,10 +114,10 @@ def with_bags(
 ) -> Iterator[Combined]:  # fmt: skip
     """Yield windows whose other partials are combined, with their bags, in pieces of bounded size."""
     columns = [Elements(shards, primitive) for primitive in bagged]
-    asks: dict[int, list[Picked]] = {}
+    asks: dict[int, list[Elements]] = {}
     every = np.arange(len(fragments))
 
-    def picked(ask: int) -> list[Picked]:
+    def picked(ask: int) -> list[Elements]:
         if ask not in asks:
             asks.clear()
             counting = fragments.bits([predicates[int(due.predicate[ask])]], every)[0]
