@@ -1,6 +1,7 @@
 """Random queries over a schema."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from random import Random
@@ -10,7 +11,7 @@ from tests.oracle.arithmetic import Abs, Arithmetic
 from tests.oracle.conditions import COMPARISONS, And, Between, Compare, In, IsNull, Not, Or
 from tests.oracle.expressions import Column, Expression, Instant, Literal
 from tests.oracle.functions import Case, Cast, Coalesce, Length, Upper
-from tests.oracle.spec import Key, Result, Spec
+from tests.oracle.spec import Key, Order, Result, Spec
 from tests.oracle.types import BIGINT, INT, Kind, SqlType
 
 WINDOWS_MS = (
@@ -44,7 +45,7 @@ def random_spec(rng: Random, name: str, schema: Sequence[Column]) -> Spec:
     range_ms, slide_ms = rng.choice(WINDOWS_MS)
     keys = _random_keys(rng, schema)
     aggregates = tuple(random_aggregate(rng, f"a{index}", schema) for index in range(rng.randint(1, 4)))
-    return Spec(
+    spec = Spec(
         name=name,
         range_ms=range_ms,
         slide_ms=slide_ms,
@@ -56,6 +57,23 @@ def random_spec(rng: Random, name: str, schema: Sequence[Column]) -> Spec:
         # Not for the finest windows: a gap in the stream would give thousands of empty ones.
         emit_empty=not keys and slide_ms >= 500 and rng.random() < 0.3,
     )
+    return random_limits(rng, spec) if keys and rng.random() < 0.4 else spec
+
+
+def random_limits(rng: Random, spec: Spec) -> Spec:
+    """Return a query of which each window keeps the first few rows, by what rounding cannot change."""
+    exact = [
+        Result(call) for call in spec.aggregates if call.type.is_integer or call.function in ("min", "max")
+    ]
+    count = Result(Aggregate(name="hidden", function="count"))
+    choices = [*exact, count, *map(Result, spec.keys)]
+    order = tuple(
+        Order(of=of, descending=rng.random() < 0.5, nulls_first=rng.choice((None, None, True, False)))
+        for of in rng.sample(choices, rng.randint(0, min(3, len(choices))))
+    )
+    by = (rng.randint(1, 2), (Result(rng.choice(spec.keys)),)) if rng.random() < 0.4 else None
+    limit = rng.randint(1, 4) if by is None or rng.random() < 0.3 else None
+    return replace(spec, order=order, limit_by=by, limit=limit)
 
 
 def _random_keys(rng: Random, schema: Sequence[Column]) -> tuple[Key, ...]:

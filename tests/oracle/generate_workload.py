@@ -15,7 +15,7 @@ from tests.oracle.expressions import Column, Expression, Literal
 from tests.oracle.functions import Cast
 from tests.oracle.generate import random_cuts, random_times, random_value
 from tests.oracle.generate_predicates import Inputs, random_atom, random_predicate
-from tests.oracle.generate_queries import WINDOWS_MS, random_aggregate, random_key
+from tests.oracle.generate_queries import WINDOWS_MS, random_aggregate, random_key, random_limits
 from tests.oracle.pools import Pool, random_pool
 from tests.oracle.registered import GRADE, MIDCAP, Called
 from tests.oracle.rephrase import rephrased
@@ -150,7 +150,7 @@ def _random_query(rng: Random, name: str, workload: Workload, others: Sequence[S
     aggregates = tuple(
         _random_aggregate(rng, f"a{place}", columns, workload) for place in range(rng.randint(1, 3))
     )
-    return Spec(
+    spec = Spec(
         name=name,
         range_ms=range_ms,
         slide_ms=slide_ms,
@@ -162,6 +162,7 @@ def _random_query(rng: Random, name: str, workload: Workload, others: Sequence[S
         emit_empty=not keys and 500 <= slide_ms <= range_ms and rng.random() < 0.15,
         joins=joins,
     )
+    return random_limits(rng, spec) if keys and rng.random() < 0.3 else spec
 
 
 def _random_where(

@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
+from functools import total_ordering
+from typing import Any
 
 from tests.oracle.conditions import truth
 from tests.oracle.results import Counters, Emission, Expected, Replay
@@ -177,10 +179,9 @@ class _Query:
             groups = self.open.pop(window, {})
             if self.spec.emit_empty and not groups:
                 groups = {(): []}
-            for key, rows in groups.items():
-                expected = self._result(window, key, rows)
-                if expected is not None:
-                    yield expected
+            results = [self._result(window, key, rows) for key, rows in groups.items()]
+            for _, expected in _kept([result for result in results if result is not None], self.spec):
+                yield expected
 
     def _due(self, to_us: int) -> list[Bounds]:
         if not self.spec.emit_empty:
@@ -207,7 +208,7 @@ class _Query:
             after_us = begun_us if spec.from_batch else max(oldest_us, begun_us)
         return (after_us - offset_us) // slide_us * slide_us + slide_us + offset_us
 
-    def _result(self, window: Bounds, key: GroupKey, rows: list[Row]) -> Expected | None:
+    def _result(self, window: Bounds, key: GroupKey, rows: list[Row]) -> "tuple[Row, Expected] | None":
         spec = self.spec
         values: Row = {"window_start": window[0], "window_end": window[1]}
         for item, part in zip(spec.keys, key, strict=True):
@@ -216,11 +217,59 @@ class _Query:
         values |= {name: answer.value for name, answer in answers.items()}
         if spec.having is not None and not truth(spec.having.evaluate(values)):
             return None
-        return Expected(
+        return values, Expected(
             values={name: values[name] for name in spec.columns},
             scales={call.name: answers[call.name].scale for call in spec.aggregates},
             order_sensitive=frozenset(c.name for c in spec.aggregates if answers[c.name].order_sensitive),
         )
+
+
+def _kept(results: "list[tuple[Row, Expected]]", spec: Spec) -> "list[tuple[Row, Expected]]":
+    """Return the results of one window that LIMIT keeps."""
+    ordered = sorted(
+        results, key=lambda result: [_ordered(result[0][key.name], False, True) for key in spec.keys]
+    )
+    for item in reversed(spec.order):
+        ordered.sort(
+            key=lambda result, item=item: _ordered(  # type: ignore[misc]
+                item.of.evaluate(result[0]), item.descending, item.puts_nulls_first
+            )
+        )
+    if spec.limit_by is not None:
+        rows, values = spec.limit_by
+        seen: dict[GroupKey, int] = defaultdict(int)
+        kept = []
+        for result in ordered:
+            group = tuple(_grouped(value.evaluate(result[0])) for value in values)
+            seen[group] += 1
+            if seen[group] <= rows:
+                kept.append(result)
+        ordered = kept
+    return ordered[: spec.limit]
+
+
+@total_ordering
+class _Reversed:
+    """A value that is less than those that it is greater than."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reversed) and bool(self.value == other.value)
+
+    def __lt__(self, other: "_Reversed") -> bool:
+        return bool(other.value < self.value)
+
+
+def _ordered(value: Value, descending: bool, nulls_first: bool) -> Any:
+    """Return what orders as Spark orders values: NaN last, text by its bytes."""
+    if value is None:
+        return (0 if nulls_first else 2,)
+    comparable: Any = value.encode() if isinstance(value, str) else value
+    if isinstance(value, float):
+        comparable = (1, 0.0) if math.isnan(value) else (0, value)
+    return 1, (_Reversed(comparable) if descending else comparable)
 
 
 def _grouped(value: Value) -> Value | _NaN:

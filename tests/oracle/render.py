@@ -1,6 +1,8 @@
 """Queries as text: in Weft's language, and as plain Spark SQL that answers the same."""
 
-from tests.oracle.expressions import Dialect
+from dataclasses import replace
+
+from tests.oracle.expressions import Column, Dialect
 from tests.oracle.spec import Spec, WindowSyntax
 
 
@@ -17,6 +19,7 @@ def weft_text(spec: Spec, stream: str, time: str, syntax: WindowSyntax) -> str:
         _where(spec, Dialect.WEFT),
         f"GROUP BY {', '.join(groups)}" if groups else "",
         _having(spec, Dialect.WEFT),
+        _limits(spec),
         "EMIT EMPTY" if spec.emit_empty else "",
     )
 
@@ -25,7 +28,8 @@ def spark_text(spec: Spec, view: str, time: str) -> str:
     """Write a query for a Spark session; windows of a late query or empty ones are not expressible."""
     if spec.emit_empty or spec.first_start_us is not None or spec.from_batch or spec.until_batch is not None:
         raise ValueError(f"query {spec.name} has no plain Spark form")
-    return _hopping(spec, view, time) if spec.slide_ms > spec.range_ms else _windowed(spec, view, time)
+    whole = _hopping(spec, view, time) if spec.slide_ms > spec.range_ms else _windowed(spec, view, time)
+    return _first_rows(spec, whole)
 
 
 def window_call(spec: Spec, time: str) -> str:
@@ -42,7 +46,7 @@ def _windowed(spec: Spec, view: str, time: str) -> str:
     bounds = ["window.start AS window_start", "window.end AS window_end"]
     groups = [window_call(spec, time), *(key.text(Dialect.SPARK) for key in spec.keys)]
     return _join(
-        "SELECT " + ", ".join([*bounds, *_outputs(spec, Dialect.SPARK)]),
+        "SELECT " + ", ".join([*bounds, *_outputs(spec, Dialect.SPARK), *_ordered_by(spec)]),
         f"FROM {view}",
         _joins(spec, Dialect.SPARK),
         _where(spec, Dialect.SPARK),
@@ -66,13 +70,35 @@ def _hopping(spec: Spec, view: str, time: str) -> str:
     inside = f"(hop_end - {range_us} <= {at})"
     predicate = inside if spec.predicate is None else f"{inside} AND {spec.predicate.spark_sql()}"
     return _join(
-        "SELECT " + ", ".join([*bounds, *_outputs(spec, Dialect.SPARK)]),
+        "SELECT " + ", ".join([*bounds, *_outputs(spec, Dialect.SPARK), *_ordered_by(spec)]),
         f"FROM (SELECT *, {end} AS hop_end FROM {view})",
         _joins(spec, Dialect.SPARK),
         f"WHERE {predicate}",
         "GROUP BY " + ", ".join(["hop_end", *(key.text(Dialect.SPARK) for key in spec.keys)]),
         _having(spec, Dialect.SPARK),
     )
+
+
+def _ordered_by(spec: Spec) -> list[str]:
+    """Write what ORDER BY and LIMIT BY go by as further columns."""
+    by = () if spec.limit_by is None else spec.limit_by[1]
+    order = [f"{item.of.text(Dialect.SPARK)} AS order{index}" for index, item in enumerate(spec.order)]
+    return order + [f"{value.text(Dialect.SPARK)} AS by{index}" for index, value in enumerate(by)]
+
+
+def _first_rows(spec: Spec, whole: str) -> str:
+    """Write a query of the first rows of each window, given all of them."""
+    order = [replace(item, of=Column(f"order{n}", item.of.type)) for n, item in enumerate(spec.order)]
+    ordering = ", ".join([item.text(Dialect.SPARK) for item in order] + [key.name for key in spec.keys])
+    limits = [] if spec.limit_by is None else [(spec.limit_by[0], len(spec.limit_by[1]))]
+    limits += [] if spec.limit is None else [(spec.limit, 0)]
+    for rows, by in limits:
+        groups = ", ".join(["window_start", "window_end", *(f"by{number}" for number in range(by))])
+        place = f"row_number() OVER (PARTITION BY {groups} ORDER BY {ordering or 1})"
+        whole = (
+            f"SELECT * EXCEPT (place) FROM (SELECT *, {place} AS place FROM ({whole})) WHERE place <= {rows}"
+        )
+    return f"SELECT {', '.join(spec.columns)} FROM ({whole})" if limits else whole
 
 
 def _bracket(spec: Spec) -> str:
@@ -94,6 +120,17 @@ def _where(spec: Spec, dialect: Dialect) -> str:
 
 def _having(spec: Spec, dialect: Dialect) -> str:
     return "" if spec.having is None else f"HAVING {spec.having.text(dialect)}"
+
+
+def _limits(spec: Spec) -> str:
+    order = ", ".join(item.text(Dialect.WEFT) for item in spec.order)
+    by = ""
+    if spec.limit_by is not None:
+        rows, values = spec.limit_by
+        by = f"LIMIT {rows} BY {', '.join(value.text(Dialect.WEFT) for value in values)}"
+    return _join(
+        f"ORDER BY {order}" if order else "", by, "" if spec.limit is None else f"LIMIT {spec.limit}"
+    )
 
 
 def _join(*clauses: str) -> str:

@@ -50,6 +50,25 @@ class Result(Expression):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """An item of ORDER BY."""
+
+    of: Expression
+    """Over `Result`s."""
+    descending: bool = False
+    nulls_first: bool | None = None
+    """None for Spark's default: first when ascending."""
+
+    def text(self, dialect: Dialect) -> str:
+        nulls = "" if self.nulls_first is None else " NULLS FIRST" if self.nulls_first else " NULLS LAST"
+        return self.of.text(dialect) + (" DESC" if self.descending else "") + nulls
+
+    @property
+    def puts_nulls_first(self) -> bool:
+        return not self.descending if self.nulls_first is None else self.nulls_first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     """A windowed aggregate query over the stream."""
 
@@ -63,6 +82,12 @@ class Spec:
     aggregates: tuple[Aggregate, ...] = ()
     having: Expression | None = None
     """Over `Result`s; an aggregate that is only here is computed but not part of the answer."""
+    order: tuple[Order, ...] = ()
+    """Ties are settled by the keys."""
+    limit_by: tuple[int, tuple[Result, ...]] | None = None
+    """How many rows of each window for each combination of some values."""
+    limit: int | None = None
+    """How many rows of each window."""
     emit_empty: bool = False
     joins: tuple[Join, ...] = ()
     from_batch: int = 0
@@ -96,9 +121,12 @@ class Spec:
         return ("window_start", "window_end", *(item.name for item in self.outputs))
 
     def computed(self) -> Iterator[Aggregate]:
-        """Yield every aggregate once: those of SELECT, then those that only HAVING names."""
+        """Yield every aggregate once: those of SELECT, then those that only later clauses name."""
         yield from self.aggregates
-        nodes = () if self.having is None else walk(self.having)
+        trees = [order.of for order in self.order] + ([] if self.having is None else [self.having])
+        nodes = [node for tree in trees for node in walk(tree)] + list(
+            self.limit_by[1] if self.limit_by else ()
+        )
         named = [node.of for node in nodes if isinstance(node, Result) and isinstance(node.of, Aggregate)]
         yield from (call for call in dict.fromkeys(named) if call not in self.aggregates)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.aggregates import empty
+from weft.finals.limiting import limited
 from weft.finals.programs import Program
 from weft.finals.readings import Reader, Reading, readings
 from weft.finals.selecting import Finals, ReadRows, Selected, select, select_by_spark
@@ -89,11 +90,12 @@ def _answer(spark: SparkSession, read: Sequence[Reading], asked: Asked) -> Answe
         select_by_spark(spark, for_spark, asked.functions, selected)
     answered.failures = selected.failures
     for name, tables in selected.tables.items():
-        rows = sum(table.num_rows for table in tables)
-        if rows > asked.limits.result_rows:
-            answered.broken[name] = over_limit("result_rows", rows, asked.limits)
+        whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        results = limited(asked.queries[name].query, whole)
+        if results.num_rows > asked.limits.result_rows:
+            answered.broken[name] = over_limit("result_rows", results.num_rows, asked.limits)
         else:
-            answered.results[name] = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+            answered.results[name] = results
     return answered
 
 

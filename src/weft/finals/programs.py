@@ -11,6 +11,7 @@ from weft.aggregates import Constants, Primitive
 from weft.evaluation import Evaluator, can_evaluate
 from weft.evaluation.conditions import as_written
 from weft.expression import Call, Expression, Literal, Slot, SlotKind, walk
+from weft.finals.limiting import hidden
 from weft.optimizer.plan import Answer
 from weft.query.coercion import common_type
 from weft.types import DataType, Kind
@@ -28,6 +29,7 @@ class Program:
     aggregates: tuple[tuple[str, tuple[Primitive, ...], DataType, Constants], ...]
     """Function, primitives, result type and constants of each aggregate."""
     outputs: tuple[Expression, ...]
+    """What is selected, and what LIMIT goes by."""
     having: Expression | None
     """The condition, with parameters for the constants that it compares with."""
     needs_spark: bool = field(init=False, compare=False)
@@ -47,7 +49,7 @@ def program_of(answer: Answer) -> tuple[Program, tuple[Literal, ...]]:
         aggregates=tuple(
             (call.function, primitives, call.type, call.constants) for call, primitives in calls
         ),
-        outputs=tuple(output.expression for output in query.outputs),
+        outputs=(*(output.expression for output in query.outputs), *hidden(query)),
         having=query.having,
     )
     if query.having is None or program.needs_spark:

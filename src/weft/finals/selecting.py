@@ -13,9 +13,9 @@ from weft.aggregates import Constants, Partial, Primitive, aggregate
 from weft.errors import InternalError
 from weft.evaluation import Evaluator
 from weft.expression import Slot, SlotKind, walk
+from weft.finals.limiting import selected_schema
 from weft.finals.programs import Program
 from weft.finals.readings import Reader
-from weft.finals.results import result_schema
 from weft.finals.thresholds import Passing, constant_parts, passing, passing_alike
 from weft.spark.columns import Udf
 from weft.spark.job.outputs import OutputRows, evaluate
@@ -130,7 +130,7 @@ class Selected:
                 parts = [column.slice(begin, end - begin) for column in columns]
                 for reader in group:
                     query = reader.answer.query
-                    table = pa.Table.from_arrays(parts, schema=result_schema(query))
+                    table = pa.Table.from_arrays(parts, schema=selected_schema(query))
                     self.tables.setdefault(query.name, []).append(table)
 
     def take(self, other: "Selected") -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from weft.aggregates import AGGREGATES, Aggregate, aggregate
 from weft.aggregates.aggregate_functions import SYNONYMS
 from weft.errors import GroupingMistake, NotAllowed, QueryError, TooLarge, TypeMismatch
-from weft.expression import Call, Column, Expression, Slot, SlotKind
+from weft.expression import Call, Column, Expression, Slot, SlotKind, walk
 from weft.limits import DEFAULTS, Limits
 from weft.query.aggregate_arguments import bind_arguments
 from weft.query.cursor import located
@@ -18,14 +18,16 @@ from weft.query.grouping import (
     START,
     Grouping,
     bind_grouping,
+    ordinal,
     output_name,
     quotient,
     window_bound,
 )
 from weft.query.joins import From, bind_from, bind_joins, conjuncts
 from weft.query.logical import AggregateCall, Catalog, LogicalQuery, NamedExpression
+from weft.query.ordering import bind_limits
 from weft.query.statements import CreateQuery
-from weft.query.syntax import Invocation, ItemSyntax, Name, Node
+from weft.query.syntax import Invocation, ItemSyntax, Name, Node, Number
 from weft.types import BOOLEAN, Kind
 
 KNOWN = (*(known.name for known in AGGREGATES), *SYNONYMS)
@@ -59,8 +61,10 @@ class Outputs:
     row: Context
     """What the arguments of aggregates refer to."""
     aggregates: dict[AggregateCall, int] = field(default_factory=dict)
+    items: list[Expression] = field(default_factory=list)
+    """SELECT's items, for ORDER BY."""
     names: dict[str, Expression] = field(default_factory=dict)
-    """SELECT's aliases, for HAVING."""
+    """SELECT's aliases, for HAVING and what follows it."""
 
     def select(self, items: tuple[ItemSyntax, ...]) -> tuple[NamedExpression, ...]:
         """Bind the items of SELECT."""
@@ -79,21 +83,35 @@ class Outputs:
                 raise NotAllowed(problem, span=item.node.span)
             if expression != RESERVED_OUTPUTS.get(name.casefold()):
                 outputs[name.casefold()] = NamedExpression(name=name, expression=expression)
+            self.items.append(expression)
             if item.alias is not None:
                 self.names[item.alias.casefold()] = expression
         return tuple(outputs.values())
 
     def having(self, node: Node) -> Expression:
         """Bind HAVING, which may use SELECT's aliases."""
+        return self._grouped(condition(node, replace(self.row, intercept=self._with_aliases), "HAVING"))
 
-        def intercept(node: Node) -> Expression | None:
-            if isinstance(node, Name) and len(node.parts) == 1:
-                named = self.names.get(node.parts[0].casefold())
-                if named is not None:
-                    return named
-            return self._intercept(node)
+    def after(self, node: Node, clause: str) -> Expression:
+        """Bind an expression of ORDER BY or LIMIT BY, which may use SELECT's aliases and ordinals."""
+        if isinstance(node, Number):
+            return self.items[ordinal(node, len(self.items), clause)]
+        expression = self._grouped(typed(node, replace(self.row, intercept=self._with_aliases)))
+        if expression.type.is_nested:
+            problem = f"{clause} needs values in an order, found {expression.type}"
+            raise TypeMismatch(f"{problem}; use another expression", span=node.span)
+        slots = [part for part in walk(expression) if isinstance(part, Slot)]
+        if all(slot.kind in (SlotKind.WINDOW_START, SlotKind.WINDOW_END) for slot in slots):
+            problem = f"{clause} applies within each window, and this is the same for all rows of a window"
+            raise NotAllowed(f"{problem}; remove it", span=node.span)
+        return expression
 
-        return self._grouped(condition(node, replace(self.row, intercept=intercept), "HAVING"))
+    def _with_aliases(self, node: Node) -> Expression | None:
+        if isinstance(node, Name) and len(node.parts) == 1:
+            named = self.names.get(node.parts[0].casefold())
+            if named is not None:
+                return named
+        return self._intercept(node)
 
     def _intercept(self, node: Node) -> Expression | None:
         if isinstance(node, Name):
@@ -178,6 +196,7 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
     binding = Outputs(origin=origin, grouping=grouping, row=row(""))
     outputs = binding.select(syntax.items)
     having = binding.having(syntax.having) if syntax.having is not None else None
+    order, limits = bind_limits(syntax, grouping.keys, binding.after)
     if not binding.aggregates and not grouping.keys:
         span = syntax.items[0].node.span[0], syntax.items[-1].node.span[1]
         problem = "the query aggregates nothing; add an aggregate such as count(*), or GROUP BY a column"
@@ -189,7 +208,7 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
     return LogicalQuery(
         name=query.name, text=query.select, stream=origin.stream.name, joins=joins,
         window=window, predicate=predicate, keys=grouping.keys,
-        aggregates=tuple(binding.aggregates), outputs=outputs, having=having,
+        aggregates=tuple(binding.aggregates), outputs=outputs, having=having, order=order, limits=limits,
         emit_empty=syntax.emit_empty is not None, lifetime_ms=syntax.lifetime_ms,
         notes=(grouping.bound.note,) if grouping.bound.note else (),
     )  # fmt: skip

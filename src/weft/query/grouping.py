@@ -231,16 +231,20 @@ def _followed(item: ItemSyntax, syntax: SelectSyntax, origin: From) -> ItemSynta
     """Follow `GROUP BY 1` and `GROUP BY alias` to the item of SELECT."""
     node = item.node
     if isinstance(node, Number) and item.alias is None:
-        count = len(syntax.items)
-        if not node.text.isdecimal() or len(node.text) > 6 or not 1 <= int(node.text) <= count:
-            problem = f"GROUP BY {node.text} names no item of SELECT; it has {count}"
-            raise GroupingMistake(problem, span=node.span)
-        return syntax.items[int(node.text) - 1]
+        return syntax.items[ordinal(node, len(syntax.items), "GROUP BY")]
     if isinstance(node, Name) and len(node.parts) == 1 and not origin.scope.has(node):
         for selected in syntax.items:
             if selected.alias is not None and selected.alias.casefold() == node.parts[0].casefold():
                 return selected
     return item
+
+
+def ordinal(node: Number, count: int, clause: str) -> int:
+    """Return the index of the item of SELECT that a number names."""
+    if not node.text.isdecimal() or len(node.text) > 6 or not 1 <= int(node.text) <= count:
+        problem = f"{clause} {node.text} names no item of SELECT; it has {count}"
+        raise GroupingMistake(problem, span=node.span)
+    return int(node.text) - 1
 
 
 def _window(node: Node, origin: From) -> BoundWindow | None:

@@ -152,6 +152,23 @@ class ItemSyntax:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrderSyntax:
+    """An item of ORDER BY."""
+
+    node: Node
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSyntax:
+    """`LIMIT 10`, or `LIMIT 3 BY symbol`."""
+
+    rows: int
+    by: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SelectSyntax:
     """A whole SELECT."""
 
@@ -160,18 +177,21 @@ class SelectSyntax:
     where: Node | None = None
     groups: tuple[ItemSyntax, ...] = ()
     having: Node | None = None
+    order: tuple[OrderSyntax, ...] = ()
+    limits: tuple[LimitSyntax, ...] = ()
     emit_empty: Span | None = None
     lifetime_ms: int | None = None
 
 
 def check_size(syntax: SelectSyntax, limits: Limits) -> None:
-    """Refuse a query whose expressions are too large, also once HAVING and GROUP BY follow aliases."""
+    """Refuse a query whose expressions are too large, also once clauses after FROM follow aliases."""
     conditions = (*(source.on for source in syntax.sources), syntax.where, syntax.having)
     groups = [item.node for item in syntax.groups]
+    ordering = [item.node for item in syntax.order] + [node for limit in syntax.limits for node in limit.by]
     expressions = [item.node for item in syntax.items]
-    expressions += [node for node in conditions if node is not None] + groups
+    expressions += [node for node in conditions if node is not None] + groups + ordering
     aliases = {item.alias.casefold(): item.node.weight for item in syntax.items if item.alias is not None}
-    followed = {id(node) for node in (*groups, syntax.having)}
+    followed = {id(node) for node in (*groups, *ordering, syntax.having)}
 
     def enforce(weights: list[int]) -> None:
         largest = weights.index(max(weights))

@@ -10,6 +10,7 @@ from time import time
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as PlainWindow
 from pyspark.sql import functions as F
 
 from weft.aggregates import Constant
@@ -62,11 +63,26 @@ def run_plain(
     )
     if query.having is not None:
         results = results.where(after(query.having))
+    results = _limited(results, query, after)
     outputs = [
         after(output.expression).cast(str(output.expression.type)).alias(output.name)
         for output in query.outputs
     ]
     return results.select("window_start", "window_end", *outputs).toArrow()
+
+
+def _limited(results: DataFrame, query: LogicalQuery, translate: Translator) -> DataFrame:
+    """Return the first rows of each window."""
+    order = []
+    for key in query.order:
+        column = translate(key.expression)
+        nulls = "nulls_first" if key.nulls_first else "nulls_last"
+        order.append(getattr(column, ("desc_" if key.descending else "asc_") + nulls)())
+    for limit in query.limits:
+        groups = PlainWindow.partitionBy("window_start", "window_end", *map(translate, limit.by))
+        place = F.row_number().over(groups.orderBy(*order or [F.lit(1)]))
+        results = results.withColumn("__plain_place", place).where(F.col("__plain_place") <= limit.rows)
+    return results
 
 
 def _windowed(rows: DataFrame, window: Window) -> DataFrame:
