@@ -5,13 +5,17 @@ from dataclasses import replace
 from tests.oracle.expressions import Column, Dialect
 from tests.oracle.spec import Spec, WindowSyntax
 
+_BUCKETS_SINCE_MS = 946_857_600_000
+"""3 January 2000, a Monday."""
+_UNITS = {1_000: "second", 60_000: "minute", 3_600_000: "hour", 86_400_000: "day", 604_800_000: "week"}
+
 
 def weft_text(spec: Spec, stream: str, time: str, syntax: WindowSyntax) -> str:
     """Write a query in Weft's language."""
     bracket = syntax is WindowSyntax.BRACKET
     groups = [key.text(Dialect.WEFT) for key in spec.keys]
     if not bracket:
-        groups.append(window_call(spec, time))
+        groups.append(_bucket(spec, time) or window_call(spec, time))
     return _join(
         "SELECT " + ", ".join(_outputs(spec, Dialect.WEFT)),
         f"FROM {stream}" + (f" {_bracket(spec)}" if bracket else ""),
@@ -30,6 +34,16 @@ def spark_text(spec: Spec, view: str, time: str) -> str:
         raise ValueError(f"query {spec.name} has no plain Spark form")
     whole = _hopping(spec, view, time) if spec.slide_ms > spec.range_ms else _windowed(spec, view, time)
     return _first_rows(spec, whole)
+
+
+def _bucket(spec: Spec, time: str) -> str:
+    """Write adjacent windows as time_bucket or date_trunc, where their origin is that of these."""
+    if spec.range_ms != spec.slide_ms or spec.offset_ms != _BUCKETS_SINCE_MS % spec.range_ms:
+        return ""
+    unit = _UNITS.get(spec.range_ms)
+    if unit is not None and len(spec.keys) % 2:
+        return f"date_trunc('{unit}', {time})"
+    return f"time_bucket('{spec.range_ms} ms', {time})"
 
 
 def window_call(spec: Spec, time: str) -> str:

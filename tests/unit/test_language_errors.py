@@ -281,6 +281,26 @@ JOINS: list[Case] = [
      f"= takes two values of one type, found int and string; {CAST}"),
 ]  # fmt: skip
 
+BUCKETS: list[Case] = [
+    ("SELECT count(*) FROM trades GROUP BY date_trunc(«'month'», time)", BadWindow,
+     "a month has no fixed length, so it is not a window; use a unit from second to week, or days, "
+     "as in time_bucket('30 days', …)"),
+    ("SELECT count(*) FROM trades GROUP BY «time_bucket('5 min')»", BadWindow,
+     "time_bucket takes a duration and the event time: time_bucket('5 min', time)"),
+    ("SELECT count(*) FROM trades GROUP BY time_bucket('5 min', «n»)", BadWindow,
+     'the window must be over the event time of stream trades, "time"'),
+    ("SELECT count(*) FROM trades GROUP BY time_bucket(«'0 s'», time)", BadWindow,
+     "the window is 0 long; it must be longer, as in '5 min'"),
+    ("SELECT count(*) FROM trades GROUP BY time_bucket(«'1 month'», time)", BadWindow,
+     'duration "1 month" has no fixed length; count days instead, as in \'30 days\''),
+    ("SELECT «time_bucket»('1 min', time), count(*) FROM trades GROUP BY time_bucket('1 h', time)", BadWindow,
+     "time_bucket(…) is allowed only in GROUP BY; its bounds are window_start and window_end"),
+    (f"SELECT count(*) FROM trades {W} GROUP BY «time_bucket('5 min', time)»", BadWindow,
+     "the query has two windows; remove one"),
+    ("SELECT count(*) FROM trades GROUP BY date_trunc('hour', time), «date_trunc('day', time)»", BadWindow,
+     "the query has two windows; remove one"),
+]  # fmt: skip
+
 REFUSED: list[Case] = [
     (f"SELECT «*» FROM trades {W}", NotAllowed, "SELECT * is not in the language; name the columns"),
     (f"SELECT «trades.»* FROM trades {W}", NotAllowed, "SELECT * is not in the language; name the columns"),
@@ -384,7 +404,7 @@ SYNTAX: list[Case] = [
 
 
 @pytest.mark.parametrize(
-    ("marked", "kind", "problem"), [*NAMES, *TYPES, *WINDOWS, *GROUPS, *JOINS, *REFUSED, *SYNTAX]
+    ("marked", "kind", "problem"), [*NAMES, *TYPES, *WINDOWS, *GROUPS, *JOINS, *BUCKETS, *REFUSED, *SYNTAX]
 )
 def test_a_mistake_is_named_and_shown(marked: str, kind: type[QueryError], problem: str) -> None:
     text = marked.replace("«", "").replace("»", "")

@@ -63,7 +63,8 @@ def _ranks(column: pa.ChunkedArray, *, descending: bool, nulls_first: bool) -> R
     ranks = np.empty(len(sorting) + 1, dtype=np.intp)
     ranks[sorting] = np.arange(len(sorting))[:: -1 if descending else 1]
     ranks[-1] = -1 if nulls_first else len(sorting)
-    return ranks[np.asarray(known.indices.fill_null(len(sorting)))]
+    found: Rows = ranks[np.asarray(known.indices.fill_null(len(sorting)))]
+    return found
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.Array:

@@ -12,15 +12,15 @@ from weft.query.aggregate_arguments import bind_arguments
 from weft.query.cursor import located
 from weft.query.expressions import Context, condition, outside_group_by, typed
 from weft.query.grouping import (
-    CALLS,
     END,
     RESERVED_OUTPUTS,
     START,
     Grouping,
     bind_grouping,
+    buckets,
+    is_window_call,
     ordinal,
     output_name,
-    quotient,
     window_bound,
 )
 from weft.query.joins import From, bind_from, bind_joins, conjuncts
@@ -45,7 +45,7 @@ def row_guard(clause: str) -> Callable[[Node], Expression | None]:
         if isinstance(node, Invocation):
             if aggregate(node.name) is not None:
                 raise GroupingMistake(f"{node.name}(…) {problem}", span=node.span)
-            if node.name.casefold() in CALLS:
+            if is_window_call(node):
                 raise outside_group_by(node)
         return None
 
@@ -73,7 +73,7 @@ class Outputs:
         for item in items:
             expression = self._grouped(typed(item.node, context))
             name = output_name(item)
-            if item.alias is None and isinstance(item.node, Name) and expression in (START, END):
+            if item.alias is None and window_bound(item.node) == expression:
                 name = "window_start" if expression == START else "window_end"
             elif RESERVED_OUTPUTS.get(name.casefold(), expression) != expression:
                 problem = f'the results have a column "{name}" of their own; choose another alias'
@@ -116,14 +116,15 @@ class Outputs:
     def _intercept(self, node: Node) -> Expression | None:
         if isinstance(node, Name):
             return self._named(node)
+        window = self.grouping.bound
+        if window.buckets is not None and buckets(node, self.origin) == window.buckets:
+            return window.value
         if isinstance(node, Invocation):
             function = aggregate(node.name)
-            if function is None and node.name.casefold() in CALLS:
+            if function is None and is_window_call(node):
                 raise outside_group_by(node)
             return None if function is None else self._aggregate(node, function)
-        window = self.grouping.bound
-        same = window.divisor and quotient(node, self.origin) == window.divisor
-        return window.index if same else None
+        return None
 
     def _named(self, node: Name) -> Expression | None:
         if len(node.parts) == 1:
@@ -196,7 +197,7 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
     binding = Outputs(origin=origin, grouping=grouping, row=row(""))
     outputs = binding.select(syntax.items)
     having = binding.having(syntax.having) if syntax.having is not None else None
-    order, limits = bind_limits(syntax, grouping.keys, binding.after)
+    order, row_limits = bind_limits(syntax, grouping.keys, binding.after)
     if not binding.aggregates and not grouping.keys:
         span = syntax.items[0].node.span[0], syntax.items[-1].node.span[1]
         problem = "the query aggregates nothing; add an aggregate such as count(*), or GROUP BY a column"
@@ -208,7 +209,7 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
     return LogicalQuery(
         name=query.name, text=query.select, stream=origin.stream.name, joins=joins,
         window=window, predicate=predicate, keys=grouping.keys,
-        aggregates=tuple(binding.aggregates), outputs=outputs, having=having, order=order, limits=limits,
+        aggregates=tuple(binding.aggregates), outputs=outputs, having=having, order=order, limits=row_limits,
         emit_empty=syntax.emit_empty is not None, lifetime_ms=syntax.lifetime_ms,
         notes=(grouping.bound.note,) if grouping.bound.note else (),
     )  # fmt: skip

@@ -45,6 +45,13 @@ _ARGUMENTS = {
     "HOP": ("HOP(time, slide, size[, start])", 2, 3),
     "TUMBLE": ("TUMBLE(time, size[, start])", 1, 2),
 }
+_TRUNCATED = {
+    "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000,
+}  # fmt: skip
+"""The units of date_trunc that are windows, in milliseconds."""
+_VARYING = frozenset({"month", "quarter", "year"})
+_MONDAY_MS = 946_857_600_000
+"""3 January 2000, a Monday: the start of a week, and the origin of time_bucket in TimescaleDB and DuckDB."""
 _OFFSETS = {"RANGE": 2, "WINDOW": 2, "SLIDING": 2, "HOP": 2, "TUMBLE": 1}
 """Which of a window's durations is its offset, which may be negative."""
 
@@ -57,10 +64,21 @@ class BoundWindow:
     span: Span
     note: str = ""
     """How the text was understood, if it could be read in two ways."""
-    divisor: int | None = None
-    """300 if the window was written `time/300`."""
-    index: Expression | None = None
-    """The value of `time/300`, then."""
+    buckets: "Buckets | None" = None
+    """What GROUP BY had in place of a window function, if it had."""
+    value: Expression | None = None
+    """Its value, then: of `time/300`, the number of the window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buckets:
+    """An expression of the event time whose values are adjacent windows."""
+
+    units: int | None = None
+    """300 for `time/300`."""
+    length_ms: int = 0
+    start_ms: int = 0
+    """A moment at which one of `date_trunc(…)` or `time_bucket(…)` starts."""
 
 
 def bind_window(syntax: WindowSyntax, origin: From) -> BoundWindow:
@@ -122,31 +140,49 @@ def is_event_time(node: Node, origin: From) -> bool:
     return origin.scope.resolve(node).name.casefold() == origin.stream.time.casefold()
 
 
-def quotient(node: Node, origin: From) -> int | None:
-    """Return 300 for `time/300` over the event time, else None."""
-    if not isinstance(node, Operation) or node.operator not in ("/", "div"):
-        return None
-    time, divisor = node.args
-    if not isinstance(divisor, Number) or not divisor.text.isdecimal() or len(divisor.text) > 18:
-        return None
-    return int(divisor.text) if is_event_time(time, origin) else None
+def buckets(node: Node, origin: From) -> Buckets | None:
+    """Return what `time/300`, `date_trunc('minute', time)` or `time_bucket('5 min', time)` cut time into."""
+    match node:
+        case Operation(operator="/" | "div", args=(time, Number(text=text))):
+            written = text.isdecimal() and len(text) <= 18 and is_event_time(time, origin)
+            return Buckets(units=int(text)) if written else None
+        case Invocation(args=(Text(value=unit), time)) if node.name.casefold() == "date_trunc":
+            length_ms = _TRUNCATED.get(unit.casefold())
+            if length_ms is None or not is_event_time(time, origin):
+                return None
+            return Buckets(length_ms=length_ms, start_ms=_MONDAY_MS % length_ms)
+        case Invocation(args=(Text() | Interval() as length, time)) if node.name.casefold() == "time_bucket":
+            length_ms = milliseconds(length)
+            if length_ms <= 0 or not is_event_time(time, origin):
+                return None
+            return Buckets(length_ms=length_ms, start_ms=_MONDAY_MS % length_ms)
+    return None
 
 
-def bind_quotient(node: Node, origin: From) -> BoundWindow | None:
-    """Return the tumbling window that `GROUP BY time/300` means (Gigascope), or None for others."""
-    divisor = quotient(node, origin)
-    if divisor is None:
+def bind_buckets(node: Node, origin: From) -> BoundWindow | None:
+    """Return the adjacent windows that an expression of GROUP BY means, or None for others."""
+    found = buckets(node, origin)
+    if found is None:
         return None
+    if found.units is not None:
+        return _bind_quotient(node, found.units, origin)
+    length_ms = found.length_ms
+    window = Window(range_ms=length_ms, slide_ms=length_ms, offset_ms=found.start_ms)
+    return BoundWindow(window=window, span=node.span, buckets=found, value=START)
+
+
+def _bind_quotient(node: Node, divisor: int, origin: From) -> BoundWindow:
+    """Return the windows of `GROUP BY time/300` (Gigascope)."""
     unit = origin.stream.time_unit or TimeUnit.SECONDS
     length_ms, rest = divmod(divisor * _NANOSECONDS[unit], 1_000_000)
     if rest or not 0 < length_ms <= MAX_DURATION_MS:
         problem = f"a window of {divisor} {unit} is not whole milliseconds up to ten years"
         raise BadWindow(f"{problem}; divide by another number", span=node.span)
     micros = Literal(length_ms * 1_000, BIGINT)
-    index = Call("floor_div", (Call("unix_micros", (START,), BIGINT), micros), BIGINT)
+    value = Call("floor_div", (Call("unix_micros", (START,), BIGINT), micros), BIGINT)
     note = f"{origin.stream.time}/{divisor} read as windows of {duration(length_ms)}"
     window = Window(range_ms=length_ms, slide_ms=length_ms)
-    return BoundWindow(window=window, span=node.span, note=note, divisor=divisor, index=index)
+    return BoundWindow(window=window, span=node.span, note=note, buckets=Buckets(units=divisor), value=value)
 
 
 _EXAMPLE = "[RANGE '12 min' SLIDE '5 min'] after the stream, or GROUP BY window(time, '12 min', '5 min')"
@@ -179,18 +215,21 @@ def bind_grouping(syntax: SelectSyntax, origin: From, context: Context) -> Group
         bound = bind_window(origin.source.window, origin)
     keys: list[ItemSyntax] = []
     aliases: dict[str, Expression] = {}
-    for written in syntax.groups:
-        item = _followed(written, syntax, origin)
-        window = _window(item.node, origin)
+    items = [_followed(written, syntax, origin) for written in syntax.groups]
+    truncates = bound is None and not any(_is_window(item.node, origin) for item in items)
+    for written, item in zip(syntax.groups, items, strict=True):
+        window = _window(item.node, origin, truncates=truncates)
         if window is None:
             keys.append(item)
         elif bound is not None:
             raise BadWindow("the query has two windows; remove one", span=written.node.span)
         else:
             bound = window
-            if item.alias and window.index is not None:
-                aliases[item.alias.casefold()] = window.index
+            if item.alias and window.value is not None:
+                aliases[item.alias.casefold()] = window.value
     if bound is None:
+        for item in items:
+            _refuse_varying(item.node, origin)
         problem = f"the query has no window over stream {origin.stream.name}; write {_EXAMPLE}"
         raise BadWindow(problem, span=origin.source.span)
     named = _keys(keys, aliases, origin, context)
@@ -247,14 +286,36 @@ def ordinal(node: Number, count: int, clause: str) -> int:
     return int(node.text) - 1
 
 
-def _window(node: Node, origin: From) -> BoundWindow | None:
-    """Return the window that an item of GROUP BY means, or None for a key."""
+def is_window_call(node: Invocation) -> bool:
+    """Say whether a function is one of GROUP BY that is nothing but a window."""
+    return node.name.casefold() in CALLS or node.name.casefold() == "time_bucket"
+
+
+def _is_window(node: Node, origin: From) -> bool:
+    """Say whether an item of GROUP BY can only be a window; date_trunc may also be a key beside one."""
     if not isinstance(node, Invocation):
-        return bind_quotient(node, origin)
+        return buckets(node, origin) is not None
+    return is_window_call(node) or node.name.casefold() in REFUSED_CALLS
+
+
+def _window(node: Node, origin: From, *, truncates: bool) -> BoundWindow | None:
+    """Return the window that an item of GROUP BY means, or None for a key.
+
+    `truncates` says whether date_trunc is a window, as there is no other.
+    """
+    if not isinstance(node, Invocation):
+        return bind_buckets(node, origin)
     form, name = CALLS.get(node.name.casefold()), node.name
     if name.casefold() in REFUSED_CALLS:
         problem = f"{name} is not in the language; use window, HOP or TUMBLE"
         raise BadWindow(problem, span=node.name_span)
+    if name.casefold() == "date_trunc":
+        return bind_buckets(node, origin) if truncates else None
+    if name.casefold() == "time_bucket":
+        window = bind_buckets(node, origin)
+        if window is None:
+            raise _unusable_bucket(node, origin)
+        return window
     if form is None:
         return None
     if not node.args:
@@ -262,3 +323,25 @@ def _window(node: Node, origin: From) -> BoundWindow | None:
         raise BadWindow(problem, span=node.span)
     syntax = WindowSyntax(form=form, time=node.args[0], durations=node.args[1:], span=node.span)
     return bind_window(syntax, origin)
+
+
+def _refuse_varying(node: Node, origin: From) -> None:
+    """Refuse `date_trunc('month', time)` as the only window."""
+    match node:
+        case Invocation(args=(Text(value=unit), time)) if node.name.casefold() == "date_trunc":
+            if unit.casefold() in _VARYING and is_event_time(time, origin):
+                problem = f"a {unit.casefold()} has no fixed length, so it is not a window"
+                hint = "use a unit from second to week, or days, as in time_bucket('30 days', …)"
+                raise BadWindow(f"{problem}; {hint}", span=node.args[0].span)
+
+
+def _unusable_bucket(node: Invocation, origin: From) -> BadWindow:
+    time = origin.stream.time
+    if len(node.args) != 2 or not isinstance(node.args[0], Text | Interval):
+        return BadWindow(
+            f"time_bucket takes a duration and the event time: time_bucket('5 min', {time})", span=node.span
+        )
+    if not is_event_time(node.args[1], origin):
+        problem = f'the window must be over the event time of stream {origin.stream.name}, "{time}"'
+        return BadWindow(problem, span=node.args[1].span)
+    return BadWindow("the window is 0 long; it must be longer, as in '5 min'", span=node.args[0].span)
