@@ -203,4 +203,4 @@ def test_equal_buckets_may_be_written_differently() -> None:
 def test_beside_a_window_truncated_time_is_a_key(text: str) -> None:
     bound = query(text)
     assert bound.window == minutes(60, 60)
-    assert [str(key.expression) for key in bound.keys] == ["date_trunc(minute, time)"]
+    assert [str(key.expression) for key in bound.keys] == ["date_trunc('minute', time)"]

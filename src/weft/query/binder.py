@@ -12,7 +12,6 @@ from weft.query.aggregate_arguments import bind_arguments
 from weft.query.cursor import located
 from weft.query.expressions import Context, condition, outside_group_by, typed
 from weft.query.grouping import (
-    END,
     RESERVED_OUTPUTS,
     START,
     Grouping,
