@@ -27,6 +27,8 @@ WINDOWS_MS = (
     (60_000, 7_000),
     (1_500, 500),
 )
+STEPS_MS = {1_000: 200, 10_000: 2_500}
+"""Of adjacent windows, some are cumulative ones."""
 
 CONSTANTS: dict[Kind, tuple[Literal, ...]] = {
     Kind.INT: tuple(map(Literal, (0, 1, -5, 7, 2**31 - 1))),
@@ -49,6 +51,7 @@ def random_spec(rng: Random, name: str, schema: Sequence[Column]) -> Spec:
         name=name,
         range_ms=range_ms,
         slide_ms=slide_ms,
+        step_ms=STEPS_MS[range_ms] if range_ms == slide_ms and rng.random() < 0.4 else None,
         offset_ms=rng.randrange(slide_ms) if rng.random() < 0.3 else 0,
         predicate=random_condition(rng, schema) if rng.random() < 0.7 else None,
         keys=keys,

@@ -15,7 +15,7 @@ from tests.oracle.expressions import Column, Expression, Literal
 from tests.oracle.functions import Cast
 from tests.oracle.generate import random_cuts, random_times, random_value
 from tests.oracle.generate_predicates import Inputs, random_atom, random_predicate
-from tests.oracle.generate_queries import WINDOWS_MS, random_aggregate, random_key, random_limits
+from tests.oracle.generate_queries import STEPS_MS, WINDOWS_MS, random_aggregate, random_key, random_limits
 from tests.oracle.pools import Pool, random_pool
 from tests.oracle.registered import GRADE, MIDCAP, Called
 from tests.oracle.rephrase import rephrased
@@ -154,6 +154,7 @@ def _random_query(rng: Random, name: str, workload: Workload, others: Sequence[S
         name=name,
         range_ms=range_ms,
         slide_ms=slide_ms,
+        step_ms=STEPS_MS[range_ms] if range_ms == slide_ms and rng.random() < 0.4 else None,
         offset_ms=rng.randrange(slide_ms) if rng.random() < 0.15 else 0,
         predicate=_random_where(rng, inputs, workload, others),
         keys=keys,

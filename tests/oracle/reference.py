@@ -31,14 +31,25 @@ class _NaN(Enum):
 GroupKey = tuple[Value | _NaN, ...]
 
 
-def windows_of(time_us: int, range_ms: int, slide_ms: int, offset_ms: int) -> list[Bounds]:
+def windows_of(
+    time_us: int, range_ms: int, slide_ms: int, offset_ms: int, step_ms: int | None = None
+) -> list[Bounds]:
     """Return the windows [start, end) that hold a time, earliest first.
 
     Windows end where `end ≡ offset (mod slide)`.
 
     >>> windows_of(5_000, 7, 5, 2)
     [(0, 7000), (5000, 12000)]
+
+    Cumulative windows start there, and end step by step.
+
+    >>> windows_of(7_000, 12, 12, 0, 4)
+    [(0, 8000), (0, 12000)]
     """
+    if step_ms is not None:
+        start = time_us - (time_us - offset_ms * 1000) % (slide_ms * 1000)
+        ends = range(start + step_ms * 1000, start + range_ms * 1000 + 1, step_ms * 1000)
+        return [(start, end) for end in ends if end > time_us]
     range_us, slide_us, offset_us = range_ms * 1000, slide_ms * 1000, offset_ms * 1000
     end = time_us - (time_us - offset_us) % slide_us + slide_us
     windows = []
@@ -171,7 +182,7 @@ class _Query:
 
     def _windows(self, time_us: int) -> list[Bounds]:
         spec = self.spec
-        windows = windows_of(time_us, spec.range_ms, spec.slide_ms, spec.offset_ms)
+        windows = windows_of(time_us, spec.range_ms, spec.slide_ms, spec.offset_ms, spec.step_ms)
         return [w for w in windows if spec.first_start_us is None or w[0] >= spec.first_start_us]
 
     def _emit(self, to_us: int) -> Iterator[Expected]:
@@ -188,6 +199,8 @@ class _Query:
             return sorted(window for window in self.open if window[1] <= to_us)
         if self.seen is None:
             return []
+        if self.spec.step_ms is not None:
+            return self._due_cumulative(to_us, self.spec.step_ms * 1000)
         range_us, slide_us = self.spec.range_ms * 1000, self.spec.slide_ms * 1000
         ends = range(self._first_end(self.seen[0]), to_us + 1, slide_us)
         if self.closed_to is not None:
@@ -195,6 +208,18 @@ class _Query:
         if ends:
             self.closed_to = ends[-1]
         return [(end - range_us, end) for end in ends]
+
+    def _due_cumulative(self, to_us: int, step_us: int) -> list[Bounds]:
+        """Return cumulative ones that EMIT EMPTY gives, from when the query has come to the last row."""
+        assert self.seen is not None
+        spec, (oldest_us, newest_us) = self.spec, self.seen
+        after_us = oldest_us if self.closed_to is None else self.closed_to
+        slide_us, offset_us = spec.slide_ms * 1000, spec.offset_ms * 1000
+        first = after_us - (after_us - offset_us) % step_us + step_us
+        ends = [(end - 1 - (end - 1 - offset_us) % slide_us, end) for end in range(first, to_us + 1, step_us)]
+        self.closed_to = max(after_us, to_us)
+        begun = oldest_us - slide_us if spec.first_start_us is None else spec.first_start_us
+        return [(start, end) for start, end in ends if begun <= start <= newest_us]
 
     def _first_end(self, oldest_us: int) -> int:
         """Return when the first window ends that EMIT EMPTY gives: after the stream's first row, if it begins

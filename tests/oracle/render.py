@@ -18,7 +18,7 @@ def weft_text(spec: Spec, stream: str, time: str, syntax: WindowSyntax) -> str:
         groups.append(_bucket(spec, time) or window_call(spec, time))
     return _join(
         "SELECT " + ", ".join(_outputs(spec, Dialect.WEFT)),
-        f"FROM {stream}" + (f" {_bracket(spec)}" if bracket else ""),
+        _from(spec, stream, time, bracket=bracket),
         _joins(spec, Dialect.WEFT),
         _where(spec, Dialect.WEFT),
         f"GROUP BY {', '.join(groups)}" if groups else "",
@@ -32,12 +32,28 @@ def spark_text(spec: Spec, view: str, time: str) -> str:
     """Write a query for a Spark session; windows of a late query or empty ones are not expressible."""
     if spec.emit_empty or spec.first_start_us is not None or spec.from_batch or spec.until_batch is not None:
         raise ValueError(f"query {spec.name} has no plain Spark form")
-    whole = _hopping(spec, view, time) if spec.slide_ms > spec.range_ms else _windowed(spec, view, time)
+    odd = spec.slide_ms > spec.range_ms or spec.step_ms is not None
+    whole = _hopping(spec, view, time) if odd else _windowed(spec, view, time)
     return _first_rows(spec, whole)
 
 
+def _from(spec: Spec, stream: str, time: str, *, bracket: bool) -> str:
+    if not bracket:
+        return f"FROM {stream}"
+    if spec.step_ms is not None:
+        return f"FROM TABLE(CUMULATE(TABLE {stream}, DESCRIPTOR({time}), {_cumulative(spec)}))"
+    return f"FROM {stream} {_bracket(spec)}"
+
+
+def _cumulative(spec: Spec) -> str:
+    lengths = [spec.step_ms, spec.range_ms] + ([spec.offset_ms] if spec.offset_ms else [])
+    return ", ".join(f"INTERVAL '{ms} ms'" for ms in lengths)
+
+
 def _bucket(spec: Spec, time: str) -> str:
-    """Write adjacent windows as time_bucket or date_trunc, where their origin is that of these."""
+    """Write cumulative windows; and adjacent ones as time_bucket or date_trunc, if their origin is that."""
+    if spec.step_ms is not None:
+        return f"CUMULATE({time}, {_cumulative(spec)})"
     if spec.range_ms != spec.slide_ms or spec.offset_ms != _BUCKETS_SINCE_MS % spec.range_ms:
         return ""
     unit = _UNITS.get(spec.range_ms)
@@ -70,18 +86,23 @@ def _windowed(spec: Spec, view: str, time: str) -> str:
 
 
 def _hopping(spec: Spec, view: str, time: str) -> str:
-    """Write windows with gaps between them, which window() refuses.
+    """Write windows with gaps between them, or cumulative ones, which window() has not.
 
     range 3, slide 10    [-3-)       [-3-)       a row belongs to the next end, or to none
     """
     range_us, slide_us, offset_us = spec.range_ms * 1000, spec.slide_ms * 1000, spec.offset_ms * 1000
     at = f"unix_micros({time})"
-    end = f"{at} + {slide_us} - pmod({at} - {offset_us}, {slide_us})"
+    end, start = f"{at} + {slide_us} - pmod({at} - {offset_us}, {slide_us})", f"hop_end - {range_us}"
+    inside = f"(hop_end - {range_us} <= {at})"
+    if spec.step_ms is not None:
+        step_us = spec.step_ms * 1000
+        first = f"{at} + {step_us} - pmod({at} - {offset_us}, {step_us})"
+        end, inside = f"explode(sequence({first}, {end}, {step_us}L))", "TRUE"
+        start = f"hop_end - 1 - pmod(hop_end - 1 - {offset_us}, {slide_us})"
     bounds = [
-        f"timestamp_micros(hop_end - {range_us}) AS window_start",
+        f"timestamp_micros({start}) AS window_start",
         "timestamp_micros(hop_end) AS window_end",
     ]
-    inside = f"(hop_end - {range_us} <= {at})"
     predicate = inside if spec.predicate is None else f"{inside} AND {spec.predicate.spark_sql()}"
     return _join(
         "SELECT " + ", ".join([*bounds, *_outputs(spec, Dialect.SPARK), *_ordered_by(spec)]),

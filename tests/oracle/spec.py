@@ -77,6 +77,8 @@ class Spec:
     slide_ms: int
     offset_ms: int = 0
     """Where window *ends* lie within a slide, counted from the epoch."""
+    step_ms: int | None = None
+    """Of cumulative windows: they start together, and end step by step; the range is that of the longest."""
     predicate: Expression | None = None
     keys: tuple[Key, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()

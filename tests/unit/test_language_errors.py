@@ -282,6 +282,15 @@ JOINS: list[Case] = [
 ]  # fmt: skip
 
 BUCKETS: list[Case] = [
+    ("SELECT count(*) FROM trades GROUP BY CUMULATE(time, '10 min', «'25 min'»)", BadWindow,
+     "the size, 25 min, is no multiple of the step, 10 min; the step comes first: "
+     "CUMULATE(time, step, size[, start])"),
+    ("SELECT count(*) FROM trades GROUP BY CUMULATE(time, «'0 s'», '25 min')", BadWindow,
+     "the step is 0; it must be longer, as in '5 min'"),
+    ("SELECT count(*) FROM trades GROUP BY «CUMULATE(time, '25 min')»", BadWindow,
+     "expected 2 to 3 durations, found 1: CUMULATE(time, step, size[, start])"),
+    ("SELECT count(*) FROM trades GROUP BY CUMULATE(«n», '5 min', '25 min')", BadWindow,
+     'the window must be over the event time of stream trades, "time"'),
     ("SELECT count(*) FROM trades GROUP BY date_trunc(«'month'», time)", BadWindow,
      "a month has no fixed length, so it is not a window; use a unit from second to week, or days, "
      "as in time_bucket('30 days', …)"),

@@ -19,6 +19,10 @@ def minutes(range_: float, slide: float, offset: float = 0, refresh: Refresh = R
     )
 
 
+def cumulative(step: int, size: int, offset: int = 0) -> Window:
+    return Window(range_ms=size * MIN, slide_ms=size * MIN, offset_ms=offset * MIN, step_ms=step * MIN)
+
+
 BRACKETS = [
     ("[RANGE '12 min' SLIDE '5 min']", minutes(12, 5)),
     ("[range 12 minutes slide 5 minutes]", minutes(12, 5)),
@@ -57,6 +61,9 @@ CALLS = [
     ("window(time, '12 minutes', '5 minutes', '4 minutes')", minutes(12, 5, 1), ()),
     ("window(time, '12 minutes', '5 minutes', '-1 minutes')", minutes(12, 5, 1), ()),
     ("window(time, '12 minutes', '5 minutes', '-4 minutes -30 seconds')", minutes(12, 5, 2.5), ()),
+    ("CUMULATE(time, INTERVAL '10' MINUTE, INTERVAL '1' HOUR)", cumulative(10, 60), ()),
+    ("cumulate(time, '10 min', '1 hour', '-5 min')", cumulative(10, 60, 55), ()),
+    ("CUMULATE(time, '1 hour', '1 hour')", minutes(60, 60), ()),
     ("window(time, '10 minutes', '5 minutes', '1 minute - 2 minutes')", minutes(10, 5, 4), ()),
     ("window(time, '5 minutes', '5 minutes', INTERVAL '-1' MINUTE)", minutes(5, 5, 4), ()),
     ("window(time, '5 minutes', '5 minutes', '-0 minutes')", minutes(5, 5), ()),

@@ -168,7 +168,7 @@ def _due(
         refused[ask] = over_limit("result_rows", windows, limits)
     since = due.since
     questions = (
-        (ask, GroupQuestion(window=one.live.query.window, predicate=one.predicate, since=int(since[ask])))
+        (ask, GroupQuestion(window=one.window, predicate=one.predicate, since=int(since[ask])))
         for ask in asks.tolist()
         for one in (reading.asks[ask],)
     )

@@ -18,6 +18,7 @@ from weft.predicates import Formula
 from weft.state.clock import Clock, Times, shapes
 from weft.state.running_query import RunningQuery
 from weft.state.store import DueWindows
+from weft.window import Window
 
 Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
@@ -39,6 +40,8 @@ class Reader:
 class Ask:
     """Windows of rows that satisfy a predicate, and who reads them."""
 
+    window: Window
+    """Of cumulative windows, those of one length."""
     predicate: Formula
     live: RunningQuery
     """One of its queries: what is answered of one is answered of all."""
@@ -68,7 +71,7 @@ class Reading:
         return cls(
             grouping=grouping,
             asks=ordered,
-            windows=shapes(ask.live.query.window for ask in ordered),
+            windows=shapes(ask.window for ask in ordered),
             emit_empty=np.array([ask.live.query.emit_empty for ask in ordered], dtype=bool),
             predicates=predicates,
             predicate=np.array([numbers[ask.predicate] for ask in ordered], dtype=np.int32),
@@ -118,10 +121,12 @@ def readings(answers: Iterable[Answer], lives: Mapping[str, RunningQuery]) -> Se
     programs: dict[Program, tuple[int, Program]] = {}
     for answer in answers:
         query, live = answer.query, lives[answer.query.name]
-        alike = query.window, answer.predicate, query.emit_empty, live.answered_through, live.until
         asks = by_grouping.setdefault(answer.grouping, {})
-        ask = asks.setdefault(alike, Ask(predicate=answer.predicate, live=live))
         program, parameters = program_of(answer)
         rank, program = programs.setdefault(program, (len(programs), program))
-        ask.readers.append(Reader(answer=answer, program=program, parameters=parameters, rank=rank))
+        reader = Reader(answer=answer, program=program, parameters=parameters, rank=rank)
+        for window in query.window.parts:
+            alike = window, answer.predicate, query.emit_empty, live.answered_through, live.until
+            ask = asks.setdefault(alike, Ask(window=window, predicate=answer.predicate, live=live))
+            ask.readers.append(reader)
     return tuple(Reading.of(grouping, asks.values()) for grouping, asks in by_grouping.items())

@@ -191,7 +191,7 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
         predicate = Call("and", rest, BOOLEAN, None if where is None else where.span)
     grouping = bind_grouping(syntax, origin, row("GROUP BY"))
     window = grouping.bound.window
-    per_row = -(-window.range_ms // window.slide_ms)
+    per_row = -(-window.range_ms // (window.step_ms or window.slide_ms))
     limits.enforce("windows_per_row", per_row, span=grouping.bound.span)
     binding = Outputs(origin=origin, grouping=grouping, row=row(""))
     outputs = binding.select(syntax.items)

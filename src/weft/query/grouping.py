@@ -1,7 +1,7 @@
 """GROUP BY: which of its items is the window, and which are keys; and the window, however it was written.
 
-Brackets place window *ends* at multiples of the slide; `window(…)`, HOP and TUMBLE place *starts* there, as
-in Spark and Flink. Hence `end offset = (start offset + range) mod slide` for the latter:
+Brackets place window *ends* at multiples of the slide; `window(…)`, HOP, TUMBLE and CUMULATE place *starts*
+there, as in Spark and Flink. Hence `end offset = (start offset + range) mod slide` for the latter:
 
     [RANGE 12 SLIDE 5]     |-----------|                 ends   at 10, 15, 20
     window(t, 12, 5)       5  |-----------| 17           starts at 5, 10, so ends at 17, 22 (≡ 2 mod 5)
@@ -30,9 +30,9 @@ from weft.query.syntax import (
 from weft.types import BIGINT, TIMESTAMP
 from weft.window import Refresh, Window, duration
 
-CALLS = {"window": "SLIDING", "hop": "HOP", "tumble": "TUMBLE"}
+CALLS = {"window": "SLIDING", "hop": "HOP", "tumble": "TUMBLE", "cumulate": "CUMULATE"}
 """Functions of GROUP BY that are windows."""
-REFUSED_CALLS = frozenset({"session", "session_window", "cumulate", "window_time"})
+REFUSED_CALLS = frozenset({"session", "session_window", "window_time"})
 START = Slot(SlotKind.WINDOW_START, 0, TIMESTAMP)
 END = Slot(SlotKind.WINDOW_END, 0, TIMESTAMP)
 
@@ -44,6 +44,7 @@ _ARGUMENTS = {
     "SLIDING": ("window(time, range[, slide[, start]])", 1, 3),
     "HOP": ("HOP(time, slide, size[, start])", 2, 3),
     "TUMBLE": ("TUMBLE(time, size[, start])", 1, 2),
+    "CUMULATE": ("CUMULATE(time, step, size[, start])", 2, 3),
 }
 _TRUNCATED = {
     "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000,
@@ -52,7 +53,7 @@ _TRUNCATED = {
 _VARYING = frozenset({"month", "quarter", "year"})
 _MONDAY_MS = 946_857_600_000
 """3 January 2000, a Monday: the start of a week, and the origin of time_bucket in TimescaleDB and DuckDB."""
-_OFFSETS = {"RANGE": 2, "WINDOW": 2, "SLIDING": 2, "HOP": 2, "TUMBLE": 1}
+_OFFSETS = {"RANGE": 2, "WINDOW": 2, "SLIDING": 2, "HOP": 2, "TUMBLE": 1, "CUMULATE": 2}
 """Which of a window's durations is its offset, which may be negative."""
 
 
@@ -85,6 +86,8 @@ def bind_window(syntax: WindowSyntax, origin: From) -> BoundWindow:
     """Return the window that was written."""
     lengths = _lengths(syntax, origin)
     given = [length for length in lengths if length is not None]
+    if syntax.form == "CUMULATE":
+        return _bind_cumulative(syntax, *given)
     range_ms, slide_ms, note, start = given[0], given[0], "", given[1:]
     if syntax.form == "HOP":
         # Flink has (slide, size), others (size, slide); a hop longer than its window is rarely meant.
@@ -109,6 +112,23 @@ def bind_window(syntax: WindowSyntax, origin: From) -> BoundWindow:
     refresh = Refresh.AT_MOST if syntax.form == "WINDOW" else Refresh.EXACT
     window = Window(range_ms=range_ms, slide_ms=slide_ms, offset_ms=offset_ms % slide_ms, refresh=refresh)
     return BoundWindow(window=window, span=syntax.span, note=note)
+
+
+def _bind_cumulative(syntax: WindowSyntax, step_ms: int, size_ms: int, start_ms: int = 0) -> BoundWindow:
+    """Return windows that start at multiples of their size, and end step by step."""
+    if step_ms <= 0 or size_ms <= 0:
+        node = syntax.durations[0 if step_ms <= 0 else 1] or syntax
+        word = "step" if step_ms <= 0 else "size"
+        raise BadWindow(f"the {word} is 0; it must be longer, as in '5 min'", span=node.span)
+    if size_ms % step_ms:
+        problem = f"the size, {duration(size_ms)}, is no multiple of the step, {duration(step_ms)}"
+        usage = _ARGUMENTS["CUMULATE"][0]
+        raise BadWindow(
+            f"{problem}; the step comes first: {usage}", span=(syntax.durations[1] or syntax).span
+        )
+    step = None if step_ms == size_ms else step_ms
+    window = Window(range_ms=size_ms, slide_ms=size_ms, offset_ms=start_ms % size_ms, step_ms=step)
+    return BoundWindow(window=window, span=syntax.span)
 
 
 def _lengths(syntax: WindowSyntax, origin: From) -> list[int | None]:
@@ -307,7 +327,7 @@ def _window(node: Node, origin: From, *, truncates: bool) -> BoundWindow | None:
         return bind_buckets(node, origin)
     form, name = CALLS.get(node.name.casefold()), node.name
     if name.casefold() in REFUSED_CALLS:
-        problem = f"{name} is not in the language; use window, HOP or TUMBLE"
+        problem = f"{name} is not in the language; use window, HOP, TUMBLE or CUMULATE"
         raise BadWindow(problem, span=node.name_span)
     if name.casefold() == "date_trunc":
         return bind_buckets(node, origin) if truncates else None

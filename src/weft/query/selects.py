@@ -148,7 +148,7 @@ _REFUSED_JOINS = {
 _NOT_INPUT_ALIASES = frozenset(
     "WINDOW LATERAL OFFSET SORT CLUSTER DISTRIBUTE MINUS PIVOT TABLESAMPLE SEMI ANTI OUTER LIFETIME".split()
 )
-_TABLE_FUNCTIONS = frozenset({"HOP", "TUMBLE"})
+_TABLE_FUNCTIONS = frozenset({"HOP", "TUMBLE", "CUMULATE"})
 _BRACKET_WORDS = frozenset({"RANGE", "WINDOW"})
 
 
@@ -227,7 +227,7 @@ def _table_function(cursor: Cursor) -> tuple[Token, WindowSyntax]:
     start = cursor.index
     form = cursor.token.key
     if form not in _TABLE_FUNCTIONS:
-        problem = "is not in the language; the window functions of FROM are HOP and TUMBLE"
+        problem = "is not in the language; the window functions of FROM are HOP, TUMBLE and CUMULATE"
         raise cursor.refusal(f"{cursor.token.text}(…) {problem}")
     cursor.advance()
     cursor.expect("(")

@@ -117,10 +117,10 @@ def _measure(node: Operation | Invocation, below: tuple[Node, ...]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSyntax:
-    """A window as written in brackets or as a call of `window`, `HOP` or `TUMBLE`."""
+    """A window as written in brackets or as a call of `window`, `HOP`, `TUMBLE` or `CUMULATE`."""
 
     form: str
-    """RANGE and WINDOW in brackets; SLIDING (`window(…)`), HOP and TUMBLE as calls."""
+    """RANGE and WINDOW in brackets; SLIDING (`window(…)`), HOP, TUMBLE and CUMULATE as calls."""
     time: Node | None = None
     """The time argument; brackets have none."""
     durations: tuple[Node | None, ...]

@@ -87,7 +87,13 @@ def _limited(results: DataFrame, query: LogicalQuery, translate: Translator) -> 
 
 def _windowed(rows: DataFrame, window: Window) -> DataFrame:
     """Return a copy of each row for each of its windows."""
-    if window.slide_ms <= window.range_ms:
+    if window.step_ms is not None:
+        size, step, offset = window.slide_ms * 1000, window.step_ms * 1000, window.offset_ms * 1000
+        begin = F.col(_TIME) - F.pmod(F.col(_TIME) - offset, F.lit(size))
+        first = F.col(_TIME) - F.pmod(F.col(_TIME) - offset, F.lit(step)) + step
+        rows = rows.withColumn("__plain_end", F.explode(F.sequence(first, begin + size, F.lit(step))))
+        start, end = F.timestamp_micros(begin), F.timestamp_micros("__plain_end")
+    elif window.slide_ms <= window.range_ms:
         # Spark's offset is that of windows' starts, Weft's that of their ends.
         offset_ms = (window.offset_ms - window.range_ms) % window.slide_ms
         lengths = [f"{length} milliseconds" for length in (window.range_ms, window.slide_ms, offset_ms)]
