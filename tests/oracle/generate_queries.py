@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from itertools import combinations
 from random import Random
 
 from tests.oracle.aggregates import Aggregate
@@ -60,7 +61,17 @@ def random_spec(rng: Random, name: str, schema: Sequence[Column]) -> Spec:
         # Not for the finest windows: a gap in the stream would give thousands of empty ones.
         emit_empty=not keys and slide_ms >= 500 and rng.random() < 0.3,
     )
+    spec = random_sets(rng, spec) if keys and rng.random() < 0.4 else spec
     return random_limits(rng, spec) if keys and rng.random() < 0.4 else spec
+
+
+def random_sets(rng: Random, spec: Spec) -> Spec:
+    """Return a query with grouping sets: those of ROLLUP, of CUBE, or any others."""
+    places = range(len(spec.keys))
+    every = [own for length in (*places, len(spec.keys)) for own in combinations(places, length)][::-1]
+    some = rng.sample(every, rng.randint(1, len(every)))
+    rolled_up = [tuple(range(length)) for length in range(len(spec.keys), -1, -1)]
+    return replace(spec, sets=tuple(rng.choice((rolled_up, every, some))))
 
 
 def random_limits(rng: Random, spec: Spec) -> Spec:

@@ -165,9 +165,11 @@ class _Query:
             self.seen = (at, at) if self.seen is None else (min(self.seen[0], at), max(self.seen[1], at))
             for joined in joined_rows(row, self.spec.joins):
                 if self.spec.predicate is None or truth(self.spec.predicate.evaluate(joined)):
-                    key = tuple(_grouped(item.expression.evaluate(joined)) for item in self.spec.keys)
-                    for window in windows:
-                        self.open[window][key].append(joined)
+                    whole = tuple(_grouped(item.expression.evaluate(joined)) for item in self.spec.keys)
+                    for number, own in enumerate(self.spec.all_sets):
+                        key = tuple(part if place in own else None for place, part in enumerate(whole))
+                        for window in windows:
+                            self.open[window][number, *key].append(joined)
 
     def close(self, watermark_us: int | None) -> Iterator[Expected]:
         """Yield the results of windows that end at or before the watermark."""
@@ -189,7 +191,7 @@ class _Query:
         for window in self._due(to_us):
             groups = self.open.pop(window, {})
             if self.spec.emit_empty and not groups:
-                groups = {(): []}
+                groups = {(0,): []}
             results = [self._result(window, key, rows) for key, rows in groups.items()]
             for _, expected in _kept([result for result in results if result is not None], self.spec):
                 yield expected
@@ -236,7 +238,11 @@ class _Query:
     def _result(self, window: Bounds, key: GroupKey, rows: list[Row]) -> "tuple[Row, Expected] | None":
         spec = self.spec
         values: Row = {"window_start": window[0], "window_end": window[1]}
-        for item, part in zip(spec.keys, key, strict=True):
+        number, *parts = key
+        assert isinstance(number, int)
+        bits = ("0" if place in spec.all_sets[number] else "1" for place in range(len(spec.keys)))
+        values["gid"] = int("0" + "".join(bits), 2)
+        for item, part in zip(spec.keys, parts, strict=True):
             values[item.name] = math.nan if isinstance(part, _NaN) else part
         answers = {call.name: call.answer(rows) for call in spec.computed()}
         values |= {name: answer.value for name, answer in answers.items()}
@@ -251,9 +257,8 @@ class _Query:
 
 def _kept(results: "list[tuple[Row, Expected]]", spec: Spec) -> "list[tuple[Row, Expected]]":
     """Return the results of one window that LIMIT keeps."""
-    ordered = sorted(
-        results, key=lambda result: [_ordered(result[0][key.name], False, True) for key in spec.keys]
-    )
+    ties = [*(key.name for key in spec.keys), "gid"]
+    ordered = sorted(results, key=lambda result: [_ordered(result[0][name], False, True) for name in ties])
     for item in reversed(spec.order):
         ordered.sort(
             key=lambda result, item=item: _ordered(  # type: ignore[misc]

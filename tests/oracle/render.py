@@ -1,6 +1,8 @@
 """Queries as text: in Weft's language, and as plain Spark SQL that answers the same."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from tests.oracle.expressions import Column, Dialect
 from tests.oracle.spec import Spec, WindowSyntax
@@ -15,7 +17,10 @@ def weft_text(spec: Spec, stream: str, time: str, syntax: WindowSyntax) -> str:
     bracket = syntax is WindowSyntax.BRACKET
     groups = [key.text(Dialect.WEFT) for key in spec.keys]
     if not bracket:
-        groups.append(_bucket(spec, time) or window_call(spec, time))
+        window = _bucket(spec, time) or window_call(spec, time)
+        groups = [window, *_sets(spec, groups)] if spec.sets else [*groups, window]
+    elif spec.sets:
+        groups = _sets(spec, groups)
     return _join(
         "SELECT " + ", ".join(_outputs(spec, Dialect.WEFT)),
         _from(spec, stream, time, bracket=bracket),
@@ -32,9 +37,20 @@ def spark_text(spec: Spec, view: str, time: str) -> str:
     """Write a query for a Spark session; windows of a late query or empty ones are not expressible."""
     if spec.emit_empty or spec.first_start_us is not None or spec.from_batch or spec.until_batch is not None:
         raise ValueError(f"query {spec.name} has no plain Spark form")
-    odd = spec.slide_ms > spec.range_ms or spec.step_ms is not None
+    odd = spec.slide_ms > spec.range_ms or spec.step_ms is not None or bool(spec.sets)
     whole = _hopping(spec, view, time) if odd else _windowed(spec, view, time)
     return _first_rows(spec, whole)
+
+
+def _sets(spec: Spec, keys: Sequence[str]) -> list[str]:
+    """Write grouping sets: as ROLLUP or CUBE, where that is what they are."""
+    lengths = range(len(keys), -1, -1)
+    if spec.sets == tuple(tuple(range(length)) for length in lengths):
+        return [f"ROLLUP({', '.join(keys)})"]
+    if set(spec.sets) == {own for length in lengths for own in combinations(range(len(keys)), length)}:
+        return [f"CUBE({', '.join(keys)})"]
+    sets = (f"({', '.join(keys[place] for place in own)})" for own in spec.sets)
+    return [f"GROUPING SETS ({', '.join(sets)})"]
 
 
 def _from(spec: Spec, stream: str, time: str, *, bracket: bool) -> str:
@@ -93,12 +109,15 @@ def _hopping(spec: Spec, view: str, time: str) -> str:
     range_us, slide_us, offset_us = spec.range_ms * 1000, spec.slide_ms * 1000, spec.offset_ms * 1000
     at = f"unix_micros({time})"
     end, start = f"{at} + {slide_us} - pmod({at} - {offset_us}, {slide_us})", f"hop_end - {range_us}"
-    inside = f"(hop_end - {range_us} <= {at})"
+    inside, keys = f"(hop_end - {range_us} <= {at})", [key.text(Dialect.SPARK) for key in spec.keys]
     if spec.step_ms is not None:
         step_us = spec.step_ms * 1000
         first = f"{at} + {step_us} - pmod({at} - {offset_us}, {step_us})"
         end, inside = f"explode(sequence({first}, {end}, {step_us}L))", "TRUE"
         start = f"hop_end - 1 - pmod(hop_end - 1 - {offset_us}, {slide_us})"
+    elif spec.slide_ms <= spec.range_ms:
+        last = f"{at} + {range_us} - pmod({at} + {range_us} - {offset_us}, {slide_us})"
+        end = f"explode(sequence({end}, {last}, {slide_us}L))"
     bounds = [
         f"timestamp_micros({start}) AS window_start",
         "timestamp_micros(hop_end) AS window_end",
@@ -109,7 +128,7 @@ def _hopping(spec: Spec, view: str, time: str) -> str:
         f"FROM (SELECT *, {end} AS hop_end FROM {view})",
         _joins(spec, Dialect.SPARK),
         f"WHERE {predicate}",
-        "GROUP BY " + ", ".join(["hop_end", *(key.text(Dialect.SPARK) for key in spec.keys)]),
+        "GROUP BY " + ", ".join(["hop_end", *(_sets(spec, keys) if spec.sets else keys)]),
         _having(spec, Dialect.SPARK),
     )
 
@@ -124,7 +143,7 @@ def _ordered_by(spec: Spec) -> list[str]:
 def _first_rows(spec: Spec, whole: str) -> str:
     """Write a query of the first rows of each window, given all of them."""
     order = [replace(item, of=Column(f"order{n}", item.of.type)) for n, item in enumerate(spec.order)]
-    ordering = ", ".join([item.text(Dialect.SPARK) for item in order] + [key.name for key in spec.keys])
+    ordering = ", ".join([item.text(Dialect.SPARK) for item in order] + [*spec.identity[2:]])
     limits = [] if spec.limit_by is None else [(spec.limit_by[0], len(spec.limit_by[1]))]
     limits += [] if spec.limit is None else [(spec.limit, 0)]
     for rows, by in limits:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from tests.oracle.aggregates import Aggregate
 from tests.oracle.expressions import Dialect, Expression, walk
 from tests.oracle.tables import Join
-from tests.oracle.types import Row, SqlType, Value
+from tests.oracle.types import BIGINT, Row, SqlType, Value
 
 
 class WindowSyntax(StrEnum):
@@ -30,6 +30,17 @@ class Key:
 
     def text(self, dialect: Dialect) -> str:
         return self.expression.text(dialect)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupingId:
+    """Which keys a row of a grouping set is without, as bits."""
+
+    name: str = "gid"
+    type: SqlType = BIGINT
+
+    def text(self, dialect: Dialect) -> str:
+        return "grouping_id()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +92,8 @@ class Spec:
     """Of cumulative windows: they start together, and end step by step; the range is that of the longest."""
     predicate: Expression | None = None
     keys: tuple[Key, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
+    """The keys of each grouping set; empty for one, of all keys."""
     aggregates: tuple[Aggregate, ...] = ()
     having: Expression | None = None
     """Over `Result`s; an aggregate that is only here is computed but not part of the answer."""
@@ -113,9 +126,20 @@ class Spec:
         return self.from_batch <= batch and (self.until_batch is None or batch < self.until_batch)
 
     @property
-    def outputs(self) -> tuple[Key | Aggregate, ...]:
+    def outputs(self) -> tuple[Key | Aggregate | GroupingId, ...]:
         """What SELECT lists."""
-        return (*self.keys, *self.aggregates)
+        return (*self.keys, *([GroupingId()] if self.sets else []), *self.aggregates)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Names of the columns that no two rows have in common."""
+        keys = [key.name for key in self.keys]
+        return ("window_start", "window_end", *keys, *(["gid"] if self.sets else []))
+
+    @property
+    def all_sets(self) -> tuple[tuple[int, ...], ...]:
+        """The keys of each grouping set."""
+        return self.sets or (tuple(range(len(self.keys))),)
 
     @property
     def columns(self) -> tuple[str, ...]:

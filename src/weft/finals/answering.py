@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from weft.aggregates import empty
 from weft.finals.limiting import limited
 from weft.finals.programs import Program
 from weft.finals.readings import Reader, Reading, readings
+from weft.finals.regrouping import Regrouping
 from weft.finals.selecting import Finals, ReadRows, Selected, select, select_by_spark
 from weft.limits import Limits, over_limit
 from weft.optimizer.plan import Answer, Grouping
@@ -114,14 +116,15 @@ def _finals(asked: Asked, reading: Reading) -> _Part:
     """Make the finals of one grouping and have all programs read them; groupings have nothing in common."""
     part, store = _Part(), asked.stores[reading.grouping]
     due, asks = _due(reading, store, asked, part.broken)
-    bare = EmptyWindows(reading, due, asks, store)
+    bare, regrouping = EmptyWindows(reading, due, asks, store), Regrouping(reading, store)
     for asks_together, piece in store.answer(due, asks, reading.predicates, reading.primitives):
         part.operations += piece.operations
+        part.operations += regrouping.add(asks_together, piece)
         bare.fill(asks_together, piece)
         start = piece.end - due.range_us[asks_together][piece.ask]
         finals = Finals(store.keys, piece.key, start, piece.end, piece.partials)
         _select(reading, asks_together, piece.ask, finals, part)
-    for asks_together, ask, finals in bare.finals():
+    for asks_together, ask, finals in chain(regrouping.finals(), bare.finals()):
         _select(reading, asks_together, ask, finals, part)
     return part
 
@@ -134,6 +137,8 @@ def _select(reading: Reading, asks: Rows, of: Rows, finals: Finals, part: _Part)
     by_program: dict[Program, tuple[list[int], list[list[Reader]]]] = {}
     for order, ask in enumerate(asks[present].tolist()):
         for reader in reading.asks[ask].readers:
+            if finals.absent not in reader.absent:
+                continue
             numbers, readers = by_program.setdefault(reader.program, ([], []))
             if not numbers or numbers[-1] != order:
                 numbers.append(order)

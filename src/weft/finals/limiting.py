@@ -4,8 +4,6 @@ What rows are ordered and counted by is computed beside what is selected, in fur
 the rows are chosen. So queries that differ only in their limits are one program.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -50,7 +48,8 @@ def limited(query: LogicalQuery, selected: pa.Table) -> pa.Table:
     for limit in query.limits:
         groups = [end, *by[: len(limit.by)]]
         by = by[len(limit.by) :]
-        rows = rows[_places(_numbers(groups)[rows]) < limit.rows]
+        table = pa.table({str(index): column for index, column in enumerate(groups)})
+        rows = rows[_places(distinct_rows(table)[1][rows]) < limit.rows]
     columns = [column.take(pa.array(rows)) for column in selected.columns[:width]]
     return pa.Table.from_arrays(columns, schema=result_schema(query))
 
@@ -75,13 +74,6 @@ def _comparable(column: pa.ChunkedArray) -> pa.Array:
         column = pc.add(column, pa.scalar(0.0, column.type))
     values = column.combine_chunks()
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
-def _numbers(columns: Sequence[pa.ChunkedArray]) -> Rows:
-    """Return the same number for rows whose values are the same."""
-    comparable = map(_comparable, columns)
-    table = pa.table({str(index): column for index, column in enumerate(comparable)})
-    return distinct_rows(table)[1]
 
 
 def _places(groups: Rows) -> Rows:

@@ -22,6 +22,8 @@ from weft.window import Window
 
 Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
+Absent = frozenset[int]
+"""The keys of a grouping that rows of a grouping set are without."""
 _US = 1000
 
 
@@ -34,6 +36,13 @@ class Reader:
     parameters: tuple[Literal, ...]
     rank: int = 0
     """The program's place among all programs."""
+    absent: tuple[Absent, ...] = field(init=False, compare=False)
+    """For each grouping set of the query, the grouping's keys that it is without."""
+
+    def __post_init__(self) -> None:
+        keys, sets = self.answer.keys, self.answer.query.sets or (tuple(range(len(self.answer.keys))),)
+        absent = (frozenset(keys) - {keys[place] for place in own} for own in sets)
+        object.__setattr__(self, "absent", tuple(absent))
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

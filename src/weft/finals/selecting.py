@@ -15,7 +15,7 @@ from weft.evaluation import Evaluator
 from weft.expression import Slot, SlotKind, walk
 from weft.finals.limiting import selected_schema
 from weft.finals.programs import Program
-from weft.finals.readings import Reader
+from weft.finals.readings import Absent, Reader
 from weft.finals.thresholds import Passing, constant_parts, passing, passing_alike
 from weft.spark.columns import Udf
 from weft.spark.job.outputs import OutputRows, evaluate
@@ -39,8 +39,11 @@ class Finals:
         start: Times,
         end: Times,
         partials: dict[Primitive, Partial],
+        absent: Absent = frozenset(),
     ) -> None:
         self._keys_of, self._key, self._partials = keys_of, key, partials
+        self.absent = absent
+        """The grouping's keys by which rows are not grouped."""
         self._bounds = {SlotKind.WINDOW_START: start, SlotKind.WINDOW_END: end}
         self._keys: pa.Table | None = None
         self._columns: dict[object, pa.Array] = {}
@@ -55,6 +58,9 @@ class Finals:
             return self._cached(program.keys[slot.index], self._key_column)
         if slot.kind is SlotKind.AGGREGATE:
             return self._cached(program.aggregates[slot.index], self._aggregate)
+        if slot.kind is SlotKind.GROUPING:
+            bits = (str(int(key in self.absent)) for key in program.keys)
+            return pa.array(np.full(len(self), int("0" + "".join(bits), 2)))
         return self._cached(slot.kind, lambda kind: pa.array(self._bounds[kind]).cast(_MOMENT))
 
     def overflows(self, program: Program) -> list[Bools]:
@@ -72,6 +78,8 @@ class Finals:
         if self._keys is None:
             self._keys = self._keys_of(self._key)
         column = self._keys.column(index)
+        if index in self.absent:
+            return pa.nulls(len(self), column.type)
         # One chunk would be copied.
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 

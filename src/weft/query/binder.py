@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from weft.aggregates import AGGREGATES, Aggregate, aggregate
 from weft.aggregates.aggregate_functions import SYNONYMS
 from weft.errors import GroupingMistake, NotAllowed, QueryError, TooLarge, TypeMismatch
-from weft.expression import Call, Column, Expression, Slot, SlotKind, walk
+from weft.expression import Call, Column, Expression, Literal, Slot, SlotKind, walk
 from weft.limits import DEFAULTS, Limits
 from weft.query.aggregate_arguments import bind_arguments
 from weft.query.cursor import located
 from weft.query.expressions import Context, condition, outside_group_by, typed
 from weft.query.grouping import (
+    GROUPING,
     RESERVED_OUTPUTS,
     START,
     Grouping,
@@ -27,7 +28,7 @@ from weft.query.logical import AggregateCall, Catalog, LogicalQuery, NamedExpres
 from weft.query.ordering import bind_limits
 from weft.query.statements import CreateQuery
 from weft.query.syntax import Invocation, ItemSyntax, Name, Node, Number
-from weft.types import BOOLEAN, Kind
+from weft.types import BIGINT, BOOLEAN, INT, DataType, Kind
 
 KNOWN = (*(known.name for known in AGGREGATES), *SYNONYMS)
 """The names of aggregates, for suggestions."""
@@ -120,10 +121,33 @@ class Outputs:
             return window.value
         if isinstance(node, Invocation):
             function = aggregate(node.name)
+            if node.name.casefold() in ("grouping", "grouping_id"):
+                return self._absent_keys(node)
             if function is None and is_window_call(node):
                 raise outside_group_by(node)
             return None if function is None else self._aggregate(node, function)
         return None
+
+    def _absent_keys(self, node: Invocation) -> Expression:
+        """Bind `grouping(key)` and `grouping_id()`: which keys a row's grouping set is without."""
+        keys = self.grouping.keys
+        if not self.grouping.sets:
+            problem = f"{node.name}(…) is for ROLLUP, CUBE and GROUPING SETS, and GROUP BY has none of them"
+            raise GroupingMistake(f"{problem}; remove it", span=node.span)
+        context = replace(self.row, intercept=self._intercept)
+        found = [self._grouped(typed(argument, context)) for argument in node.args]
+        slots = [Slot(SlotKind.KEY, index, key.expression.type) for index, key in enumerate(keys)]
+        if node.name.casefold() == "grouping_id" and found in ([], slots):
+            return GROUPING
+        if node.name.casefold() == "grouping" and len(found) == 1 and found[0] in slots:
+            place = Literal(len(slots) - 1 - slots.index(found[0]), INT)
+            bit = Call("&", (Call("shiftright", (GROUPING, place), BIGINT), Literal(1, BIGINT)), BIGINT)
+            return Call("cast", (bit,), DataType(Kind.TINYINT))
+        names = ", ".join(key.name for key in keys)
+        takes = {"grouping": f"one key of GROUP BY: {names}"}.get(
+            node.name.casefold(), f"nothing, or all keys in order: {names}"
+        )
+        raise GroupingMistake(f"{node.name} takes {takes}", span=node.span)
 
     def _named(self, node: Name) -> Expression | None:
         if len(node.parts) == 1:
@@ -196,7 +220,7 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
     binding = Outputs(origin=origin, grouping=grouping, row=row(""))
     outputs = binding.select(syntax.items)
     having = binding.having(syntax.having) if syntax.having is not None else None
-    order, row_limits = bind_limits(syntax, grouping.keys, binding.after)
+    order, row_limits = bind_limits(syntax, grouping, binding.after)
     if not binding.aggregates and not grouping.keys:
         span = syntax.items[0].node.span[0], syntax.items[-1].node.span[1]
         problem = "the query aggregates nothing; add an aggregate such as count(*), or GROUP BY a column"
@@ -207,7 +231,7 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
         raise NotAllowed(f"{problem}; remove it or the GROUP BY", span=syntax.emit_empty)
     return LogicalQuery(
         name=query.name, text=query.select, stream=origin.stream.name, joins=joins,
-        window=window, predicate=predicate, keys=grouping.keys,
+        window=window, predicate=predicate, keys=grouping.keys, sets=grouping.sets,
         aggregates=tuple(binding.aggregates), outputs=outputs, having=having, order=order, limits=row_limits,
         emit_empty=syntax.emit_empty is not None, lifetime_ms=syntax.lifetime_ms,
         notes=(grouping.bound.note,) if grouping.bound.note else (),

@@ -7,6 +7,7 @@ there, as in Spark and Flink. Hence `end offset = (start offset + range) mod sli
     window(t, 12, 5)       5  |-----------| 17           starts at 5, 10, so ends at 17, 22 (≡ 2 mod 5)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.errors import BadWindow, GroupingMistake, NotAllowed, Span
@@ -24,6 +25,7 @@ from weft.query.syntax import (
     Number,
     Operation,
     SelectSyntax,
+    SetsSyntax,
     Text,
     WindowSyntax,
 )
@@ -35,6 +37,7 @@ CALLS = {"window": "SLIDING", "hop": "HOP", "tumble": "TUMBLE", "cumulate": "CUM
 REFUSED_CALLS = frozenset({"session", "session_window", "window_time"})
 START = Slot(SlotKind.WINDOW_START, 0, TIMESTAMP)
 END = Slot(SlotKind.WINDOW_END, 0, TIMESTAMP)
+GROUPING = Slot(SlotKind.GROUPING, 0, BIGINT)
 
 _NANOSECONDS = {
     TimeUnit.SECONDS: 1_000_000_000, TimeUnit.MILLISECONDS: 1_000_000, TimeUnit.MICROSECONDS: 1_000,
@@ -205,6 +208,8 @@ def _bind_quotient(node: Node, divisor: int, origin: From) -> BoundWindow:
     return BoundWindow(window=window, span=node.span, note=note, buckets=Buckets(units=divisor), value=value)
 
 
+_MOST_KEYS = 63
+"""Maximum number of keys of a query with grouping sets: each is a bit of grouping_id()."""
 _EXAMPLE = "[RANGE '12 min' SLIDE '5 min'] after the stream, or GROUP BY window(time, '12 min', '5 min')"
 RESERVED_OUTPUTS = {"window_start": START, "window_end": END}
 """Columns that all results have."""
@@ -221,6 +226,8 @@ class Grouping:
     keys: tuple[NamedExpression, ...]
     aliases: tuple[tuple[str, Expression], ...]
     """Folded names: expressions over columns, or over the window's slots."""
+    sets: tuple[tuple[int, ...], ...] = ()
+    """Which keys each grouping set has; empty without ROLLUP and the like."""
 
 
 def window_bound(node: Node) -> Expression | None:
@@ -252,15 +259,43 @@ def bind_grouping(syntax: SelectSyntax, origin: From, context: Context) -> Group
             _refuse_varying(item.node, origin)
         problem = f"the query has no window over stream {origin.stream.name}; write {_EXAMPLE}"
         raise BadWindow(problem, span=origin.source.span)
-    named = _keys(keys, aliases, origin, context)
-    return Grouping(bound=bound, keys=named, aliases=tuple(aliases.items()))
+    named, places = _keys(keys, aliases, origin, context)
+    sets = _bind_sets(syntax.sets, [places.get(id(item)) for item in items], named)
+    return Grouping(bound=bound, keys=named, aliases=tuple(aliases.items()), sets=sets)
+
+
+def _bind_sets(
+    syntax: SetsSyntax | None, places: Sequence[int | None], keys: tuple[NamedExpression, ...]
+) -> tuple[tuple[int, ...], ...]:
+    """Return the keys of each grouping set, given the key that each item is; the window is none."""
+    if syntax is None:
+        return ()
+    windows = {index for index, place in enumerate(places) if place is None}
+    if not all(windows.issubset(own) for own in syntax.sets):
+        problem = "the window is part of every result, so no grouping set is without it"
+        raise BadWindow(
+            f"{problem}; write it first, as in GROUP BY window(…), ROLLUP(a, b)", span=syntax.span
+        )
+    if len(keys) > _MOST_KEYS:
+        problem = f"GROUP BY has {len(keys)} keys, and with grouping sets the most is {_MOST_KEYS}"
+        raise GroupingMistake(f"{problem}; remove some", span=syntax.span)
+    sets = [
+        tuple(sorted({place for index in own if (place := places[index]) is not None})) for own in syntax.sets
+    ]
+    for number, own in enumerate(sets):
+        if own in sets[:number]:
+            names = ", ".join(keys[place].name for place in own)
+            problem = f"the grouping set ({names}) occurs twice, and its results would come twice"
+            raise GroupingMistake(f"{problem}; name each set once in GROUPING SETS", span=syntax.span)
+    return tuple(sets)
 
 
 def _keys(
     items: list[ItemSyntax], aliases: dict[str, Expression], origin: From, context: Context
-) -> tuple[NamedExpression, ...]:
-    """Return the keys, and add their aliases to the others."""
+) -> tuple[tuple[NamedExpression, ...], dict[int, int]]:
+    """Return the keys, and which of them each item is, by identity; add their aliases to the others."""
     keys: dict[Expression, NamedExpression] = {}
+    places: dict[int, int] = {}
     for item in items:
         node = item.node
         if isinstance(node, Name) and window_bound(node) is not None and not origin.scope.has(node):
@@ -274,9 +309,10 @@ def _keys(
         candidates = (name, item.written, *(f"{name}_{number}" for number in range(2, len(taken) + 3)))
         name = next(candidate for candidate in candidates if candidate.casefold() not in taken)
         keys.setdefault(expression, NamedExpression(name=name, expression=expression))
+        places[id(item)] = list(keys).index(expression)
         if item.alias:
             aliases[item.alias.casefold()] = expression
-    return tuple(keys.values())
+    return tuple(keys.values()), places
 
 
 def output_name(item: ItemSyntax) -> str:

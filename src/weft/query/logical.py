@@ -186,6 +186,8 @@ class LogicalQuery:
     predicate: Expression | None = None
     keys: tuple[NamedExpression, ...] = ()
     """GROUP BY, without the window."""
+    sets: tuple[tuple[int, ...], ...] = ()
+    """The keys of each grouping set, whose rows have NULL for the others; empty without grouping sets."""
     aggregates: tuple[AggregateCall, ...] = ()
     outputs: tuple[NamedExpression, ...] = ()
     """SELECT, as expressions over slots."""

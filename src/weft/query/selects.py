@@ -4,6 +4,7 @@ from weft.errors import BadWindow, NotAllowed, Span, SyntaxMistake
 from weft.query.cursor import Cursor
 from weft.query.duration import duration_literal, read_period
 from weft.query.expression_grammar import expression
+from weft.query.grouping_sets import groups
 from weft.query.lexer import Token, TokenKind
 from weft.query.syntax import (
     ItemSyntax,
@@ -12,6 +13,7 @@ from weft.query.syntax import (
     Node,
     OrderSyntax,
     SelectSyntax,
+    SetsSyntax,
     SourceSyntax,
     WindowSyntax,
 )
@@ -33,7 +35,6 @@ _REFUSED = {
 }  # fmt: skip
 _NOT_ITEM_ALIASES = frozenset({*_REFUSED, "LIFETIME"})
 _MOST_ROWS = 1 << 53
-_GROUPINGS = frozenset({"ROLLUP", "CUBE", "GROUPING", "ALL"})
 
 
 def select(cursor: Cursor) -> SelectSyntax:
@@ -49,13 +50,11 @@ def select(cursor: Cursor) -> SelectSyntax:
     cursor.expect("FROM")
     from_ = sources(cursor)
     where = expression(cursor) if cursor.accept("WHERE") else None
-    groups: list[ItemSyntax] = []
+    grouped: tuple[ItemSyntax, ...] = ()
+    sets: SetsSyntax | None = None
     if cursor.accept("GROUP"):
         cursor.expect("BY")
-        if cursor.token.key in _GROUPINGS and (cursor.at("ALL") or cursor.peek().key in ("(", "SETS")):
-            problem = f"GROUP BY {cursor.token.key} is not in the language; write one query each"
-            raise cursor.refusal(problem)
-        groups = cursor.listed(_item)
+        grouped, sets = groups(cursor, _item)
     having = expression(cursor) if cursor.accept("HAVING") else None
     order, limits = _order(cursor), _limits(cursor)
     empty: Span | None = None
@@ -72,7 +71,7 @@ def select(cursor: Cursor) -> SelectSyntax:
     _refuse(cursor)
     cursor.finish()
     return SelectSyntax(
-        items=items, sources=from_, where=where, groups=tuple(groups), having=having, order=order,
+        items=items, sources=from_, where=where, groups=grouped, sets=sets, having=having, order=order,
         limits=limits, emit_empty=empty, lifetime_ms=lifetime_ms,
     )  # fmt: skip
 

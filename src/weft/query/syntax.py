@@ -152,6 +152,15 @@ class ItemSyntax:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetsSyntax:
+    """The grouping sets of ROLLUP, CUBE and GROUPING SETS, spelled out."""
+
+    sets: tuple[tuple[int, ...], ...]
+    """Each has items of GROUP BY, by their index."""
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OrderSyntax:
     """An item of ORDER BY."""
 
@@ -176,6 +185,8 @@ class SelectSyntax:
     sources: tuple[SourceSyntax, ...]
     where: Node | None = None
     groups: tuple[ItemSyntax, ...] = ()
+    sets: SetsSyntax | None = None
+    """How the items of GROUP BY are combined, if not in one way."""
     having: Node | None = None
     order: tuple[OrderSyntax, ...] = ()
     limits: tuple[LimitSyntax, ...] = ()

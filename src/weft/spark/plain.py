@@ -4,17 +4,18 @@ This is what `--sharing none` runs. It shares no code with slices, partials and 
 them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from time import time
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import Window as PlainWindow
 from pyspark.sql import functions as F
 
 from weft.aggregates import Constant
 from weft.errors import EngineError
+from weft.expression import SlotKind
 from weft.query.logical import AggregateCall, JoinKind, LogicalQuery, StreamDef
 from weft.spark.columns import Translator, Udf, named
 from weft.spark.input.rows import event_time
@@ -47,18 +48,19 @@ def run_plain(
         rows = rows.join(renamed, reduce(Column.__and__, pairs), how)
     if query.predicate is not None:
         rows = rows.where(translate(query.predicate))
-    keys = [translate(key.expression).alias(f"key{index}") for index, key in enumerate(query.keys)]
+    keys = {f"key{index}": translate(key.expression) for index, key in enumerate(query.keys)}
     calls = [
         aggregate_column(call, index).alias(f"aggregate{index}")
         for index, call in enumerate(query.aggregates)
     ]
     rows = rows.withColumns(aggregate_inputs(query, translate))
-    grouped = _windowed(rows, query.window).groupBy("window_start", "window_end", *keys)
+    grouped = _grouped(_windowed(rows, query.window).withColumns(keys), query, [*keys])
+    calls += [F.grouping_id().alias(str(SlotKind.GROUPING))] if query.sets else []
     results = grouped.agg(*(calls or [F.count(F.lit(1))]))
     after = Translator(
         functions,
         slot=lambda slot: F.col(
-            str(slot.kind) if slot.kind.startswith("window") else f"{slot.kind}{slot.index}"
+            f"{slot.kind}{slot.index}" if slot.kind in (SlotKind.KEY, SlotKind.AGGREGATE) else str(slot.kind)
         ),
     )
     if query.having is not None:
@@ -69,6 +71,15 @@ def run_plain(
         for output in query.outputs
     ]
     return results.select("window_start", "window_end", *outputs).toArrow()
+
+
+def _grouped(rows: DataFrame, query: LogicalQuery, keys: Sequence[str]) -> GroupedData:
+    """Return rows grouped by windows, and by keys or each of several sets of keys."""
+    window = "window_start", "window_end"
+    if not query.sets:
+        return rows.groupBy(*window, *keys)
+    sets = [[*window, *(keys[place] for place in own)] for own in query.sets]
+    return rows.groupingSets([[F.col(name) for name in own] for own in sets], *window, *keys)
 
 
 def _limited(results: DataFrame, query: LogicalQuery, translate: Translator) -> DataFrame:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Ids = npt.NDArray[np.int64]
 _MOST_CODES = 1 << 62
@@ -90,6 +91,9 @@ def distinct_rows(keys: pa.Table) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.
     """Return the first row of each distinct key, and for each row which of those it equals."""
     codes, size = np.zeros(keys.num_rows, dtype=np.int64), 1
     for column in keys.columns:
+        if pa.types.is_floating(column.type):
+            # There is one zero.
+            column = pc.add(column, pa.scalar(0.0, column.type))
         encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
         count = len(encoded.dictionary) + 1
         if size * count > _MOST_CODES:
