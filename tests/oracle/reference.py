@@ -219,7 +219,8 @@ class _Query:
         slide_us, offset_us = spec.slide_ms * 1000, spec.offset_ms * 1000
         first = after_us - (after_us - offset_us) % step_us + step_us
         ends = [(end - 1 - (end - 1 - offset_us) % slide_us, end) for end in range(first, to_us + 1, step_us)]
-        self.closed_to = max(after_us, to_us)
+        if ends:
+            self.closed_to = ends[-1][1]
         begun = oldest_us - slide_us if spec.first_start_us is None else spec.first_start_us
         return [(start, end) for start, end in ends if begun <= start <= newest_us]
 
