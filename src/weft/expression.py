@@ -75,6 +75,8 @@ class SlotKind(StrEnum):
     AGGREGATE = "aggregate"
     WINDOW_START = "window_start"
     WINDOW_END = "window_end"
+    GROUPING = "grouping_id"
+    """Which keys are absent, as bits: the last key's is the lowest."""
     PARAMETER = "parameter"
     """A constant that differs by query, where queries are alike otherwise."""
 

@@ -5,6 +5,12 @@ Windows are half-open, `[end − range, end)`, with `end ≡ offset (mod slide)`
     range 12, slide 5      |------------12-----------|
                                       |------------12-----------|
     ends                             10        15   ^ 12 would not be an end: 12 mod 5 ≠ 0
+
+Cumulative windows (Flink's CUMULATE) start together, once in a slide, and end a step after each other:
+
+    size 15, step 5        |----5----|
+                           |--------10---------|
+                           |-------------15-------------|----5----|
 """
 
 from dataclasses import dataclass, field
@@ -22,20 +28,22 @@ class Refresh(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Event-time windows of one length, one slide apart."""
+    """Event-time windows of one length, one slide apart; or cumulative ones, of several lengths."""
 
     range_ms: int
-    """Span of one window."""
+    """Span of one window; of cumulative ones, that of the longest."""
     slide_ms: int
     """Distance between consecutive window ends."""
     offset_ms: int = 0
     """Where window ends lie within a slide, counted from the epoch."""
     refresh: Refresh = Refresh.EXACT
+    step_ms: int | None = None
+    """By how much each cumulative window is longer than the one before; None for windows of one length."""
     _hash: int = field(init=False, compare=False, repr=False)
     """Computed once: planning looks windows up again and again."""
 
     def __post_init__(self) -> None:
-        hashed = hash((self.range_ms, self.slide_ms, self.offset_ms, self.refresh))
+        hashed = hash((self.range_ms, self.slide_ms, self.offset_ms, self.refresh, self.step_ms))
         object.__setattr__(self, "_hash", hashed)
         if self.range_ms <= 0 or self.slide_ms <= 0:
             raise ValueError(
@@ -43,11 +51,35 @@ class Window:
             )
         if not 0 <= self.offset_ms < self.slide_ms:
             raise ValueError(f"offset must lie in [0, slide), got {self.offset_ms} ms")
+        if self.step_ms is not None and (
+            self.range_ms != self.slide_ms
+            or not 0 < self.step_ms < self.range_ms
+            or self.range_ms % self.step_ms
+        ):
+            raise ValueError(f"a step of {self.step_ms} ms does not divide a slide of {self.slide_ms} ms")
 
     def __hash__(self) -> int:
         return self._hash
 
+    @property
+    def parts(self) -> "tuple[Window, ...]":
+        """The windows by their lengths: cumulative ones are as many hopping ones.
+
+        >>> [str(part) for part in Window(range_ms=10_000, slide_ms=10_000, step_ms=5_000).parts]
+        ['[RANGE 5 s SLIDE 10 s OFFSET 5 s]', '[RANGE 10 s SLIDE 10 s]']
+        """
+        if self.step_ms is None:
+            return (self,)
+        size, lengths = self.slide_ms, range(self.step_ms, self.range_ms + 1, self.step_ms)
+        return tuple(
+            Window(range_ms=length, slide_ms=size, offset_ms=(self.offset_ms + length) % size)
+            for length in lengths
+        )
+
     def __str__(self) -> str:
+        if self.step_ms is not None:
+            lengths = (self.step_ms, self.range_ms, *([self.offset_ms] if self.offset_ms else []))
+            return f"[CUMULATE {', '.join(map(duration, lengths))}]"
         offset = f" OFFSET {duration(self.offset_ms)}" if self.offset_ms else ""
         word = "RANGE" if self.refresh is Refresh.EXACT else "WINDOW"
         return f"[{word} {duration(self.range_ms)} SLIDE {duration(self.slide_ms)}{offset}]"

@@ -60,7 +60,7 @@ def difference(
     """
     found: dict[Any, list[Row]] = defaultdict(list)
     wanted: dict[Any, list[Expected]] = defaultdict(list)
-    identity = ("window_start", "window_end", *(key.name for key in spec.keys))
+    identity = spec.identity
     for row in actual_rows(actual):
         found[_identity(row, identity)].append(row)
     for item in expected:
@@ -81,7 +81,7 @@ def assert_same(
 
 def assert_equal_runs(spec: Spec, expected: Sequence[Expected], one: Any, other: Any) -> None:
     """Fail unless two runs gave the same rows; what doubles may differ by is the reference's to say."""
-    identity = ("window_start", "window_end", *(key.name for key in spec.keys))
+    identity = spec.identity
     scales = {_identity(item.values, identity): item.scales for item in expected}
     rows = [Expected(values=row, scales=scales.get(_identity(row, identity), {})) for row in actual_rows(one)]
     assert_same(spec, rows, other)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from itertools import combinations
 from random import Random
 
 from tests.oracle.aggregates import Aggregate
@@ -11,7 +12,7 @@ from tests.oracle.arithmetic import Abs, Arithmetic
 from tests.oracle.conditions import COMPARISONS, And, Between, Compare, In, IsNull, Not, Or
 from tests.oracle.expressions import Column, Expression, Instant, Literal
 from tests.oracle.functions import Case, Cast, Coalesce, Length, Upper
-from tests.oracle.spec import Key, Result, Spec
+from tests.oracle.spec import Key, Order, Result, Spec
 from tests.oracle.types import BIGINT, INT, Kind, SqlType
 
 WINDOWS_MS = (
@@ -27,6 +28,8 @@ WINDOWS_MS = (
     (60_000, 7_000),
     (1_500, 500),
 )
+STEPS_MS = {1_000: 200, 10_000: 2_500}
+"""Of adjacent windows, some are cumulative ones."""
 
 SHARES = (0.0, 0.25, 0.5, 0.9, 1.0)
 """Shares of percentiles."""
@@ -47,10 +50,11 @@ def random_spec(rng: Random, name: str, schema: Sequence[Column]) -> Spec:
     range_ms, slide_ms = rng.choice(WINDOWS_MS)
     keys = _random_keys(rng, schema)
     aggregates = tuple(random_aggregate(rng, f"a{index}", schema) for index in range(rng.randint(1, 4)))
-    return Spec(
+    spec = Spec(
         name=name,
         range_ms=range_ms,
         slide_ms=slide_ms,
+        step_ms=STEPS_MS[range_ms] if range_ms == slide_ms and rng.random() < 0.4 else None,
         offset_ms=rng.randrange(slide_ms) if rng.random() < 0.3 else 0,
         predicate=random_condition(rng, schema) if rng.random() < 0.7 else None,
         keys=keys,
@@ -59,6 +63,34 @@ def random_spec(rng: Random, name: str, schema: Sequence[Column]) -> Spec:
         # Not for the finest windows: a gap in the stream would give thousands of empty ones.
         emit_empty=not keys and slide_ms >= 500 and rng.random() < 0.3,
     )
+    spec = random_sets(rng, spec) if keys and rng.random() < 0.4 else spec
+    return random_limits(rng, spec) if keys and rng.random() < 0.4 else spec
+
+
+def random_sets(rng: Random, spec: Spec) -> Spec:
+    """Return a query with grouping sets: those of ROLLUP, of CUBE, or any others."""
+    places = range(len(spec.keys))
+    every = [own for length in (*places, len(spec.keys)) for own in combinations(places, length)][::-1]
+    # Bits of grouping_id() are in the order in which keys first occur: that of the keys, as all come first.
+    some = [every[0], *rng.sample(every[1:], rng.randint(0, len(every) - 1))]
+    rolled_up = [tuple(range(length)) for length in range(len(spec.keys), -1, -1)]
+    return replace(spec, sets=tuple(rng.choice((rolled_up, every, some))))
+
+
+def random_limits(rng: Random, spec: Spec) -> Spec:
+    """Return a query of which each window keeps the first few rows, by what rounding cannot change."""
+    exact = [
+        Result(call) for call in spec.aggregates if call.type.is_integer or call.function in ("min", "max")
+    ]
+    count = Result(Aggregate(name="hidden", function="count"))
+    choices = [*exact, count, *map(Result, spec.keys)]
+    order = tuple(
+        Order(of=of, descending=rng.random() < 0.5, nulls_first=rng.choice((None, None, True, False)))
+        for of in rng.sample(choices, rng.randint(0, min(3, len(choices))))
+    )
+    by = (rng.randint(1, 2), (Result(rng.choice(spec.keys)),)) if rng.random() < 0.4 else None
+    limit = rng.randint(1, 4) if by is None or rng.random() < 0.3 else None
+    return replace(spec, order=order, limit_by=by, limit=limit)
 
 
 def _random_keys(rng: Random, schema: Sequence[Column]) -> tuple[Key, ...]:

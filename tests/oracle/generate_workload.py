@@ -15,7 +15,14 @@ from tests.oracle.expressions import Column, Expression, Literal
 from tests.oracle.functions import Cast
 from tests.oracle.generate import random_cuts, random_times, random_value
 from tests.oracle.generate_predicates import Inputs, random_atom, random_predicate
-from tests.oracle.generate_queries import WINDOWS_MS, random_aggregate, random_key
+from tests.oracle.generate_queries import (
+    STEPS_MS,
+    WINDOWS_MS,
+    random_aggregate,
+    random_key,
+    random_limits,
+    random_sets,
+)
 from tests.oracle.pools import Pool, random_pool
 from tests.oracle.registered import GRADE, MIDCAP, Called
 from tests.oracle.rephrase import rephrased
@@ -150,10 +157,11 @@ def _random_query(rng: Random, name: str, workload: Workload, others: Sequence[S
     aggregates = tuple(
         _random_aggregate(rng, f"a{place}", columns, workload) for place in range(rng.randint(1, 3))
     )
-    return Spec(
+    spec = Spec(
         name=name,
         range_ms=range_ms,
         slide_ms=slide_ms,
+        step_ms=STEPS_MS[range_ms] if range_ms == slide_ms and rng.random() < 0.4 else None,
         offset_ms=rng.randrange(slide_ms) if rng.random() < 0.15 else 0,
         predicate=_random_where(rng, inputs, workload, others),
         keys=keys,
@@ -162,6 +170,8 @@ def _random_query(rng: Random, name: str, workload: Workload, others: Sequence[S
         emit_empty=not keys and 500 <= slide_ms <= range_ms and rng.random() < 0.15,
         joins=joins,
     )
+    spec = random_sets(rng, spec) if keys and rng.random() < 0.25 else spec
+    return random_limits(rng, spec) if keys and rng.random() < 0.3 else spec
 
 
 def _random_where(

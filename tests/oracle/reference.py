@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
+from functools import total_ordering
+from typing import Any
 
 from tests.oracle.conditions import truth
 from tests.oracle.results import Counters, Emission, Expected, Replay
@@ -29,14 +31,25 @@ class _NaN(Enum):
 GroupKey = tuple[Value | _NaN, ...]
 
 
-def windows_of(time_us: int, range_ms: int, slide_ms: int, offset_ms: int) -> list[Bounds]:
+def windows_of(
+    time_us: int, range_ms: int, slide_ms: int, offset_ms: int, step_ms: int | None = None
+) -> list[Bounds]:
     """Return the windows [start, end) that hold a time, earliest first.
 
     Windows end where `end ≡ offset (mod slide)`.
 
     >>> windows_of(5_000, 7, 5, 2)
     [(0, 7000), (5000, 12000)]
+
+    Cumulative windows start there, and end step by step.
+
+    >>> windows_of(7_000, 12, 12, 0, 4)
+    [(0, 8000), (0, 12000)]
     """
+    if step_ms is not None:
+        start = time_us - (time_us - offset_ms * 1000) % (slide_ms * 1000)
+        ends = range(start + step_ms * 1000, start + range_ms * 1000 + 1, step_ms * 1000)
+        return [(start, end) for end in ends if end > time_us]
     range_us, slide_us, offset_us = range_ms * 1000, slide_ms * 1000, offset_ms * 1000
     end = time_us - (time_us - offset_us) % slide_us + slide_us
     windows = []
@@ -152,9 +165,11 @@ class _Query:
             self.seen = (at, at) if self.seen is None else (min(self.seen[0], at), max(self.seen[1], at))
             for joined in joined_rows(row, self.spec.joins):
                 if self.spec.predicate is None or truth(self.spec.predicate.evaluate(joined)):
-                    key = tuple(_grouped(item.expression.evaluate(joined)) for item in self.spec.keys)
-                    for window in windows:
-                        self.open[window][key].append(joined)
+                    whole = tuple(_grouped(item.expression.evaluate(joined)) for item in self.spec.keys)
+                    for number, own in enumerate(self.spec.all_sets):
+                        key = tuple(part if place in own else None for place, part in enumerate(whole))
+                        for window in windows:
+                            self.open[window][number, *key].append(joined)
 
     def close(self, watermark_us: int | None) -> Iterator[Expected]:
         """Yield the results of windows that end at or before the watermark."""
@@ -169,24 +184,25 @@ class _Query:
 
     def _windows(self, time_us: int) -> list[Bounds]:
         spec = self.spec
-        windows = windows_of(time_us, spec.range_ms, spec.slide_ms, spec.offset_ms)
+        windows = windows_of(time_us, spec.range_ms, spec.slide_ms, spec.offset_ms, spec.step_ms)
         return [w for w in windows if spec.first_start_us is None or w[0] >= spec.first_start_us]
 
     def _emit(self, to_us: int) -> Iterator[Expected]:
         for window in self._due(to_us):
             groups = self.open.pop(window, {})
             if self.spec.emit_empty and not groups:
-                groups = {(): []}
-            for key, rows in groups.items():
-                expected = self._result(window, key, rows)
-                if expected is not None:
-                    yield expected
+                groups = {(0,): []}
+            results = [self._result(window, key, rows) for key, rows in groups.items()]
+            for _, expected in _kept([result for result in results if result is not None], self.spec):
+                yield expected
 
     def _due(self, to_us: int) -> list[Bounds]:
         if not self.spec.emit_empty:
             return sorted(window for window in self.open if window[1] <= to_us)
         if self.seen is None:
             return []
+        if self.spec.step_ms is not None:
+            return self._due_cumulative(to_us, self.spec.step_ms * 1000)
         range_us, slide_us = self.spec.range_ms * 1000, self.spec.slide_ms * 1000
         ends = range(self._first_end(self.seen[0]), to_us + 1, slide_us)
         if self.closed_to is not None:
@@ -194,6 +210,19 @@ class _Query:
         if ends:
             self.closed_to = ends[-1]
         return [(end - range_us, end) for end in ends]
+
+    def _due_cumulative(self, to_us: int, step_us: int) -> list[Bounds]:
+        """Return cumulative ones that EMIT EMPTY gives, from when the query has come to the last row."""
+        assert self.seen is not None
+        spec, (oldest_us, newest_us) = self.spec, self.seen
+        after_us = oldest_us if self.closed_to is None else self.closed_to
+        slide_us, offset_us = spec.slide_ms * 1000, spec.offset_ms * 1000
+        first = after_us - (after_us - offset_us) % step_us + step_us
+        ends = [(end - 1 - (end - 1 - offset_us) % slide_us, end) for end in range(first, to_us + 1, step_us)]
+        if ends:
+            self.closed_to = ends[-1][1]
+        begun = oldest_us - slide_us if spec.first_start_us is None else spec.first_start_us
+        return [(start, end) for start, end in ends if begun <= start <= newest_us]
 
     def _first_end(self, oldest_us: int) -> int:
         """Return when the first window ends that EMIT EMPTY gives: after the stream's first row, if it begins
@@ -207,20 +236,71 @@ class _Query:
             after_us = begun_us if spec.from_batch else max(oldest_us, begun_us)
         return (after_us - offset_us) // slide_us * slide_us + slide_us + offset_us
 
-    def _result(self, window: Bounds, key: GroupKey, rows: list[Row]) -> Expected | None:
+    def _result(self, window: Bounds, key: GroupKey, rows: list[Row]) -> "tuple[Row, Expected] | None":
         spec = self.spec
         values: Row = {"window_start": window[0], "window_end": window[1]}
-        for item, part in zip(spec.keys, key, strict=True):
+        number, *parts = key
+        assert isinstance(number, int)
+        bits = ("0" if place in spec.all_sets[number] else "1" for place in range(len(spec.keys)))
+        values["gid"] = int("0" + "".join(bits), 2)
+        for item, part in zip(spec.keys, parts, strict=True):
             values[item.name] = math.nan if isinstance(part, _NaN) else part
         answers = {call.name: call.answer(rows) for call in spec.computed()}
         values |= {name: answer.value for name, answer in answers.items()}
         if spec.having is not None and not truth(spec.having.evaluate(values)):
             return None
-        return Expected(
+        return values, Expected(
             values={name: values[name] for name in spec.columns},
             scales={call.name: answers[call.name].scale for call in spec.aggregates},
             order_sensitive=frozenset(c.name for c in spec.aggregates if answers[c.name].order_sensitive),
         )
+
+
+def _kept(results: "list[tuple[Row, Expected]]", spec: Spec) -> "list[tuple[Row, Expected]]":
+    """Return the results of one window that LIMIT keeps."""
+    ties = [*(key.name for key in spec.keys), "gid"]
+    ordered = sorted(results, key=lambda result: [_ordered(result[0][name], False, True) for name in ties])
+    for item in reversed(spec.order):
+        ordered.sort(
+            key=lambda result, item=item: _ordered(  # type: ignore[misc]
+                item.of.evaluate(result[0]), item.descending, item.puts_nulls_first
+            )
+        )
+    if spec.limit_by is not None:
+        rows, values = spec.limit_by
+        seen: dict[GroupKey, int] = defaultdict(int)
+        kept = []
+        for result in ordered:
+            group = tuple(_grouped(value.evaluate(result[0])) for value in values)
+            seen[group] += 1
+            if seen[group] <= rows:
+                kept.append(result)
+        ordered = kept
+    return ordered[: spec.limit]
+
+
+@total_ordering
+class _Reversed:
+    """A value that is less than those that it is greater than."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reversed) and bool(self.value == other.value)
+
+    def __lt__(self, other: "_Reversed") -> bool:
+        return bool(other.value < self.value)
+
+
+def _ordered(value: Value, descending: bool, nulls_first: bool) -> Any:
+    """Return what orders as Spark orders values: NaN last, text by its bytes."""
+    if value is None:
+        return (0 if nulls_first else 2,)
+    comparable: Any = value.encode() if isinstance(value, str) else value
+    if isinstance(value, float):
+        comparable = (1, 0.0) if math.isnan(value) else (0, value)
+    return 1, (_Reversed(comparable) if descending else comparable)
 
 
 def _grouped(value: Value) -> Value | _NaN:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from tests.oracle.aggregates import Aggregate
 from tests.oracle.expressions import Dialect, Expression, walk
 from tests.oracle.tables import Join
-from tests.oracle.types import Row, SqlType, Value
+from tests.oracle.types import BIGINT, Row, SqlType, Value
 
 
 class WindowSyntax(StrEnum):
@@ -32,6 +32,17 @@ class Key:
         return self.expression.text(dialect)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupingId:
+    """Which keys a row of a grouping set is without, as bits."""
+
+    name: str = "gid"
+    type: SqlType = BIGINT
+
+    def text(self, dialect: Dialect) -> str:
+        return "grouping_id()"
+
+
 @dataclass(frozen=True, slots=True)
 class Result(Expression):
     """A key or an aggregate as HAVING refers to it."""
@@ -50,6 +61,25 @@ class Result(Expression):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """An item of ORDER BY."""
+
+    of: Expression
+    """Over `Result`s."""
+    descending: bool = False
+    nulls_first: bool | None = None
+    """None for Spark's default: first when ascending."""
+
+    def text(self, dialect: Dialect) -> str:
+        nulls = "" if self.nulls_first is None else " NULLS FIRST" if self.nulls_first else " NULLS LAST"
+        return self.of.text(dialect) + (" DESC" if self.descending else "") + nulls
+
+    @property
+    def puts_nulls_first(self) -> bool:
+        return not self.descending if self.nulls_first is None else self.nulls_first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     """A windowed aggregate query over the stream."""
 
@@ -58,11 +88,21 @@ class Spec:
     slide_ms: int
     offset_ms: int = 0
     """Where window *ends* lie within a slide, counted from the epoch."""
+    step_ms: int | None = None
+    """Of cumulative windows: they start together, and end step by step; the range is that of the longest."""
     predicate: Expression | None = None
     keys: tuple[Key, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
+    """The keys of each grouping set; empty for one, of all keys."""
     aggregates: tuple[Aggregate, ...] = ()
     having: Expression | None = None
     """Over `Result`s; an aggregate that is only here is computed but not part of the answer."""
+    order: tuple[Order, ...] = ()
+    """Ties are settled by the keys."""
+    limit_by: tuple[int, tuple[Result, ...]] | None = None
+    """How many rows of each window for each combination of some values."""
+    limit: int | None = None
+    """How many rows of each window."""
     emit_empty: bool = False
     joins: tuple[Join, ...] = ()
     from_batch: int = 0
@@ -86,9 +126,20 @@ class Spec:
         return self.from_batch <= batch and (self.until_batch is None or batch < self.until_batch)
 
     @property
-    def outputs(self) -> tuple[Key | Aggregate, ...]:
+    def outputs(self) -> tuple[Key | Aggregate | GroupingId, ...]:
         """What SELECT lists."""
-        return (*self.keys, *self.aggregates)
+        return (*self.keys, *([GroupingId()] if self.sets else []), *self.aggregates)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Names of the columns that no two rows have in common."""
+        keys = [key.name for key in self.keys]
+        return ("window_start", "window_end", *keys, *(["gid"] if self.sets else []))
+
+    @property
+    def all_sets(self) -> tuple[tuple[int, ...], ...]:
+        """The keys of each grouping set."""
+        return self.sets or (tuple(range(len(self.keys))),)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -96,9 +147,12 @@ class Spec:
         return ("window_start", "window_end", *(item.name for item in self.outputs))
 
     def computed(self) -> Iterator[Aggregate]:
-        """Yield every aggregate once: those of SELECT, then those that only HAVING names."""
+        """Yield every aggregate once: those of SELECT, then those that only later clauses name."""
         yield from self.aggregates
-        nodes = () if self.having is None else walk(self.having)
+        trees = [order.of for order in self.order] + ([] if self.having is None else [self.having])
+        nodes = [node for tree in trees for node in walk(tree)] + list(
+            self.limit_by[1] if self.limit_by else ()
+        )
         named = [node.of for node in nodes if isinstance(node, Result) and isinstance(node.of, Aggregate)]
         yield from (call for call in dict.fromkeys(named) if call not in self.aggregates)
 

@@ -4,7 +4,9 @@ import pytest
 from tests.unit.language_samples import query
 
 from weft.expression import Slot, SlotKind
+from weft.finals.results import result_schema
 from weft.query.logical import AggregateCall
+from weft.sinks import keys_of
 from weft.types import BIGINT, STRING
 
 W = "[RANGE '5 min']"
@@ -116,3 +118,48 @@ def test_emit_empty_is_noted() -> None:
 )  # fmt: skip
 def test_aggregates_have_sparks_types(call: str, type: str) -> None:
     assert str(query(f"SELECT {call} AS x FROM trades {W}").aggregates[0].type) == type
+
+
+@pytest.mark.parametrize(
+    ("group", "sets"),
+    [
+        ("ROLLUP(symbol, n)", ((0, 1), (0,), ())),
+        ("symbol, n WITH ROLLUP", ((0, 1), (0,), ())),
+        ("rollup(symbol, (n, ok))", ((0, 1, 2), (0,), ())),
+        ("CUBE(symbol, n)", ((0, 1), (0,), (1,), ())),
+        ("symbol, n WITH CUBE", ((0, 1), (0,), (1,), ())),
+        ("GROUPING SETS ((symbol, n), n, ())", ((0, 1), (1,), ())),
+        ("GROUPING SETS ((symbol), ROLLUP(n, ok))", ((0,), (1, 2), (1,), ())),
+        ("symbol, ROLLUP(n, ok)", ((0, 1, 2), (0, 1), (0,))),
+        ("ROLLUP(symbol), CUBE(n)", ((0, 1), (0,), (1,), ())),
+        ("ROLLUP((n + 1) * 2, (ok))", ((0, 1), (0,), ())),
+        ("ROLLUP(1, upper(symbol) AS u)", ((0, 1), (0,), ())),
+        ("GROUPING SETS ((symbol, Symbol))", ((0,),)),
+    ],
+)
+def test_grouping_sets_are_spelled_out(group: str, sets: tuple[tuple[int, ...], ...]) -> None:
+    selected = "n % 2 AS h, " if "1," in group else ""
+    assert query(f"SELECT {selected}count(*) AS c FROM trades {W} GROUP BY {group}").sets == sets
+
+
+def test_which_keys_are_absent_is_known_by_their_bits() -> None:
+    selected = "grouping(n) AS a, grouping(ok) AS b, grouping_id() AS c, grouping_id(n, ok) AS d"
+    text = f"SELECT {selected} FROM trades {W}"
+    found = outputs(f"{text} GROUP BY ROLLUP(n, ok) HAVING grouping(n) = 0")
+    assert found == [
+        ("a", "cast((shiftright(grouping_id0, 1) & 1) as tinyint)"),
+        ("b", "cast((shiftright(grouping_id0, 0) & 1) as tinyint)"),
+        ("c", "grouping_id0"),
+        ("d", "grouping_id0"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("selected", "identity"),
+    [("n, ok, grouping_id() AS g", ("n", "ok", "g")), ("n, ok", None), ("n, grouping_id() AS g", None)],
+)
+def test_rows_of_grouping_sets_are_identified_by_their_bits_too(
+    selected: str, identity: tuple[str, ...] | None
+) -> None:
+    bound = query(f"SELECT {selected}, count(*) AS c FROM trades {W} GROUP BY CUBE(n, ok)")
+    assert keys_of(result_schema(bound)) == identity

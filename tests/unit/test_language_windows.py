@@ -19,6 +19,10 @@ def minutes(range_: float, slide: float, offset: float = 0, refresh: Refresh = R
     )
 
 
+def cumulative(step: int, size: int, offset: int = 0) -> Window:
+    return Window(range_ms=size * MIN, slide_ms=size * MIN, offset_ms=offset * MIN, step_ms=step * MIN)
+
+
 BRACKETS = [
     ("[RANGE '12 min' SLIDE '5 min']", minutes(12, 5)),
     ("[range 12 minutes slide 5 minutes]", minutes(12, 5)),
@@ -57,6 +61,9 @@ CALLS = [
     ("window(time, '12 minutes', '5 minutes', '4 minutes')", minutes(12, 5, 1), ()),
     ("window(time, '12 minutes', '5 minutes', '-1 minutes')", minutes(12, 5, 1), ()),
     ("window(time, '12 minutes', '5 minutes', '-4 minutes -30 seconds')", minutes(12, 5, 2.5), ()),
+    ("CUMULATE(time, INTERVAL '10' MINUTE, INTERVAL '1' HOUR)", cumulative(10, 60), ()),
+    ("cumulate(time, '10 min', '1 hour', '-5 min')", cumulative(10, 60, 55), ()),
+    ("CUMULATE(time, '1 hour', '1 hour')", minutes(60, 60), ()),
     ("window(time, '10 minutes', '5 minutes', '1 minute - 2 minutes')", minutes(10, 5, 4), ()),
     ("window(time, '5 minutes', '5 minutes', INTERVAL '-1' MINUTE)", minutes(5, 5, 4), ()),
     ("window(time, '5 minutes', '5 minutes', '-0 minutes')", minutes(5, 5), ()),
@@ -156,3 +163,51 @@ def test_the_bounds_of_the_window_are_outputs_only_under_other_names() -> None:
         ("s", "window_start0"), ("e", "unix_seconds(window_end0)"), ("c", "aggregate0"),
     ]  # fmt: skip
     assert "window_start0 > 2026-01-01 00:00:00+00:00" in str(bound.having)
+
+
+DAY = 24 * 60
+# Weeks start on Mondays, as 5 January 1970 was; the origin of other buckets is 3 January 2000.
+BUCKETS = [
+    ("date_trunc('second', time)", minutes(1 / 60, 1 / 60)),
+    ("date_trunc('MINUTE', trades.time)", minutes(1, 1)),
+    ("date_trunc('hour', time)", minutes(60, 60)),
+    ("date_trunc('day', time)", minutes(DAY, DAY)),
+    ("date_trunc('week', time)", minutes(7 * DAY, 7 * DAY, 4 * DAY)),
+    ("time_bucket('5 min', time)", minutes(5, 5)),
+    ("time_bucket(INTERVAL 5 MINUTES, time)", minutes(5, 5)),
+    ("TIME_BUCKET('1 week', time)", minutes(7 * DAY, 7 * DAY, 4 * DAY)),
+    ("time_bucket('11 min', time)", minutes(11, 11, 946_857_600 // 60 % 11)),
+]
+
+
+@pytest.mark.parametrize(("bucket", "window"), BUCKETS)
+def test_buckets_of_the_event_time_are_windows(bucket: str, window: Window) -> None:
+    for text in (
+        f"SELECT {bucket} AS at, symbol, count(*) AS c FROM trades GROUP BY {bucket}, symbol HAVING c > 1",
+        f"SELECT {bucket} AS at, symbol, count(*) AS c FROM trades GROUP BY at, 2",
+        f"SELECT at, symbol, count(*) AS c FROM trades GROUP BY {bucket} AS at, symbol",
+    ):
+        bound = query(text)
+        assert bound.window == window
+        assert [key.name for key in bound.keys] == ["symbol"]
+        assert bound.outputs[0].name == "at"
+        assert bound.outputs[0].expression == Slot(SlotKind.WINDOW_START, 0, TIMESTAMP)
+
+
+def test_equal_buckets_may_be_written_differently() -> None:
+    bucket = "time_bucket('60 s', time)"
+    text = f"SELECT {bucket} AS at, count(*) AS c FROM trades GROUP BY date_trunc('minute', time)"
+    assert query(text).outputs[0].expression == Slot(SlotKind.WINDOW_START, 0, TIMESTAMP)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) AS c FROM trades [RANGE '1 hour'] GROUP BY date_trunc('minute', time)",
+        "SELECT count(*) AS c FROM trades GROUP BY date_trunc('minute', time), TUMBLE(time, '1 hour')",
+    ],
+)
+def test_beside_a_window_truncated_time_is_a_key(text: str) -> None:
+    bound = query(text)
+    assert bound.window == minutes(60, 60)
+    assert [str(key.expression) for key in bound.keys] == ["date_trunc('minute', time)"]

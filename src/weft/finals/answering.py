@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,9 @@ from pyspark.sql import SparkSession
 from weft.aggregates import empty
 from weft.arrays import Rows, spelled_out
 from weft.errors import TooLarge
+from weft.finals.limiting import limited
 from weft.finals.readings import Program, Reader, Reading, readings
+from weft.finals.regrouping import Regrouping
 from weft.finals.selecting import Finals, ReadRows, Selected, select, select_by_spark
 from weft.limits import LimitName, Limits, over_limit
 from weft.notices import Failure
@@ -87,11 +90,12 @@ def _answer(spark: SparkSession, read: Sequence[Reading], asked: Asked) -> Answe
         select_by_spark(spark, for_spark, asked.functions, selected)
     answered.failures = selected.failures
     for name, tables in selected.tables.items():
-        rows = sum(table.num_rows for table in tables)
-        if rows > asked.limits.result_rows:
-            answered.broken[name] = _over("result_rows", rows, asked.limits)
+        whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        results = limited(asked.queries[name].query, whole)
+        if results.num_rows > asked.limits.result_rows:
+            answered.broken[name] = _over("result_rows", results.num_rows, asked.limits)
         else:
-            answered.results[name] = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+            answered.results[name] = results
     return answered
 
 
@@ -110,14 +114,15 @@ def _finals(asked: Asked, reading: Reading) -> _Part:
     """Make the finals of one grouping and have all programs read them; groupings have nothing in common."""
     part, store = _Part(), asked.stores[reading.grouping]
     due, asks = _due(reading, store, asked, part.broken)
-    bare = EmptyWindows(reading, due, asks, store)
+    bare, regrouping = EmptyWindows(reading, due, asks, store), Regrouping(reading, store)
     for asks_together, piece in store.answer(due, asks, reading.predicates, reading.primitives):
         part.operations += piece.operations
+        part.operations += regrouping.add(asks_together, piece)
         bare.fill(asks_together, piece)
         start = piece.end - due.range_us[asks_together][piece.ask]
         finals = Finals(store.keys, piece.key, start, piece.end, piece.partials)
         _select(reading, asks_together, piece.ask, finals, part)
-    for asks_together, ask, finals in bare.finals():
+    for asks_together, ask, finals in chain(regrouping.finals(), bare.finals()):
         _select(reading, asks_together, ask, finals, part)
     return part
 
@@ -130,6 +135,8 @@ def _select(reading: Reading, asks: Rows, of: Rows, finals: Finals, part: _Part)
     by_program: dict[Program, tuple[list[int], list[list[Reader]]]] = {}
     for order, ask in enumerate(asks[present].tolist()):
         for reader in reading.asks[ask].readers:
+            if finals.absent not in reader.absent:
+                continue
             numbers, readers = by_program.setdefault(reader.program, ([], []))
             if not numbers or numbers[-1] != order:
                 numbers.append(order)
@@ -164,7 +171,7 @@ def _due(
         refused[ask] = _over("result_rows", windows, limits)
     since = due.since
     questions = (
-        (ask, GroupQuestion(window=one.live.query.window, predicate=one.predicate, since=int(since[ask])))
+        (ask, GroupQuestion(window=one.window, predicate=one.predicate, since=int(since[ask])))
         for ask in asks.tolist()
         for one in (reading.asks[ask],)
     )

@@ -19,6 +19,7 @@ from weft.arrays import Bools, Times
 from weft.evaluation import Evaluator, can_evaluate
 from weft.evaluation.conditions import as_written
 from weft.expression import Call, Expression, Literal, Slot, SlotKind, walk
+from weft.finals.limiting import hidden
 from weft.optimizer.plan import Answer, Grouping
 from weft.predicates import Formula
 from weft.query.coercion import common_type
@@ -26,7 +27,10 @@ from weft.state.clock import Clock, shapes
 from weft.state.running_query import RunningQuery
 from weft.state.store import DueWindows
 from weft.types import DataType, Kind
+from weft.window import Window
 
+Absent = frozenset[int]
+"""The keys of a grouping that rows of a grouping set are without."""
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 _CONNECTIVES = frozenset({"and", "or", "not"})
 
@@ -40,6 +44,7 @@ class Program:
     aggregates: tuple[tuple[str, tuple[Primitive, ...], DataType, Constants], ...]
     """Function, primitives, result type and constants of each aggregate."""
     outputs: tuple[Expression, ...]
+    """What is selected, and what LIMIT goes by."""
     having: Expression | None
     """The condition, with parameters for the constants that it compares with."""
     needs_spark: bool = field(init=False, compare=False)
@@ -59,7 +64,7 @@ def program_of(answer: Answer) -> tuple[Program, tuple[Literal, ...]]:
         aggregates=tuple(
             (call.function, primitives, call.type, call.constants) for call, primitives in calls
         ),
-        outputs=tuple(output.expression for output in query.outputs),
+        outputs=(*(output.expression for output in query.outputs), *hidden(query)),
         having=query.having,
     )
     if query.having is None or program.needs_spark:
@@ -128,12 +133,21 @@ class Reader:
     parameters: tuple[Literal, ...]
     rank: int = 0
     """The program's place among all programs."""
+    absent: tuple[Absent, ...] = field(init=False, compare=False)
+    """For each grouping set of the query, the grouping's keys that it is without."""
+
+    def __post_init__(self) -> None:
+        keys, sets = self.answer.keys, self.answer.query.sets or (tuple(range(len(self.answer.keys))),)
+        absent = (frozenset(keys) - {keys[place] for place in own} for own in sets)
+        object.__setattr__(self, "absent", tuple(absent))
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Ask:
     """Windows of rows that satisfy a predicate, and who reads them."""
 
+    window: Window
+    """Of cumulative windows, those of one length."""
     predicate: Formula
     live: RunningQuery
     """One of its queries: what is answered of one is answered of all."""
@@ -163,7 +177,7 @@ class Reading:
         return cls(
             grouping=grouping,
             asks=ordered,
-            windows=shapes(ask.live.query.window for ask in ordered),
+            windows=shapes(ask.window for ask in ordered),
             emit_empty=np.array([ask.live.query.emit_empty for ask in ordered], dtype=bool),
             predicates=predicates,
             predicate=np.array([numbers[ask.predicate] for ask in ordered], dtype=np.int32),
@@ -213,10 +227,12 @@ def readings(answers: Iterable[Answer], lives: Mapping[str, RunningQuery]) -> Se
     programs: dict[Program, tuple[int, Program]] = {}
     for answer in answers:
         query, live = answer.query, lives[answer.query.name]
-        alike = query.window, answer.predicate, query.emit_empty, live.answered_through, live.until
         asks = by_grouping.setdefault(answer.grouping, {})
-        ask = asks.setdefault(alike, Ask(predicate=answer.predicate, live=live))
         program, parameters = program_of(answer)
         rank, program = programs.setdefault(program, (len(programs), program))
-        ask.readers.append(Reader(answer=answer, program=program, parameters=parameters, rank=rank))
+        reader = Reader(answer=answer, program=program, parameters=parameters, rank=rank)
+        for window in query.window.parts:
+            alike = window, answer.predicate, query.emit_empty, live.answered_through, live.until
+            ask = asks.setdefault(alike, Ask(window=window, predicate=answer.predicate, live=live))
+            ask.readers.append(reader)
     return tuple(Reading.of(grouping, asks.values()) for grouping, asks in by_grouping.items())

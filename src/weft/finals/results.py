@@ -5,6 +5,7 @@ import pyarrow as pa
 from weft.aggregates import arrow_type
 from weft.errors import EngineError
 from weft.expression import Slot, SlotKind
+from weft.query.grouping import GROUPING
 from weft.query.logical import LogicalQuery
 from weft.sinks import with_keys
 
@@ -17,7 +18,8 @@ def not_kept() -> EngineError:
 def result_schema(query: LogicalQuery) -> pa.Schema:
     """Return the columns of a query's results: the window's bounds, then what it selects.
 
-    If it selects all its keys, the metadata of the schema names the columns that identify a row of a window.
+    If it selects all its keys, and grouping_id() if it has grouping sets, the metadata of the schema names
+    the columns that identify a row of a window.
     """
     moment = pa.timestamp("us", "UTC")
     outputs = [(output.name, arrow_type(output.expression.type)) for output in query.outputs]
@@ -27,4 +29,9 @@ def result_schema(query: LogicalQuery) -> pa.Schema:
         for output in query.outputs
         if isinstance(output.expression, Slot) and output.expression.kind is SlotKind.KEY
     }
-    return with_keys(schema, list(names.values())) if len(names) == len(query.keys) else schema
+    identity = list(names.values())
+    if query.sets:
+        # A key that is NULL is not an absent one.
+        identity += [output.name for output in query.outputs if output.expression == GROUPING][:1]
+    complete = len(identity) == len(query.keys) + bool(query.sets)
+    return with_keys(schema, identity) if complete else schema

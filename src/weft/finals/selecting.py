@@ -13,8 +13,8 @@ from weft.arrays import Bools, Rows, Times
 from weft.errors import InternalError
 from weft.evaluation import Evaluator
 from weft.expression import Slot, SlotKind, walk
-from weft.finals.readings import Program, Reader
-from weft.finals.results import result_schema
+from weft.finals.limiting import selected_schema
+from weft.finals.readings import Absent, Program, Reader
 from weft.finals.thresholds import Passing, constant_parts, passing, passing_alike
 from weft.spark.columns import Udf
 from weft.spark.job.outputs import OutputRows, evaluate
@@ -35,8 +35,11 @@ class Finals:
         start: Times,
         end: Times,
         partials: dict[Primitive, Partial],
+        absent: Absent = frozenset(),
     ) -> None:
         self._keys_of, self._key, self._partials = keys_of, key, partials
+        self.absent = absent
+        """The grouping's keys by which rows are not grouped."""
         self._bounds = {SlotKind.WINDOW_START: start, SlotKind.WINDOW_END: end}
         self._keys: pa.Table | None = None
         self._columns: dict[object, pa.Array] = {}
@@ -51,6 +54,9 @@ class Finals:
             return self._cached(program.keys[slot.index], self._key_column)
         if slot.kind is SlotKind.AGGREGATE:
             return self._cached(program.aggregates[slot.index], self._aggregate)
+        if slot.kind is SlotKind.GROUPING:
+            bits = (str(int(key in self.absent)) for key in program.keys)
+            return pa.array(np.full(len(self), int("0" + "".join(bits), 2)))
         return self._cached(slot.kind, lambda kind: pa.array(self._bounds[kind]).cast(_MOMENT))
 
     def overflows(self, program: Program) -> list[Bools]:
@@ -68,6 +74,8 @@ class Finals:
         if self._keys is None:
             self._keys = self._keys_of(self._key)
         column = self._keys.column(index)
+        if index in self.absent:
+            return pa.nulls(len(self), column.type)
         # One chunk would be copied.
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -126,7 +134,7 @@ class Selected:
                 parts = [column.slice(begin, end - begin) for column in columns]
                 for reader in group:
                     query = reader.answer.query
-                    table = pa.Table.from_arrays(parts, schema=result_schema(query))
+                    table = pa.Table.from_arrays(parts, schema=selected_schema(query))
                     self.tables.setdefault(query.name, []).append(table)
 
     def take(self, other: "Selected") -> None:

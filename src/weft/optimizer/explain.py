@@ -162,7 +162,7 @@ def _slices(
     relation: Relation, answers: Sequence[Answer], slicing: Slicing, edges_per_ms: float, rate: float | None
 ) -> list[str]:
     """Return the two costs of Table 3, and inequality 1."""
-    windows = [answer.query.window for answer in answers]
+    windows = [part for answer in answers for part in answer.query.window.parts]
     even = break_even_rate(windows, edges_per_ms=edges_per_ms, slicing=slicing) * 1000
     # Table 3 knows no predicates.
     alike = "as if every row satisfied every predicate" if len(relation.predicates) > 1 else ""

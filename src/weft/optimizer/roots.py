@@ -194,7 +194,8 @@ def split(
     roots = []
     for predicate, own in windows.items():
         satisfied = statistics.sample.satisfy(relation.joins, predicate).astype(np.int64)
-        due = sum(1 / window.slide_ms for window in own)
+        parts = [part for window in own for part in window.parts]
+        due = sum(1 / window.slide_ms for window in parts)
         root = Root(
             relation=replace(relation, predicates=(predicate,), windows=frozenset(own)),
             statistics=statistics,
@@ -204,7 +205,7 @@ def split(
             cardinality=satisfied,
             shares=np.array([satisfied.mean()]),
             due_per_ms=due,
-            range_ms=sum(window.range_ms / window.slide_ms for window in own) / due if due else 1.0,
+            range_ms=sum(window.range_ms / window.slide_ms for window in parts) / due if due else 1.0,
         )
         roots.append(root)
     return roots
@@ -265,6 +266,10 @@ def _edge_rate(windows: frozenset[Window]) -> float:
     if len(windows) == 1:
         return edges
     grid = 1.0 / gcd(
-        *(length for window in windows for length in (window.slide_ms, window.range_ms % window.slide_ms))
+        *(
+            length
+            for window in windows
+            for length in (window.step_ms or window.slide_ms, window.range_ms % window.slide_ms)
+        )
     )
     return grid * (1 - exp(-edges / grid))

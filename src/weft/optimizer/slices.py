@@ -65,16 +65,20 @@ def paned(window: Window) -> SlicedWindow:
     >>> paned(Window(range_ms=18, slide_ms=15)).slices
     (3, 3, 3, 3, 3)
     """
-    pane = gcd(window.range_ms, window.slide_ms)
+    pane = window.step_ms or gcd(window.range_ms, window.slide_ms)
     return SlicedWindow((pane,) * (window.slide_ms // pane))
 
 
 def paired(window: Window) -> SlicedWindow:
     """Cut a window into a pair of slices, the second of range mod slide (one slice where that is zero).
 
+    Cumulative windows are cut where each of them ends.
+
     >>> paired(Window(range_ms=18, slide_ms=15)).slices
     (12, 3)
     """
+    if window.step_ms is not None:
+        return paned(window)
     second = window.range_ms % window.slide_ms
     return SlicedWindow((window.slide_ms - second, second) if second else (window.slide_ms,))
 
@@ -97,13 +101,22 @@ def edge_classes(windows: Iterable[Window], slicing: Slicing = Slicing.PAIRED) -
     [EdgeClass(modulus=15, residue=0), EdgeClass(modulus=15, residue=12)]
     """
     if slicing is Slicing.PANED:
-        panes = ((gcd(window.range_ms, window.slide_ms), window.offset_ms) for window in windows)
-        return frozenset(EdgeClass(pane, offset % pane) for pane, offset in panes)
+        return frozenset(map(_panes, windows))
     return frozenset(
-        EdgeClass(window.slide_ms, (window.offset_ms + edge) % window.slide_ms)
+        edge_class
         for window in windows
-        for edge in paired(window).edges
+        for edge_class in ((_panes(window),) if window.step_ms is not None else _pair(window))
     )
+
+
+def _panes(window: Window) -> EdgeClass:
+    pane = window.step_ms or gcd(window.range_ms, window.slide_ms)
+    return EdgeClass(pane, window.offset_ms % pane)
+
+
+def _pair(window: Window) -> Iterator[EdgeClass]:
+    slide_ms = window.slide_ms
+    return (EdgeClass(slide_ms, (window.offset_ms + edge) % slide_ms) for edge in paired(window).edges)
 
 
 def common_grid(classes: Iterable[EdgeClass]) -> EdgeClass:

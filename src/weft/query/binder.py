@@ -6,27 +6,29 @@ from dataclasses import dataclass, field, replace
 from weft.aggregates import Aggregate
 from weft.aggregates.aggregate_functions import CALLED, called
 from weft.errors import GroupingMistake, NotAllowed, QueryError, TooLarge, TypeMismatch
-from weft.expression import Call, Column, Expression, Slot, SlotKind
+from weft.expression import Call, Column, Expression, Literal, Slot, SlotKind, walk
 from weft.limits import DEFAULTS, Limits
 from weft.query.aggregate_arguments import bind_arguments
 from weft.query.cursor import located
 from weft.query.expressions import Context, condition, outside_group_by, typed
 from weft.query.grouping import (
-    CALLS,
-    END,
+    GROUPING,
     RESERVED_OUTPUTS,
     START,
     Grouping,
     bind_grouping,
+    buckets,
+    is_window_call,
+    ordinal,
     output_name,
-    quotient,
     window_bound,
 )
 from weft.query.joins import From, bind_from, bind_joins, conjuncts
 from weft.query.logical import AggregateCall, Catalog, LogicalQuery, NamedExpression
+from weft.query.ordering import bind_limits
 from weft.query.statements import CreateQuery
-from weft.query.syntax import Invocation, ItemSyntax, Name, Node
-from weft.types import BOOLEAN, Kind
+from weft.query.syntax import Invocation, ItemSyntax, Name, Node, Number
+from weft.types import BIGINT, BOOLEAN, INT, DataType, Kind
 
 
 def row_guard(clause: str) -> Callable[[Node], Expression | None]:
@@ -40,7 +42,7 @@ def row_guard(clause: str) -> Callable[[Node], Expression | None]:
         if isinstance(node, Invocation):
             if called(node.name) is not None:
                 raise GroupingMistake(f"{node.name}(…) {problem}", span=node.span)
-            if node.name.casefold() in CALLS:
+            if is_window_call(node):
                 raise outside_group_by(node)
         return None
 
@@ -56,8 +58,10 @@ class Outputs:
     row: Context
     """What the arguments of aggregates refer to."""
     aggregates: dict[AggregateCall, int] = field(default_factory=dict)
+    items: list[Expression] = field(default_factory=list)
+    """SELECT's items, for ORDER BY."""
     names: dict[str, Expression] = field(default_factory=dict)
-    """SELECT's aliases, for HAVING."""
+    """SELECT's aliases, for HAVING and what follows it."""
 
     def select(self, items: tuple[ItemSyntax, ...]) -> tuple[NamedExpression, ...]:
         """Bind the items of SELECT."""
@@ -66,7 +70,7 @@ class Outputs:
         for item in items:
             expression = self._grouped(typed(item.node, context))
             name = output_name(item)
-            if item.alias is None and isinstance(item.node, Name) and expression in (START, END):
+            if item.alias is None and window_bound(item.node) == expression:
                 name = "window_start" if expression == START else "window_end"
             elif RESERVED_OUTPUTS.get(name.casefold(), expression) != expression:
                 problem = f'the results have a column "{name}" of their own; choose another alias'
@@ -76,33 +80,71 @@ class Outputs:
                 raise NotAllowed(problem, span=item.node.span)
             if expression != RESERVED_OUTPUTS.get(name.casefold()):
                 outputs[name.casefold()] = NamedExpression(name=name, expression=expression)
+            self.items.append(expression)
             if item.alias is not None:
                 self.names[item.alias.casefold()] = expression
         return tuple(outputs.values())
 
     def having(self, node: Node) -> Expression:
         """Bind HAVING, which may use SELECT's aliases."""
+        return self._grouped(condition(node, replace(self.row, intercept=self._with_aliases), "HAVING"))
 
-        def intercept(node: Node) -> Expression | None:
-            if isinstance(node, Name) and len(node.parts) == 1:
-                named = self.names.get(node.parts[0].casefold())
-                if named is not None:
-                    return named
-            return self._intercept(node)
+    def after(self, node: Node, clause: str) -> Expression:
+        """Bind an expression of ORDER BY or LIMIT BY, which may use SELECT's aliases and ordinals."""
+        if isinstance(node, Number):
+            return self.items[ordinal(node, len(self.items), clause)]
+        expression = self._grouped(typed(node, replace(self.row, intercept=self._with_aliases)))
+        if expression.type.is_nested:
+            problem = f"{clause} needs values in an order, found {expression.type}"
+            raise TypeMismatch(f"{problem}; use another expression", span=node.span)
+        slots = [part for part in walk(expression) if isinstance(part, Slot)]
+        if all(slot.kind in (SlotKind.WINDOW_START, SlotKind.WINDOW_END) for slot in slots):
+            problem = f"{clause} applies within each window, and this is the same for all rows of a window"
+            raise NotAllowed(f"{problem}; remove it", span=node.span)
+        return expression
 
-        return self._grouped(condition(node, replace(self.row, intercept=intercept), "HAVING"))
+    def _with_aliases(self, node: Node) -> Expression | None:
+        if isinstance(node, Name) and len(node.parts) == 1:
+            named = self.names.get(node.parts[0].casefold())
+            if named is not None:
+                return named
+        return self._intercept(node)
 
     def _intercept(self, node: Node) -> Expression | None:
         if isinstance(node, Name):
             return self._named(node)
+        window = self.grouping.bound
+        if window.buckets is not None and buckets(node, self.origin) == window.buckets:
+            return window.value
         if isinstance(node, Invocation):
             function = called(node.name)
-            if function is None and node.name.casefold() in CALLS:
+            if node.name.casefold() in ("grouping", "grouping_id"):
+                return self._absent_keys(node)
+            if function is None and is_window_call(node):
                 raise outside_group_by(node)
             return None if function is None else self._aggregate(node, function)
-        window = self.grouping.bound
-        same = window.divisor and quotient(node, self.origin) == window.divisor
-        return window.index if same else None
+        return None
+
+    def _absent_keys(self, node: Invocation) -> Expression:
+        """Bind `grouping(key)` and `grouping_id()`: which keys a row's grouping set is without."""
+        keys = self.grouping.keys
+        if not self.grouping.sets:
+            problem = f"{node.name}(…) is for ROLLUP, CUBE and GROUPING SETS, and GROUP BY has none of them"
+            raise GroupingMistake(f"{problem}; remove it", span=node.span)
+        context = replace(self.row, intercept=self._intercept)
+        found = [self._grouped(typed(argument, context)) for argument in node.args]
+        slots = [Slot(SlotKind.KEY, index, key.expression.type) for index, key in enumerate(keys)]
+        if node.name.casefold() == "grouping_id" and found in ([], slots):
+            return GROUPING
+        if node.name.casefold() == "grouping" and len(found) == 1 and found[0] in slots:
+            place = Literal(len(slots) - 1 - slots.index(found[0]), INT)
+            bit = Call("&", (Call("shiftright", (GROUPING, place), BIGINT), Literal(1, BIGINT)), BIGINT)
+            return Call("cast", (bit,), DataType(Kind.TINYINT))
+        names = ", ".join(key.name for key in keys)
+        takes = {"grouping": f"one key of GROUP BY: {names}"}.get(
+            node.name.casefold(), f"nothing, or all keys in order: {names}"
+        )
+        raise GroupingMistake(f"{node.name} takes {takes}", span=node.span)
 
     def _named(self, node: Name) -> Expression | None:
         if len(node.parts) == 1:
@@ -170,11 +212,12 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
         predicate = Call("and", rest, BOOLEAN, None if where is None else where.span)
     grouping = bind_grouping(syntax, origin, row("GROUP BY"))
     window = grouping.bound.window
-    per_row = -(-window.range_ms // window.slide_ms)
+    per_row = -(-window.range_ms // (window.step_ms or window.slide_ms))
     limits.enforce("windows_per_row", per_row, span=grouping.bound.span)
     binding = Outputs(origin=origin, grouping=grouping, row=row(""))
     outputs = binding.select(syntax.items)
     having = binding.having(syntax.having) if syntax.having is not None else None
+    order, row_limits = bind_limits(syntax, grouping, binding.after)
     if not binding.aggregates and not grouping.keys:
         span = syntax.items[0].node.span[0], syntax.items[-1].node.span[1]
         problem = "the query aggregates nothing; add an aggregate such as count(*), or GROUP BY a column"
@@ -185,8 +228,8 @@ def _bind(query: CreateQuery, catalog: Catalog, limits: Limits) -> LogicalQuery:
         raise NotAllowed(f"{problem}; remove it or the GROUP BY", span=syntax.emit_empty)
     return LogicalQuery(
         name=query.name, text=query.select, stream=origin.stream.name, joins=joins,
-        window=window, predicate=predicate, keys=grouping.keys,
-        aggregates=tuple(binding.aggregates), outputs=outputs, having=having,
+        window=window, predicate=predicate, keys=grouping.keys, sets=grouping.sets,
+        aggregates=tuple(binding.aggregates), outputs=outputs, having=having, order=order, limits=row_limits,
         emit_empty=syntax.emit_empty is not None, lifetime_ms=syntax.lifetime_ms,
         notes=(grouping.bound.note,) if grouping.bound.note else (),
     )  # fmt: skip

@@ -155,6 +155,25 @@ class AggregateCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SortKey:
+    """An item of ORDER BY."""
+
+    expression: Expression
+    """Over slots."""
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowLimit:
+    """How many rows of each window are kept at most, in the order of ORDER BY."""
+
+    rows: int
+    by: tuple[Expression, ...] = ()
+    """If given, so many rows are kept for each combination of these values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalQuery:
     """A query whose names and types are resolved; the input of planning."""
 
@@ -167,11 +186,17 @@ class LogicalQuery:
     predicate: Expression | None = None
     keys: tuple[NamedExpression, ...] = ()
     """GROUP BY, without the window."""
+    sets: tuple[tuple[int, ...], ...] = ()
+    """The keys of each grouping set, whose rows have NULL for the others; empty without grouping sets."""
     aggregates: tuple[AggregateCall, ...] = ()
     outputs: tuple[NamedExpression, ...] = ()
     """SELECT, as expressions over slots."""
     having: Expression | None = None
     """HAVING, over slots."""
+    order: tuple[SortKey, ...] = ()
+    """ORDER BY, then whatever settles ties; empty if there is no LIMIT."""
+    limits: tuple[RowLimit, ...] = ()
+    """LIMIT, one after the other; rows are counted in each window."""
     emit_empty: bool = False
     """Whether a window without a matching row gives a row too."""
     lifetime_ms: int | None = None

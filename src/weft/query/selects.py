@@ -4,15 +4,24 @@ from weft.errors import BadWindow, NotAllowed, Span, SyntaxMistake
 from weft.query.cursor import Cursor
 from weft.query.duration import duration_literal, read_period
 from weft.query.expression_grammar import WINDOW_WORDS, expression
+from weft.query.grouping_sets import groups
 from weft.query.lexer import Token, TokenKind
-from weft.query.syntax import ItemSyntax, Name, Node, SelectSyntax, SourceSyntax, WindowSyntax
+from weft.query.syntax import (
+    ItemSyntax,
+    LimitSyntax,
+    Name,
+    Node,
+    OrderSyntax,
+    SelectSyntax,
+    SetsSyntax,
+    SourceSyntax,
+    WindowSyntax,
+)
 
 _REFUSED = {
     "DISTINCT": "DISTINCT is not in the language; GROUP BY the columns instead",
-    "ORDER": "ORDER BY is not in the language; results come by window",
     "SORT": "SORT BY is not in the language; results come by window",
     "CLUSTER": "CLUSTER BY is not in the language", "DISTRIBUTE": "DISTRIBUTE BY is not in the language",
-    "LIMIT": "LIMIT is not in the language; use HAVING to keep fewer groups",
     "OFFSET": "OFFSET is not in the language", "UNION": "UNION is not in the language; write one query each",
     "INTERSECT": "INTERSECT is not in the language; write one query each",
     "EXCEPT": "EXCEPT is not in the language; write one query each",
@@ -25,7 +34,7 @@ _REFUSED = {
     "/*+": "hints are not in the language; remove the hint",
 }  # fmt: skip
 _NOT_ITEM_ALIASES = frozenset({*_REFUSED, "LIFETIME"})
-_GROUPINGS = frozenset({"ROLLUP", "CUBE", "GROUPING", "ALL"})
+_MOST_ROWS = 1 << 53
 
 
 def select(cursor: Cursor) -> SelectSyntax:
@@ -42,14 +51,13 @@ def select(cursor: Cursor) -> SelectSyntax:
         raise cursor.mistake("expected a comma or FROM")
     from_ = sources(cursor)
     where = expression(cursor) if cursor.accept("WHERE") else None
-    groups: list[ItemSyntax] = []
+    grouped: tuple[ItemSyntax, ...] = ()
+    sets: SetsSyntax | None = None
     if cursor.accept("GROUP"):
         cursor.expect("BY")
-        if cursor.token.key in _GROUPINGS and (cursor.at("ALL") or cursor.peek().key in ("(", "SETS")):
-            problem = f"GROUP BY {cursor.token.key} is not in the language; write one query each"
-            raise cursor.refusal(problem)
-        groups = cursor.listed(_item)
+        grouped, sets = groups(cursor, _item)
     having = expression(cursor) if cursor.accept("HAVING") else None
+    order, limits = _order(cursor), _limits(cursor)
     empty: Span | None = None
     lifetime_ms: int | None = None
     while cursor.at("EMIT") or cursor.at("LIFETIME"):
@@ -64,8 +72,8 @@ def select(cursor: Cursor) -> SelectSyntax:
     _refuse(cursor)
     cursor.finish()
     return SelectSyntax(
-        items=items, sources=from_, where=where, groups=tuple(groups), having=having, emit_empty=empty,
-        lifetime_ms=lifetime_ms,
+        items=items, sources=from_, where=where, groups=grouped, sets=sets, having=having, order=order,
+        limits=limits, emit_empty=empty, lifetime_ms=lifetime_ms,
     )  # fmt: skip
 
 
@@ -84,6 +92,55 @@ def _item(cursor: Cursor) -> ItemSyntax:
     return ItemSyntax(node=node, alias=cursor.alias(_NOT_ITEM_ALIASES), written=written)
 
 
+def _order(cursor: Cursor) -> tuple[OrderSyntax, ...]:
+    """Read `ORDER BY n DESC NULLS LAST, symbol`, if it follows; a LIMIT must come next."""
+    start = cursor.index
+    if not cursor.accept("ORDER", "BY"):
+        return ()
+    span = cursor.span_from(start)
+    order = tuple(cursor.listed(_order_item))
+    if not cursor.at("LIMIT"):
+        problem = "ORDER BY without LIMIT is not in the language, as results come by window"
+        raise NotAllowed(f"{problem}; add a LIMIT, or remove it", span=span)
+    return order
+
+
+def _order_item(cursor: Cursor) -> OrderSyntax:
+    node = expression(cursor)
+    descending = cursor.accept("DESC")
+    if not descending:
+        cursor.accept("ASC")
+    nulls_first = not descending
+    if cursor.accept("NULLS"):
+        nulls_first = cursor.accept("FIRST")
+        if not nulls_first and not cursor.accept("LAST"):
+            raise cursor.mistake("expected FIRST or LAST")
+    return OrderSyntax(node=node, descending=descending, nulls_first=nulls_first)
+
+
+def _limits(cursor: Cursor) -> tuple[LimitSyntax, ...]:
+    """Read `LIMIT 3 BY symbol LIMIT 10`, or one of the two, if they follow."""
+    limits: list[LimitSyntax] = []
+    while cursor.at("LIMIT") and (not limits or limits[-1].by):
+        start = cursor.index
+        cursor.advance()
+        limits.append(_limit(cursor))
+        if limits[-1].by and len(limits) > 1:
+            raise SyntaxMistake("LIMIT … BY is given twice; remove one", span=cursor.span_from(start))
+    if cursor.at("LIMIT"):
+        raise cursor.mistake("expected the end of the statement")
+    return tuple(limits)
+
+
+def _limit(cursor: Cursor) -> LimitSyntax:
+    number = cursor.token
+    if not number.text.isdecimal() or not 0 < int(number.text) <= _MOST_ROWS:
+        raise cursor.mistake("expected a number of rows, at least 1")
+    cursor.advance()
+    by = tuple(cursor.listed(expression)) if cursor.accept("BY") else ()
+    return LimitSyntax(rows=int(number.text), by=by)
+
+
 _REFUSED_JOINS = {
     "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN", "CROSS": "CROSS JOIN", "NATURAL": "NATURAL JOIN",
     "SEMI": "SEMI JOIN", "ANTI": "ANTI JOIN", "LATERAL": "LATERAL",
@@ -91,7 +148,7 @@ _REFUSED_JOINS = {
 _NOT_INPUT_ALIASES = frozenset(
     "WINDOW LATERAL OFFSET SORT CLUSTER DISTRIBUTE MINUS PIVOT TABLESAMPLE SEMI ANTI OUTER LIFETIME".split()
 )
-_TABLE_FUNCTIONS = frozenset({"HOP", "TUMBLE"})
+_TABLE_FUNCTIONS = frozenset({"HOP", "TUMBLE", "CUMULATE"})
 
 
 def sources(cursor: Cursor) -> tuple[SourceSyntax, ...]:
@@ -169,7 +226,7 @@ def _table_function(cursor: Cursor) -> tuple[Token, WindowSyntax]:
     start = cursor.index
     form = cursor.token.key
     if form not in _TABLE_FUNCTIONS:
-        problem = "is not in the language; the window functions of FROM are HOP and TUMBLE"
+        problem = "is not in the language; the window functions of FROM are HOP, TUMBLE and CUMULATE"
         raise cursor.refusal(f"{cursor.token.text}(…) {problem}")
     cursor.advance()
     cursor.expect("(")

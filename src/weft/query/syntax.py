@@ -124,10 +124,10 @@ def _measure(node: Operation | Invocation, below: tuple[Node, ...]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSyntax:
-    """A window as written in brackets or as a call of `window`, `HOP` or `TUMBLE`."""
+    """A window as written in brackets or as a call of `window`, `HOP`, `TUMBLE` or `CUMULATE`."""
 
     form: str
-    """RANGE and WINDOW in brackets; SLIDING (`window(…)`), HOP and TUMBLE as calls."""
+    """RANGE and WINDOW in brackets; SLIDING (`window(…)`), HOP, TUMBLE and CUMULATE as calls."""
     time: Node | None = None
     """The time argument; brackets have none."""
     durations: tuple[Node | None, ...]
@@ -159,6 +159,32 @@ class ItemSyntax:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetsSyntax:
+    """The grouping sets of ROLLUP, CUBE and GROUPING SETS, spelled out."""
+
+    sets: tuple[tuple[int, ...], ...]
+    """Each has items of GROUP BY, by their index."""
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderSyntax:
+    """An item of ORDER BY."""
+
+    node: Node
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSyntax:
+    """`LIMIT 10`, or `LIMIT 3 BY symbol`."""
+
+    rows: int
+    by: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SelectSyntax:
     """A whole SELECT."""
 
@@ -166,19 +192,24 @@ class SelectSyntax:
     sources: tuple[SourceSyntax, ...]
     where: Node | None = None
     groups: tuple[ItemSyntax, ...] = ()
+    sets: SetsSyntax | None = None
+    """How the items of GROUP BY are combined, if not in one way."""
     having: Node | None = None
+    order: tuple[OrderSyntax, ...] = ()
+    limits: tuple[LimitSyntax, ...] = ()
     emit_empty: Span | None = None
     lifetime_ms: int | None = None
 
 
 def check_size(syntax: SelectSyntax, limits: Limits) -> None:
-    """Refuse a query whose expressions are too large, also once HAVING and GROUP BY follow aliases."""
+    """Refuse a query whose expressions are too large, also once clauses after FROM follow aliases."""
     conditions = (*(source.on for source in syntax.sources), syntax.where, syntax.having)
     groups = [item.node for item in syntax.groups]
+    ordering = [item.node for item in syntax.order] + [node for limit in syntax.limits for node in limit.by]
     expressions = [item.node for item in syntax.items]
-    expressions += [node for node in conditions if node is not None] + groups
+    expressions += [node for node in conditions if node is not None] + groups + ordering
     aliases = {item.alias.casefold(): item.node.weight for item in syntax.items if item.alias is not None}
-    followed = {id(node) for node in (*groups, syntax.having)}
+    followed = {id(node) for node in (*groups, *ordering, syntax.having)}
 
     def enforce(weights: list[int]) -> None:
         largest = weights.index(max(weights))

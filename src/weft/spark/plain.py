@@ -10,11 +10,12 @@ from time import time
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as PlainWindow
 from pyspark.sql import functions as F
 
 from weft.aggregates import Constant
 from weft.errors import EngineError
-from weft.expression import Slot
+from weft.expression import Slot, SlotKind
 from weft.query.logical import AggregateCall, JoinKind, LogicalQuery, StreamDef
 from weft.spark.columns import Translator, Udf, named
 from weft.spark.input.rows import event_time
@@ -45,6 +46,7 @@ def run_plain(
     after = Translator(functions, slot=slot_column)
     if query.having is not None:
         results = results.where(after(query.having))
+    results = _limited(results, query, after)
     outputs = [
         after(output.expression).cast(str(output.expression.type)).alias(output.name)
         for output in query.outputs
@@ -73,23 +75,52 @@ def grouped(
 
     If `checked`, no sum can overflow on its way to a total that fits.
     """
-    keys = [translate(key.expression).alias(f"key{index}") for index, key in enumerate(query.keys)]
+    keys = {f"key{index}": translate(key.expression) for index, key in enumerate(query.keys)}
     calls = [
         aggregate_column(call, index, checked=checked).alias(f"aggregate{index}")
         for index, call in enumerate(query.aggregates)
     ]
-    rows = rows.withColumns(aggregate_inputs(query, translate))
-    return rows.groupBy(*window, *keys).agg(*(calls or [F.count(F.lit(1))]))
+    calls += [F.grouping_id().alias(str(SlotKind.GROUPING))] if query.sets else []
+    rows = rows.withColumns(aggregate_inputs(query, translate) | keys)
+    names = [*window, *map(F.col, keys)]
+    if query.sets:
+        bounds = len(names) - len(keys)
+        sets = [[*names[:bounds], *(names[bounds + place] for place in own)] for own in query.sets]
+        groups = rows.groupingSets(sets, *names)
+    else:
+        groups = rows.groupBy(*names)
+    return groups.agg(*(calls or [F.count(F.lit(1))]))
 
 
 def slot_column(slot: Slot) -> Column:
     """Return the column of a slot over groups."""
-    return F.col(str(slot.kind) if slot.kind.startswith("window") else f"{slot.kind}{slot.index}")
+    numbered = slot.kind in (SlotKind.KEY, SlotKind.AGGREGATE)
+    return F.col(f"{slot.kind}{slot.index}" if numbered else str(slot.kind))
+
+
+def _limited(results: DataFrame, query: LogicalQuery, translate: Translator) -> DataFrame:
+    """Return the first rows of each window."""
+    order = []
+    for key in query.order:
+        column = translate(key.expression)
+        nulls = "nulls_first" if key.nulls_first else "nulls_last"
+        order.append(getattr(column, ("desc_" if key.descending else "asc_") + nulls)())
+    for limit in query.limits:
+        groups = PlainWindow.partitionBy("window_start", "window_end", *map(translate, limit.by))
+        place = F.row_number().over(groups.orderBy(*order or [F.lit(1)]))
+        results = results.withColumn("__plain_place", place).where(F.col("__plain_place") <= limit.rows)
+    return results
 
 
 def _windowed(rows: DataFrame, window: Window) -> DataFrame:
     """Return a copy of each row for each of its windows."""
-    if window.slide_ms <= window.range_ms:
+    if window.step_ms is not None:
+        size, step, offset = window.slide_ms * 1000, window.step_ms * 1000, window.offset_ms * 1000
+        begin = F.col(_TIME) - F.pmod(F.col(_TIME) - offset, F.lit(size))
+        first = F.col(_TIME) - F.pmod(F.col(_TIME) - offset, F.lit(step)) + step
+        rows = rows.withColumn("__plain_end", F.explode(F.sequence(first, begin + size, F.lit(step))))
+        start, end = F.timestamp_micros(begin), F.timestamp_micros("__plain_end")
+    elif window.slide_ms <= window.range_ms:
         # Spark's offset is that of windows' starts, Weft's that of their ends.
         offset_ms = (window.offset_ms - window.range_ms) % window.slide_ms
         lengths = [f"{length} milliseconds" for length in (window.range_ms, window.slide_ms, offset_ms)]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.arrays import Numbers, as_one
 
@@ -88,7 +89,7 @@ def _values(column: pa.ChunkedArray) -> list[object]:
 
 def distinct_rows(keys: pa.Table) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return the first row of each distinct key, and for each row which of those it equals."""
-    encoded = (column.combine_chunks().dictionary_encode(null_encoding="encode") for column in keys.columns)
+    encoded = (_encoded(column) for column in keys.columns)
     codes = as_one((np.asarray(column.indices) for column in encoded), keys.num_rows)
     size = int(codes.max(initial=0)) + 1
     if size <= _DENSE * len(codes):
@@ -100,3 +101,10 @@ def distinct_rows(keys: pa.Table) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.
         return firsts, table[codes]
     _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
     return firsts, inverse
+
+
+def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return a key's values as numbers; there is one zero."""
+    if pa.types.is_floating(column.type):
+        column = pc.add(column, pa.scalar(0.0, column.type))
+    return column.combine_chunks().dictionary_encode(null_encoding="encode")

@@ -71,7 +71,10 @@ class RunningQuery:
         """When the first window that is not answered may begin."""
         if self.answered_through == ALWAYS:
             return ALWAYS
-        return self.answered_through - self.query.window.range_ms * _US + 1
+        window = self.query.window
+        if window.step_ms is not None:
+            return _common_start(self.answered_through, window)
+        return self.answered_through - window.range_ms * _US + 1
 
     def decide(self, oldest: int) -> None:
         """Settle the end of a query that joined before the first row, now that there is one."""
@@ -85,7 +88,17 @@ class RunningQuery:
 
 def through_start(start: int, window: Window) -> int:
     """Return through when a query is answered whose first window begins at a time or later."""
-    return ALWAYS if start == ALWAYS else start + window.range_ms * _US - 1
+    if start == ALWAYS:
+        return ALWAYS
+    if window.step_ms is not None:
+        # The first windows that start together at that time or later.
+        return _common_start(start - 1, window) + window.slide_ms * _US
+    return start + window.range_ms * _US - 1
+
+
+def _common_start(at: int, window: Window) -> int:
+    """Return when the cumulative windows start that contain a moment."""
+    return at - (at - window.offset_ms * _US) % (window.slide_ms * _US)
 
 
 def after_all(clock: Clock) -> int:
@@ -118,6 +131,10 @@ def first_window(running: RunningQuery, clock: Clock) -> tuple[int, int] | None:
     range_us, slide_us, offset_us = (
         length * _US for length in (window.range_ms, window.slide_ms, window.offset_ms)
     )
+    if window.step_ms is not None:
+        step_us, start = window.step_ms * _US, _common_start(after, window)
+        end = start + ((after - start) // step_us + 1) * step_us
+        return None if running.until is not None and end > running.until else (start, end)
     end = (after - offset_us) // slide_us * slide_us + slide_us + offset_us
     return None if running.until is not None and end > running.until else (end - range_us, end)
 
