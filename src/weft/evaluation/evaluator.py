@@ -14,7 +14,7 @@ from weft.evaluation.implementations import IMPLEMENTATIONS, NULL_TOLERANT
 from weft.evaluation.search import Numbers, Point, positions, text_positions
 from weft.evaluation.vector import Mask, Vector, constant, from_arrow, null, to_arrow
 from weft.expression import Call, Column, Expression, Literal, Slot, walk
-from weft.query.allowed_functions import sites
+from weft.query.failures import sites
 from weft.types import Kind
 
 Given = Slot | Column

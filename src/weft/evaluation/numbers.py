@@ -47,6 +47,27 @@ def logarithm(operation: Callable[[Array], Array]) -> Callable[[Call, Vector], V
     return apply
 
 
+def of_doubles(operation: Callable[[Array, Array], Array]) -> Callable[[Call, Vector, Vector], Vector]:
+    """Return a function of two doubles as one of any numbers."""
+
+    def apply(call: Call, left: Vector, right: Vector) -> Vector:
+        a, b = as_double(left, call.args[0].type), as_double(right, call.args[1].type)
+        return Vector(operation(a, b), both(left.valid, right.valid))
+
+    return apply
+
+
+def angle(y: Array, x: Array) -> Array:
+    """Return the angle of a point; −0.0 is 0.0, as in Spark."""
+    return np.arctan2(y + 0.0, x + 0.0)
+
+
+def log1p(call: Call, value: Vector) -> Vector:
+    """Return the logarithm of one more, NULL for −1 and below."""
+    number = as_double(value, call.args[0].type)
+    return Vector(np.log1p(number), narrowed(value.valid, ~(number <= -1)))
+
+
 def power(call: Call, base: Vector, exponent: Vector) -> Vector:
     """Return powers; those of ±1 to NaN or to an infinity are NaN, as in Java and unlike in C."""
     a, b = as_double(base, call.args[0].type), as_double(exponent, call.args[1].type)
@@ -200,6 +221,43 @@ def remainder(call: Call, left: Vector, right: Vector) -> Vector:
     good = b != 0
     valid = narrowed(both(left.valid, right.valid), good)
     return Vector(np.fmod(a, b if call.type.is_fractional else np.where(good, b, 1)), valid)
+
+
+def positive_remainder(call: Call, left: Vector, right: Vector) -> Vector:
+    """Return remainders with the sign of the divisor; integers wrap around as in Java, in 32 or 64 bits."""
+    a, b = _operands(call, left, right)
+    if call.type.is_integer and call.type.bits < 32:
+        a, b = a.astype(np.int32), b.astype(np.int32)
+    good = b != 0
+    b = b if call.type.is_fractional else np.where(good, b, b.dtype.type(1))
+    rest = np.fmod(a, b)
+    rest = np.where(rest < 0, np.fmod(rest + b, b), rest)
+    return Vector(rest.astype(dtype_of(call.type)), narrowed(both(left.valid, right.valid), good))
+
+
+def width_bucket(call: Call, value: Vector, low: Vector, high: Vector, buckets: Vector) -> Vector:
+    """Return the bucket, among so many of one width between two bounds, in the order of the bounds."""
+    number, first, last = (
+        as_double(one, argument.type) for one, argument in zip((value, low, high), call.args, strict=False)
+    )
+    count = buckets.values.astype(np.int64)
+    good = (count > 0) & (count < np.iinfo(np.int64).max) & ~np.isnan(number)
+    good = good & np.isfinite(first) & np.isfinite(last) & (first != last)
+    rising = first < last
+    least, most = np.minimum(first, last), np.maximum(first, last)
+    travelled = np.where(rising, number - least, most - number)
+    bucket = _saturated(count.astype(np.float64) * travelled / (most - least)) + 1
+    bucket = np.where(np.where(rising, number < first, number > first), 0, bucket)
+    bucket = np.where(np.where(rising, number >= last, number <= last), count + 1, bucket)
+    valid = both(both(value.valid, low.valid), both(high.valid, buckets.valid))
+    return Vector(bucket, narrowed(valid, good))
+
+
+def _saturated(values: Array) -> Array:
+    """Return doubles truncated to 64 bits as in Java: the largest for what is larger, 0 for NaN."""
+    large = values >= 2.0**63
+    inside = np.where(large | np.isnan(values) | (values < -(2.0**63)), 0.0, values).astype(np.int64)
+    return np.where(large, np.iinfo(np.int64).max, inside)
 
 
 def whole_divide(call: Call, left: Vector, right: Vector) -> Vector:
