@@ -18,10 +18,12 @@ from tests.spark.nasty_values import (
     TYPES,
     slot,
 )
+from weft.errors import TypeMismatch
 from weft.evaluation import can_evaluate
 from weft.expression import Call, Expression, Literal
 from weft.query.allowed_functions import FUNCTIONS, TRUNC_UNITS
 from weft.query.coercion import castable
+from weft.query.constant_arguments import check_constants
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, Kind
 
 NOTHING = Literal(None, NULL)
@@ -55,7 +57,13 @@ _LIKE_OTHERS = frozenset({"<>", "<=", ">", ">=", "least", "|", "^"})
 def call(function: str, *args: Expression) -> Call | None:
     """Return a call with the type that the language gives it; None if it takes no such arguments."""
     type = FUNCTIONS[function].result(args)
-    return None if type is None else Call(function, args, type)
+    if type is None:
+        return None
+    try:
+        check_constants(function, args)
+    except TypeMismatch:
+        return None
+    return Call(function, args, type)
 
 
 def unary() -> Iterator[Call | None]:

@@ -119,7 +119,7 @@ def _is_known(node: Expression) -> bool:
         return False
     if not isinstance(node, Call):
         return True
-    if node.function not in IMPLEMENTATIONS:
+    if node.function not in IMPLEMENTATIONS or any(map(_is_cast_to_float, node.args)):
         return False
     if node.function == "rlike":
         pattern = node.args[1]
@@ -135,6 +135,13 @@ def _is_known(node: Expression) -> bool:
     if node.function == "round":
         return not node.type.is_fractional or places_of(node) >= 0
     return node.function != "cast" or _is_known_cast(node)
+
+
+def _is_cast_to_float(argument: Expression) -> bool:
+    """Say whether Spark may omit a cast, as it does where FLOAT becomes DOUBLE, though digits are lost."""
+    if not isinstance(argument, Call) or argument.function != "cast":
+        return False
+    return argument.type.kind is Kind.FLOAT and not argument.args[0].type.is_fractional
 
 
 def _is_known_cast(call: Call) -> bool:
