@@ -230,7 +230,8 @@ ZONES = ("UTC", "GMT", "Z", "+02:00", "-18:00", "+05:30")
 DATE_PATTERNS = (
     "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "y M d H m s S", "yy yyy", "QQ QQQ QQQQ Q",
     "MMM MMMM",
-    "E EE EEE EEEE", "D DD DDD", "k kk K KK h hh a", "SSSSSSSSS SS", "'it''s' ''", "", "dd/MM/yyyy", "HH:mm",
+    "E EE EEE EEEE", "D DD DDD", "k kk K KK h hh a", "SSSSSSSSS SS", "'it''s' ''",
+    "''''", "'''x'y''", "", "dd/MM/yyyy", "HH:mm",
     "X XX x xx xxx Z ZZZ", "日 yyyy年", "yyyyMMddHH",
 )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Functions of the language mean what they mean in Spark SQL; registered ones harm only their queries."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from pyspark.sql import Column, SparkSession
@@ -8,6 +9,7 @@ from pyspark.sql import Column, SparkSession
 import weft
 from tests.spark.trades import Feed, counted
 from tests.spark.trades import stream as declare
+from weft.errors import TypeMismatch
 from weft.expression import Call, walk
 from weft.query import bind, parse_select
 from weft.query.allowed_functions import FUNCTIONS
@@ -165,6 +167,45 @@ def test_what_fails_is_null_and_told(spark: SparkSession, stream: StreamDef) -> 
         "CAST(s AS INT)": 2, "CAST(b AS INT)": 1, "pmod(i, 0)": 2, "parse_url(s, 'REF')": 1,
         "timestamp_seconds(b)": 1, "add_months(day, 2147483647)": 2,
     }  # fmt: skip
+
+
+def accepted(rng: Random, function: str, alphabet: str, *before: str) -> list[str]:
+    """Return calls with random constants that the language accepts, among many that it refuses."""
+    calls = []
+    for _ in range(400):
+        constant = "".join(rng.choices(alphabet, k=rng.randint(0, 6)))
+        arguments = ", ".join(["s", *before, "r'" + constant + "'"])
+        if "'" not in constant and not constant.endswith("\\"):
+            calls.append(f"{function}({arguments})")
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("function", "alphabet", "before"),
+    [
+        ("regexp_replace", "$\\0123a{}", ("'(a)(b)?'",)),
+        ("regexp_replace", "$1", ("'(b)'",)),
+        ("rlike", "(a)b|*+?$^.[]", ()),
+        ("get_json_object", "$.a[0]*b", ()),
+        ("date_format", "yMdHhmsSaEQDkKXxZ -:[]{}#GYw", ()),
+    ],
+)
+def test_constants_that_are_accepted_are_read_by_spark(
+    spark: SparkSession, stream: StreamDef, function: str, alphabet: str, before: tuple[str, ...]
+) -> None:
+    bound, refused = [], 0
+    for text in accepted(Random(7), function, alphabet, *before):
+        try:
+            bound.append(
+                expression_of(text.replace("(s,", "(ts,") if function == "date_format" else text, stream)
+            )
+        except TypeMismatch:
+            refused += 1
+    assert len(bound) > 5
+    assert refused > 5
+    translate = Translator()
+    found = spark.table("t").select(*(translate(one).alias(f"c{place}") for place, one in enumerate(bound)))
+    assert len(found.collect()) == 3
 
 
 def test_a_branch_that_is_not_taken_does_not_fail(spark: SparkSession, stream: StreamDef) -> None:

@@ -1,8 +1,10 @@
 """Each mistake has its own message, and a caret under the very words."""
 
 import pytest
+from pyspark.sql.functions import builtin
 from tests.unit.language_samples import failure
 
+from weft.aggregates.aggregate_functions import AGGREGATES, SYNONYMS, aggregate
 from weft.errors import (
     AmbiguousName,
     BadWindow,
@@ -14,6 +16,9 @@ from weft.errors import (
     UnknownName,
     caret,
 )
+from weft.query.allowed_functions import SPELLINGS
+from weft.query.expression_grammar import SUGAR
+from weft.query.other_dialects import DIFFERENT, INSTEAD, instead
 
 W = "[RANGE '5 min']"
 KNOWN = "time, symbol, price, vol, n, fee, day, ok, ntz, ratio, raw, tags, tiny"
@@ -116,6 +121,25 @@ FUNCTIONS: list[Case] = [
     (f"SELECT max(«date_add(day, vol)») FROM trades {W}", TypeMismatch,
      "date_add takes a date or timestamp and a whole number of days, found date and bigint"),
 ]  # fmt: skip
+
+
+def test_only_mistyped_names_are_taken_for_others() -> None:
+    """Spark's functions that the language has not are not said to be others."""
+    known = (*SPELLINGS, *SUGAR, *(one.name for one in AGGREGATES), *SYNONYMS)
+    theirs = {name for name in dir(builtin) if callable(getattr(builtin, name)) and name.islower()}
+    helpers = {"col", "days", "hours", "months", "years"}
+    others = [name for name in theirs - helpers - set(known) if "did you mean" in instead(name, known)]
+    assert others == []
+    assert set(INSTEAD).isdisjoint(SPELLINGS)
+    assert DIFFERENT.isdisjoint(SPELLINGS)
+
+
+@pytest.mark.parametrize(("name", "remedy"), INSTEAD.items())
+def test_what_means_the_same_is_in_the_language(name: str, remedy: str) -> None:
+    called = remedy.partition("(")[0]
+    assert called in SPELLINGS or called in SUGAR or aggregate(called) is not None
+    assert failure(f"SELECT count({name}(n)) AS x FROM trades {W}").problem.endswith(f"; write {remedy}")
+
 
 TYPES: list[Case] = [
     (f"SELECT sum(«symbol + 1») FROM trades {W}", TypeMismatch,

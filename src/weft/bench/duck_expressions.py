@@ -134,10 +134,14 @@ def _like(name: str) -> Render:
 
 _SAME = (
     "abs sqrt exp ln log10 pow isnan upper lower length trim ltrim rtrim substring replace left right "
-    "contains concat"
+    "contains concat concat_ws split_part translate repeat md5 last_day "
+    "cbrt sin cos tan atan atan2 degrees radians"
 )
 """Functions that have the same name and type in DuckDB."""
-_CAST = "coalesce greatest least floor ceil sign year month day hour minute second date_trunc"
+_CAST = (
+    "coalesce greatest least floor ceil sign year month day hour minute second date_trunc quarter "
+    "dayofyear weekofyear ascii"
+)
 """Functions that have the same name there, and another type."""
 _RENDER: Mapping[str, Render] = MappingProxyType(
     {
@@ -160,6 +164,13 @@ _RENDER: Mapping[str, Render] = MappingProxyType(
         "case": _case,
         "cast": lambda call, args: f"TRY_CAST({args[0]} AS {duck_type(call.type)})",
         "round": _round,
+        "regexp_extract": lambda call, args: (
+            f"regexp_extract({args[0]}, {args[1]}, {args[2] if args[2:] else 1})"
+        ),
+        "instr": lambda call, args: f"CAST(instr({args[0]}, {args[1]}) AS INTEGER)",
+        "datediff": lambda call, args: f"CAST(CAST({args[0]} AS DATE) - CAST({args[1]} AS DATE) AS INTEGER)",
+        "date_add": lambda call, args: f"(CAST({args[0]} AS DATE) + CAST({args[1]} AS INTEGER))",
+        "date_sub": lambda call, args: f"(CAST({args[0]} AS DATE) - CAST({args[1]} AS INTEGER))",
         "startswith": _call("starts_with"),
         "endswith": _call("ends_with"),
         "dayofweek": lambda call, args: f"CAST(dayofweek({args[0]}) + 1 AS INTEGER)",

@@ -55,9 +55,7 @@ def _field(letter: str, count: int) -> Field:
 
 
 def _quoted(pattern: str, at: int) -> tuple[str, int]:
-    """Return the text in quotes that begins here, and where it ends; two quotes are one."""
-    if pattern[at + 1 : at + 2] == "'":
-        return "'", at + 2
+    """Return the text in quotes that begins here, and where it ends; two quotes, or no text, are one."""
     text, at = "", at + 1
     while at < len(pattern):
         if pattern[at] != "'":
@@ -65,5 +63,5 @@ def _quoted(pattern: str, at: int) -> tuple[str, int]:
         elif pattern[at + 1 : at + 2] == "'":
             text, at = text + "'", at + 2
         else:
-            return text, at + 1
+            return text or "'", at + 1
     raise ValueError("a quote has no end")
