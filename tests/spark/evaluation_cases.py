@@ -110,6 +110,8 @@ def choices() -> Iterator[Call | None]:
         yield call("greatest", a, b, a)
         yield call("least", NOTHING, a, b)
         yield call("is_null", a)
+    many = [slot(type, number) for type in NUMBERS[:6] for number in (0, 1)]
+    yield from (call(name, *many * 20, NOTHING) for name in ("greatest", "least", "coalesce"))
     yield call("and", flag, slot(BOOLEAN, 1), NOTHING)
     yield call("or", flag, NOTHING, slot(BOOLEAN, 1))
     options = [Literal(float(number), DOUBLE) for number in range(12)]

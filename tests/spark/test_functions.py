@@ -1,21 +1,32 @@
 """Functions of the language mean what they mean in Spark SQL; registered ones harm only their queries."""
 
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
 import weft
+from tests.spark.evaluation_cases import call
+from tests.spark.nasty_values import NTZ, TYPES, columns, slot
 from tests.spark.trades import Feed, counted
 from tests.spark.trades import stream as declare
 from weft.errors import TypeMismatch
-from weft.expression import Call, walk
+from weft.evaluation import can_evaluate
+from weft.evaluation.implementations import SPARK_ONLY
+from weft.expression import Call, Literal, walk
 from weft.query import bind, parse_select
 from weft.query.allowed_functions import FUNCTIONS
+from weft.query.constant_arguments import URL_PARTS
 from weft.query.logical import Catalog, StreamDef
 from weft.spark.columns import Translator
 from weft.spark.input.rows import column_defs
+from weft.types import STRING, TIMESTAMP
 
 ROWS = """
     SELECT * FROM VALUES
@@ -167,6 +178,43 @@ def test_what_fails_is_null_and_told(spark: SparkSession, stream: StreamDef) -> 
         "CAST(s AS INT)": 2, "CAST(b AS INT)": 1, "pmod(i, 0)": 2, "parse_url(s, 'REF')": 1,
         "timestamp_seconds(b)": 1, "add_months(day, 2147483647)": 2,
     }  # fmt: skip
+
+
+def only_in_spark() -> Iterator[Call | None]:
+    """Yield calls on values that are easy to get wrong that only Spark evaluates."""
+    for name, type in product(("hash", "xxhash64"), TYPES):
+        yield call(name, slot(type, 0))
+        yield call(name, slot(type, 0), slot(STRING, 0), slot(type, 1))
+    word = slot(STRING, 0)
+    yield call("initcap", word)
+    yield from (call("get_json_object", word, Literal(path, STRING)) for path in ("$", "$.a", "$[0]"))
+    yield from (call("parse_url", word, Literal(part, STRING)) for part in URL_PARTS)
+    yield call("parse_url", word, Literal("QUERY", STRING), Literal("k", STRING))
+    yield from (
+        call(name, slot(type, 0), Literal(zone, STRING))
+        for name, type, zone in product(("from_utc_timestamp", "to_utc_timestamp"), (TIMESTAMP, NTZ), ZONES)
+    )
+
+
+ZONES = (
+    "Europe/Paris", "America/New_York", "Asia/Kolkata", "Pacific/Apia", "Africa/Casablanca",
+    "America/St_Johns", "Australia/Lord_Howe", "Europe/Dublin", "Asia/Pyongyang", "Etc/GMT+5",
+)  # fmt: skip
+
+
+def test_what_only_spark_evaluates_is_what_its_sql_means(spark: SparkSession) -> None:
+    calls = [one for one in only_in_spark() if one is not None]
+    assert {one.function for one in calls} > SPARK_ONLY
+    assert not any(map(can_evaluate, calls))
+    table = spark.createDataFrame(pa.table({str(one): column for one, column in columns(seed=3).items()}))
+    translate = Translator(slot=lambda one: F.col(str(one)))
+    same = [
+        translate(one).eqNullSafe(F.expr(str(one).replace("parse_url", "try_parse_url"))).alias(f"c{place}")
+        for place, one in enumerate(calls)
+    ]
+    found = table.select(*same).toArrow()
+    wrong = [str(one) for place, one in enumerate(calls) if not pc.all(found[f"c{place}"]).as_py()]
+    assert wrong == []
 
 
 def accepted(rng: Random, function: str, alphabet: str, *before: str) -> list[str]:

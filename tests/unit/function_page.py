@@ -16,6 +16,7 @@ This page is made from the tables that define the functions, by
 `python -m pytest tests/unit/test_language_docs.py --update-goldens`.
 """
 OTHERWISE = {
+    "mod": ("two numbers", "the remainder, as a % b"),
     "if": ("a condition and two values", "the first value where the condition holds, else the second"),
     "nullif": ("two values of one type", "the first, or NULL where they are equal"),
     "nvl2": ("three values", "the second where the first is not NULL, else the third"),
@@ -32,7 +33,7 @@ def page() -> str:
     parts = [HEAD]
     for title, functions in GROUPS.items():
         parts.append(_table(title, [_row(function) for function in functions]))
-    assert set(OTHERWISE) == set(SUGAR)
+    assert set(OTHERWISE) == {*SUGAR, "mod"}
     rows = [f"| `{name}` | {takes} | | {does} |" for name, (takes, does) in OTHERWISE.items()]
     parts.append(_table("In other words", rows))
     parts.append(_aggregates())

@@ -4,13 +4,15 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.spark.evaluation_cases import MAKERS, cases
 from tests.unit.function_page import page
 
 from weft.aggregates.aggregate_functions import AGGREGATES
 from weft.query import CreateQuery, CreateStream, CreateTable, bind, parse
-from weft.query.allowed_functions import SPELLINGS
+from weft.query.allowed_functions import GROUPS, SPELLINGS
 from weft.query.expression_grammar import SUGAR
 from weft.query.logical import Catalog
+from weft.types import DataType, Kind
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "query-language.md").read_text(encoding="utf-8")
@@ -45,6 +47,15 @@ def test_the_page_of_functions_is_what_their_tables_say(update_goldens: bool) ->
     assert path.read_text("utf-8") == page()
 
 
+def test_types_on_the_page_are_those_of_calls() -> None:
+    named = {str(DataType(kind)).upper(): kind for kind in Kind}
+    told = {one.name: one.result.gives for functions in GROUPS.values() for one in functions}
+    for made in cases(*MAKERS):
+        if told.get(made.function) in named:
+            assert made.type.kind is named[told[made.function]], made
+    assert sum(gives in named for gives in told.values()) > 80
+
+
 def test_the_page_names_every_function() -> None:
-    for name in {*SPELLINGS, *SUGAR, *(one.name for one in AGGREGATES)} - {"mod"}:
+    for name in {*SPELLINGS, *SUGAR, *(one.name for one in AGGREGATES)}:
         assert f"`{name}`" in page()

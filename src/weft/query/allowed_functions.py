@@ -88,7 +88,7 @@ _NUMBERS = (
     _function("rint", "a number", 1, of.of_doubles, "the nearest whole number, of two the even one"),
     _function("sign", "a number", 1, of.of_doubles, "-1, 0 or 1", "signum"),
     _function("pmod", "two whole numbers or doubles", 2, of.positive_remainder,
-              "the remainder with the sign of the divisor"),
+              "the remainder; not negative unless the divisor is"),
     _function("width_bucket", "a number, two bounds and a whole number of buckets", 4,
               of.given(BIGINT, of.number, of.number, of.number, of.whole),
               "the bucket, of so many of one width between the bounds; 0 is below, one more than there are "
@@ -190,8 +190,9 @@ _STRINGS = (
 )  # fmt: skip
 _HASHES = (
     _function("xxhash64", "anything", (1, _ANY), of.given(BIGINT, of.anything),
-              "a hash of all arguments: XXH64"),
-    _function("hash", "anything", (1, _ANY), of.given(INT, of.anything), "a hash of all arguments: Murmur3"),
+              "a hash of all arguments, XXH64; NULL changes nothing"),
+    _function("hash", "anything", (1, _ANY), of.given(INT, of.anything),
+              "a hash of all arguments, Murmur3; NULL changes nothing"),
     _function("crc32", "a string or binary", 1, of.given(BIGINT, of.bytes_), "the checksum"),
     _function("md5", "a string or binary", 1, of.given(STRING, of.bytes_), "the digest in hexadecimal"),
     _function("sha1", "a string or binary", 1, of.given(STRING, of.bytes_),
