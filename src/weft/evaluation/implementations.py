@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.evaluation import conditions, numbers, patterns, strings, text_functions, times, wall_clock
+from weft.evaluation import conditions, doubles, numbers, patterns, strings, text_functions, times, wall_clock
 from weft.evaluation.casts import cast
-from weft.evaluation.numbers import of_double, of_doubles, places_of
+from weft.evaluation.doubles import of_double, of_doubles
+from weft.evaluation.numbers import places_of
 from weft.evaluation.patterns import is_known_pattern, java_regex
 from weft.evaluation.text_functions import of_rows
 from weft.evaluation.vector import Vector
@@ -54,9 +55,9 @@ IMPLEMENTATIONS: MappingProxyType[str, Implementation] = MappingProxyType({
     "case": conditions.case, "coalesce": conditions.coalesce, "cast": cast,
     "round": numbers.rounded,
     "floor": partial(numbers.whole, up=False), "ceil": partial(numbers.whole, up=True),
-    "sqrt": numbers.of_double(np.sqrt), "exp": numbers.of_double(np.exp),
-    "ln": numbers.logarithm(np.log), "log10": numbers.logarithm(np.log10), "pow": numbers.power,
-    "sign": numbers.of_double(numbers.signs), "isnan": numbers.is_nan,
+    "sqrt": of_double(np.sqrt), "exp": of_double(np.exp),
+    "ln": doubles.logarithm(np.log), "log10": doubles.logarithm(np.log10), "pow": doubles.power,
+    "sign": of_double(doubles.signs), "isnan": doubles.is_nan,
     "upper": strings.cased(pc.ascii_upper, strings.uppered),
     "lower": strings.cased(pc.ascii_lower, strings.lowered), "length": strings.length,
     "trim": strings.trimmed(pc.ascii_trim), "ltrim": strings.trimmed(pc.ascii_ltrim),
@@ -73,9 +74,9 @@ IMPLEMENTATIONS: MappingProxyType[str, Implementation] = MappingProxyType({
     "unix_seconds": times.since_epoch(1_000_000), "unix_millis": times.since_epoch(1_000),
     "unix_micros": times.since_epoch(1),
     **{name: of_double(function) for name, function in _OF_DOUBLES.items()},
-    "log2": numbers.logarithm(np.log2), "log1p": numbers.log1p,
-    "atan2": of_doubles(numbers.angle), "hypot": of_doubles(np.hypot),
-    "pmod": numbers.positive_remainder, "width_bucket": numbers.width_bucket,
+    "log2": doubles.logarithm(np.log2), "log1p": doubles.log1p,
+    "atan2": of_doubles(doubles.angle), "hypot": of_doubles(np.hypot),
+    "pmod": numbers.positive_remainder, "width_bucket": doubles.width_bucket,
     **{name: of_rows(function, pa.binary()) for name, function in _OF_ROWS.items()},
     "instr": of_rows(text_functions.instr, pa.int32()), "locate": of_rows(text_functions.locate, pa.int32()),
     "ascii": of_rows(text_functions.ascii_code, pa.int32()),

@@ -51,7 +51,7 @@ def date_format(call: Call, value: Vector, _: Vector) -> Vector:
     values: Array = moments.values if hidden is None else np.where(hidden, 0, moments.values)
     distinct, rows = np.unique(values // unit, return_inverse=True)
     words = pa.array([_formatted(fields, one * unit).encode() for one in distinct.tolist()], pa.binary())
-    return Vector(*text(words.take(pa.array(rows, mask=hidden))))
+    return text(words.take(pa.array(rows, mask=hidden)))
 
 
 def _unit(field: Field) -> int:
