@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import weft
 from tests.spark.evaluation_cases import call
-from tests.spark.nasty_values import NTZ, TYPES, columns, slot
+from tests.spark.nasty_values import NTZ, NUMBERS, TYPES, columns, slot
 from tests.spark.trades import Feed, counted
 from tests.spark.trades import stream as declare
 from weft.errors import TypeMismatch
@@ -26,7 +26,7 @@ from weft.query.constant_arguments import URL_PARTS
 from weft.query.logical import Catalog, StreamDef
 from weft.spark.columns import Translator
 from weft.spark.input.rows import column_defs
-from weft.types import STRING, TIMESTAMP
+from weft.types import INT, STRING, TIMESTAMP
 
 ROWS = """
     SELECT * FROM VALUES
@@ -80,7 +80,8 @@ FURTHER = [
     "regexp_like(s, 'A')", "regexp(s, 'z')", "xxhash64(s)", "xxhash64(i, b, d, m, s, f, day, ts, NULL)",
     "xxhash64(0D, -0D)", "hash(i, s, ts)", "crc32(s)", "md5(s)", "sha1(s)", "sha2(s, 224)", "sha2(s, 512)",
     "hex(i)", "hex(s)", "pmod(i, 4)", "pmod(b, -4L)", "pmod(d, 2)", "width_bucket(d, 0, 10, 4)",
-    "width_bucket(m, 10, 0, i)", "width_bucket(i, 1, 1, 3)", "rint(d)", "cbrt(d)", "expm1(d)", "log2(b)",
+    "width_bucket(m, 10, 0, i)", "width_bucket(i, 1, 1, 3)",
+    "bround(d)", "bround(m, 1)", "bround(i, -1)", "rint(d)", "cbrt(d)", "expm1(d)", "log2(b)",
     "log1p(d)", "sin(d)", "cos(d)", "tan(d)", "asin(d)", "acos(d)", "atan(d)", "sinh(d)", "cosh(d)",
     "tanh(d)", "degrees(d)", "radians(m)", "atan2(d, i)", "hypot(d, i)",
     "greatest(i, 1, 2, 3, 4, 5, 6, b, 7)", "least(i, 9, 8, d, 7, 6)", "nvl2(i, 1, 2)", "mod(i, 4)",
@@ -186,6 +187,8 @@ def only_in_spark() -> Iterator[Call | None]:
         yield call(name, slot(type, 0))
         yield call(name, slot(type, 0), slot(STRING, 0), slot(type, 1))
     word = slot(STRING, 0)
+    for type, digits in product(NUMBERS, (0, 1, 2)):
+        yield call("bround", slot(type, 0), Literal(digits, INT))
     yield call("initcap", word)
     yield from (call("get_json_object", word, Literal(path, STRING)) for path in ("$", "$.a", "$[0]"))
     yield from (call("parse_url", word, Literal(part, STRING)) for part in URL_PARTS)

@@ -209,6 +209,7 @@ FORMS = [
     ("timestamp_micros(n)", "timestamp_micros(n)", "timestamp"),
     ("to_timestamp(symbol)", "cast(symbol as timestamp)", "timestamp"),
     # further functions of numbers
+    ("bround(fee, 1)", "bround(fee, 1)", "decimal(10,1)"),
     ("pmod(n, 7L)", "pmod(n, 7)", "bigint"),
     ("pmod(price, n)", "pmod(price, n)", "double"),
     ("width_bucket(fee, 0, 10, 5)", "width_bucket(fee, 0, 10, 5)", "bigint"),

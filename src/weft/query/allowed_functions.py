@@ -83,6 +83,8 @@ _NUMBERS = (
     _function("abs", "a number", 1, of.same_number, "the magnitude"),
     _function("round", "a number and, if wanted, a constant number of digits", (1, 2), of.rounding,
               "rounded, halves away from zero; to tens, hundreds, … if digits are negative"),
+    _function("bround", "a number and, if wanted, a constant number of digits", (1, 2), of.rounding,
+              "rounded, halves to the even digit"),
     _function("floor", "a number", 1, of.rounding_up_or_down, "the nearest whole number below"),
     _function("ceil", "a number", 1, of.rounding_up_or_down, "the nearest whole number above", "ceiling"),
     _function("rint", "a number", 1, of.of_doubles, "the nearest whole number, of two the even one"),

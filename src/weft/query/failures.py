@@ -11,7 +11,7 @@ _ALWAYS = frozenset(
     " add_months last_day".split()
 )
 _OF_DATES = frozenset({"hour", "minute", "second", "date_trunc", "date_format", "unix_timestamp"})
-_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs", "round"})
+_UNLESS_DOUBLE = frozenset({"+", "-", "*", "neg", "abs", "round", "bround"})
 
 
 @lru_cache(maxsize=4096)

@@ -17,7 +17,7 @@ INSTEAD: Mapping[str, str] = MappingProxyType(
 )  # fmt: skip
 """What means the same as functions of Spark and other dialects."""
 DIFFERENT = frozenset(
-    """acosh asinh atanh bin bround btrim cot covar_pop covar_samp expr lag last lead logb mode now positive
+    """acosh asinh atanh bin btrim cot covar_pop covar_samp expr lag last lead logb mode now positive
     sinc""".split()
 )
 """Functions of Spark and other dialects whose names are like those of functions that mean something else."""

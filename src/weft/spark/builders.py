@@ -89,18 +89,19 @@ _MOST_DIGITS = 38
 
 
 def _round(call: Call, value: SparkColumn, *digits: SparkColumn) -> SparkColumn:
+    to_digits = F.bround if call.function == "bround" else F.round
     scale = call.args[1] if len(call.args) > 1 else None
     places = int(str(scale.value)) if isinstance(scale, Literal) else 0
     if places < 0 and call.type.is_integer:
         # Rounding up may not fit: 2^63 − 1 to tens.
-        return F.round(value.cast("decimal(20,0)"), places).try_cast(str(call.type))
+        return to_digits(value.cast("decimal(20,0)"), places).try_cast(str(call.type))
     whole_digits = call.type.precision - call.type.scale
     if places < 0 and call.type.kind is Kind.DECIMAL and whole_digits == _MOST_DIGITS:
         limit = 10**whole_digits - 5 * 10 ** (-places - 1)
         # Not by abs, which rounds to 34 digits and so may itself fail.
         least, most = (F.lit(Decimal(edge)).cast(f"decimal({_MOST_DIGITS},0)") for edge in (-limit, limit))
         value = F.when((value > least) & (value < most), value)
-    return F.round(value, places).cast(str(call.type))
+    return to_digits(value, places).cast(str(call.type))
 
 
 def _whole(build: Builder) -> Builder:
@@ -200,7 +201,7 @@ BUILDERS: dict[str, Builder] = {
     "^": _plain(SparkColumn.bitwiseXOR),
     "shiftright": lambda call, a, bits: F.shiftright(a, int(_constant(call, 1))),
     "shiftleft": lambda call, a, bits: F.shiftleft(a, int(_constant(call, 1))),
-    "case": _case, "cast": _cast, "round": _round,
+    "case": _case, "cast": _cast, "round": _round, "bround": _round,
     "coalesce": _typed(F.coalesce), "greatest": _typed(F.greatest), "least": _typed(F.least),
     "floor": _whole(F.floor), "ceil": _whole(F.ceil),
     "sqrt": _plain(F.sqrt), "exp": _plain(F.exp), "ln": _plain(F.ln), "log10": _plain(F.log10),
