@@ -127,7 +127,7 @@ def test_only_mistyped_names_are_taken_for_others() -> None:
     """Spark's functions that the language has not are not said to be others."""
     known = (*SPELLINGS, *SUGAR, *CALLED)
     theirs = {name for name in dir(builtin) if callable(getattr(builtin, name)) and name.islower()}
-    helpers = {"col", "days", "hours", "months", "years"}
+    helpers = {"cast", "col", "days", "hours", "months", "years"}
     others = [name for name in theirs - helpers - set(known) if "did you mean" in instead(name, known)]
     assert others == []
     assert set(INSTEAD).isdisjoint(known)
@@ -254,7 +254,8 @@ AGGREGATES: list[Case] = [
     (f"SELECT top_k(n, 2, «sum(vol) FILTER (WHERE ok)») FROM trades {W}", TypeMismatch,
      "a weight is sum(y), of one expression and nothing else"),
     (f"SELECT «top_k(n, 2) + 1» FROM trades {W}", TypeMismatch,
-     "+ takes two numbers, found array<struct<value:int,count:bigint>> and int"),
+     "+ takes two numbers, found array<struct<value:int,count:bigint>> and int; "
+     "take one element of the array, as in x[0]"),
     (f"SELECT histogram(n, «0») FROM trades {W}", TypeMismatch, "histogram takes a width above 0, found 0"),
     (f"SELECT «percentile_cont(0.5)» FROM trades {W}", TypeMismatch,
      "percentile_cont needs its column in WITHIN GROUP: percentile_cont(0.95) WITHIN GROUP (ORDER BY x)"),

@@ -345,7 +345,7 @@ def test_the_order_in_which_parts_are_shown_does_not_matter() -> None:
         (read_predicate, "1eac7e722b9eb760", "predicate 1eac7e"),
         (read_predicate, "[]", r"predicate \[\]"),
         (read_primitive, '["primitive",["median"],null,"add",["int"]]', 'aggregate "median"'),
-        (read_primitive, '["primitive",["sum"],null,"multiply",["int"]]', 'way to merge "multiply"'),
+        (read_primitive, '["primitive",["sum"],null,"divide",["int"]]', 'way to merge "divide"'),
         (read_primitive, '["all"]', 'operator "all"'),
         (read_grouping, '["grouping",[["join","t","t","anti",[]]],[]]', 'join "anti"'),
         (read_grouping, '["grouping",[],[["slot","session",0,"int"]]]', 'slot "session"'),
