@@ -3,8 +3,8 @@
 In flow order:
 
 - `types`: SQL types, and Spark's rules for decimals.
-- `expressions`, `arithmetic`, `conditions`, `matching`, `functions`, `registered`: expressions that evaluate
-  in Python and render themselves to SQL.
+- `expressions`, `arithmetic`, `conditions`, `matching`, `functions`, `more_functions`, `registered`:
+  expressions that evaluate in Python and render themselves to SQL.
 - `aggregates`: exact aggregates over a list of values.
 - `tables`: static tables and joins.
 - `spec`: one query.

@@ -11,7 +11,7 @@ from random import Random
 
 from tests.oracle.cases import TIME, Case
 from tests.oracle.expressions import Column
-from tests.oracle.generate_queries import random_spec
+from tests.oracle.generate_queries import random_spec, with_functions
 from tests.oracle.spec import Spec
 from tests.oracle.types import (
     BIGINT,
@@ -49,7 +49,8 @@ def random_case(seed: int | Random, *, queries: int = 6, rows: int = 60) -> Case
     rng = Random(seed) if isinstance(seed, int) else seed
     schema = random_schema(rng)
     count = rng.randint(1, queries)
-    specs = tuple(random_spec(rng, f"q{index}", schema) for index in range(count))
+    plain = [random_spec(rng, f"q{index}", schema) for index in range(count)]
+    specs = tuple(with_functions(rng, spec, schema) for spec in plain)
     delay_ms = rng.choice((0, 500, 3_000, 60_000))
     times = random_times(rng, specs, delay_ms, rng.randint(0, rows))
     lines = [random_row(rng, schema, at) for at in times]

@@ -12,6 +12,7 @@ from tests.oracle.arithmetic import Abs, Arithmetic
 from tests.oracle.conditions import COMPARISONS, And, Between, Compare, In, IsNull, Not, Or
 from tests.oracle.expressions import Column, Expression, Instant, Literal
 from tests.oracle.functions import Case, Cast, Coalesce, Length, Upper
+from tests.oracle.more_functions import random_scalar
 from tests.oracle.spec import Key, Order, Result, Spec
 from tests.oracle.types import BIGINT, INT, Kind, SqlType
 
@@ -91,6 +92,21 @@ def random_limits(rng: Random, spec: Spec) -> Spec:
     by = (rng.randint(1, 2), (Result(rng.choice(spec.keys)),)) if rng.random() < 0.4 else None
     limit = rng.randint(1, 4) if by is None or rng.random() < 0.3 else None
     return replace(spec, order=order, limit_by=by, limit=limit)
+
+
+def with_functions(rng: Random, spec: Spec, schema: Sequence[Column]) -> Spec:
+    """Return a query that also groups by functions of columns, aggregates them and tests them."""
+    key, argument, tested = (random_scalar(rng, rng.choice(list(schema))) for _ in range(3))
+    if rng.random() < 0.4 and not spec.emit_empty:
+        spec = replace(spec, keys=(*spec.keys, Key(name="f_key", expression=key)))
+    if rng.random() < 0.6:
+        functions = ["count", "min", "max", *(["sum"] if argument.type.is_integer else [])]
+        further = Aggregate(name="f_value", function=rng.choice(functions), argument=argument)
+        spec = replace(spec, aggregates=(*spec.aggregates, further))
+    if rng.random() < 0.4:
+        test = Compare(rng.choice(list(COMPARISONS)), tested, rng.choice(CONSTANTS[tested.type.kind]))
+        spec = replace(spec, predicate=test if spec.predicate is None else Or(spec.predicate, test))
+    return spec
 
 
 def _random_keys(rng: Random, schema: Sequence[Column]) -> tuple[Key, ...]:

@@ -4,12 +4,27 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from itertools import product
 
-from tests.spark.nasty_values import FINE, LONG, MONEY, NUMBERS, SHARE, SHORT, TIMES, TYPES, slot
+from tests.spark.nasty_values import (
+    BINARY,
+    FINE,
+    FLOAT,
+    LONG,
+    MONEY,
+    NUMBERS,
+    SHARE,
+    SHORT,
+    TIMES,
+    TINYINT,
+    TYPES,
+    slot,
+)
+from weft.errors import TypeMismatch
 from weft.evaluation import can_evaluate
 from weft.expression import Call, Expression, Literal
 from weft.query.allowed_functions import FUNCTIONS, TRUNC_UNITS
 from weft.query.coercion import castable
-from weft.types import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, Kind
+from weft.query.constant_arguments import check_constants
+from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, Kind
 
 NOTHING = Literal(None, NULL)
 CONSTANTS = (
@@ -42,7 +57,13 @@ _LIKE_OTHERS = frozenset({"<>", "<=", ">", ">=", "least", "|", "^"})
 def call(function: str, *args: Expression) -> Call | None:
     """Return a call with the type that the language gives it; None if it takes no such arguments."""
     type = FUNCTIONS[function].result(args)
-    return None if type is None else Call(function, args, type)
+    if type is None:
+        return None
+    try:
+        check_constants(function, args)
+    except TypeMismatch:
+        return None
+    return Call(function, args, type)
 
 
 def unary() -> Iterator[Call | None]:
@@ -89,6 +110,8 @@ def choices() -> Iterator[Call | None]:
         yield call("greatest", a, b, a)
         yield call("least", NOTHING, a, b)
         yield call("is_null", a)
+    many = [slot(type, number) for type in NUMBERS[:6] for number in (0, 1)]
+    yield from (call(name, *many * 20, NOTHING) for name in ("greatest", "least", "coalesce"))
     yield call("and", flag, slot(BOOLEAN, 1), NOTHING)
     yield call("or", flag, NOTHING, slot(BOOLEAN, 1))
     options = [Literal(float(number), DOUBLE) for number in range(12)]
@@ -153,7 +176,93 @@ def times() -> Iterator[Call | None]:
         yield call("date_trunc", Literal(unit, STRING), slot(type, 0))
 
 
-MAKERS = (unary, binary, with_constants, casts, choices, numbers, strings, times)
+EXTRACTS = (
+    ("(a)", 1), ("(a+)b", 1), ("([a-z]+)-?([0-9]*)", 2), ("a|b", 0), ("(a)|(b)", 2), ("^(.*)$", 1),
+    ("(.)$", 1),
+    ("(?i)(ABC)", 1), ("(\\d{4})-(\\d{2})", 2), ("(é|日.)", 1), ("(a)?b", 1), ("", 0), ("([^a]+)", 1),
+    ("(?:a|b)(.?)", 1), ("(a*?)b", 1), ("\\S+", 0), ("(?<=a)(.)", 1), ("\\w+$", 0),
+)  # fmt: skip
+REPLACED = (
+    ("a", ""), ("a", "<$0>"), ("(a)(b)?", "$2$1"), ("[0-9]+", "#"), ("(\\d)(\\d)", "$2$1$10"), ("\\s+", " "),
+    (".", "x"), ("é", "\\$e\\\\"), ("^\\s", ""), ("[^a-z]", "_"), ("(?i)ABC|b", "😀"), ("\\d{2}", "$0-"),
+    (".$", "!"), ("a|", "-"), ("x*", "-"), ("(a|b)+", "-"),
+)  # fmt: skip
+"""The last ones match nothing, and stay with Spark."""
+DELIMITERS = ("", " ", "a", "aa", "-", "é", "b\n", "😀", ".", "日", "1")
+
+
+def texts() -> Iterator[Call | None]:
+    """Yield functions that take strings apart, pad and search them."""
+    word, other = slot(STRING, 0), slot(STRING, 1)
+    for (pattern, group), regex in product(EXTRACTS, ("regexp_extract",)):
+        yield call(regex, word, Literal(pattern, STRING), Literal(group, INT))
+    yield call("regexp_extract", word, Literal("(b)", STRING))
+    for pattern, put in REPLACED:
+        yield call("regexp_replace", word, Literal(pattern, STRING), Literal(put, STRING))
+    for delimiter, count in product(DELIMITERS, (-(2**31), -3, -2, -1, 1, 2, 3, 2**31 - 1)):
+        constants = Literal(delimiter, STRING), Literal(count, INT)
+        yield call("split_part", word, *constants)
+        if abs(count) < 100:
+            yield call("substring_index", word, *constants)
+    yield call("substring_index", word, Literal("a", STRING), Literal(0, INT))
+    yield call("substring_index", word, other, Literal(2, INT))
+    yield call("split_part", word, other, Literal(-1, INT))
+    for name, size in product(("lpad", "rpad"), (0, 1, 3, 7, 40)):
+        yield call(name, word, Literal(size, INT))
+        yield from (call(name, word, Literal(size, INT), Literal(pad, STRING)) for pad in ("", "é", "ab😀"))
+        yield call(name, word, Literal(size, INT), other)
+    yield from (call("repeat", word, Literal(count, INT)) for count in (0, 1, 3))
+    for part in ("", "a", "b", "é", "😀", "-0", "日本"):
+        yield call("instr", word, Literal(part, STRING))
+        for start in (-1, 0, 1, 2, 3, 9, 2**31 - 1):
+            yield call("locate", Literal(part, STRING), word, Literal(start, INT))
+    yield call("locate", other, word, Literal(2, INT))
+    for sought, put in (("abc", "xy"), ("", "x"), ("é😀", "e"), ("aa", "bc"), ("0", "\x00"), ("a", "日")):
+        yield call("translate", word, Literal(sought, STRING), Literal(put, STRING))
+    yield call("translate", word, other, Literal("12", STRING))
+    yield call("concat_ws", Literal(", ", STRING), word, other)
+    yield call("concat_ws", word, other, NOTHING, Literal("é", STRING))
+    yield call("concat_ws", Literal(", ", STRING))
+    yield call("concat_ws", word, NOTHING)
+    for bits, type in product((224, 256, 384, 512), (STRING, BINARY)):
+        yield call("sha2", slot(type, 0), Literal(bits, INT))
+
+
+ZONES = ("UTC", "GMT", "Z", "+02:00", "-18:00", "+05:30")
+DATE_PATTERNS = (
+    "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "y M d H m s S", "yy yyy", "QQ QQQ QQQQ Q",
+    "MMM MMMM",
+    "E EE EEE EEEE", "D DD DDD", "k kk K KK h hh a", "SSSSSSSSS SS", "'it''s' ''",
+    "''''", "'''x'y''", "", "dd/MM/yyyy", "HH:mm",
+    "X XX x xx xxx Z ZZZ", "日 yyyy年", "yyyyMMddHH",
+)  # fmt: skip
+
+
+def clocks() -> Iterator[Call | None]:
+    """Yield times in zones, times as text, and calendars."""
+    for zone, type in product(ZONES, TIMES):
+        for name in ("from_utc_timestamp", "to_utc_timestamp"):
+            yield call(name, slot(type, 0), Literal(zone, STRING))
+    for pattern, type in product(DATE_PATTERNS, TIMES):
+        yield call("date_format", slot(type, 0), Literal(pattern, STRING))
+    for count, type in product((-(2**31), -100_000, -13, -1, 0, 1, 11, 12, 5_000, 2**31 - 1), TIMES):
+        yield from (call(name, slot(type, 0), Literal(count, INT)) for name in ("add_months", "date_add"))
+    top = Call("date_add", (slot(DATE, 0), Literal(2**31 - 1 - 20_000, INT)), DATE)
+    yield from (call(name, top) for name in ("last_day", "weekofyear", "quarter", "dayofyear", "weekday"))
+
+
+def buckets() -> Iterator[Call | None]:
+    """Yield buckets between constants and between columns."""
+    bounds = (0.0, 10.0, -1e300, 1e300, float("nan"), float("inf"))
+    for type, count in product((INT, BIGINT, DOUBLE, MONEY), (0, 1, 7, -1, 2**31 - 1)):
+        for low, high in product(bounds[:3] if count != 7 or type != DOUBLE else bounds, bounds[:3]):
+            constants = (Literal(low, DOUBLE), Literal(high, DOUBLE), Literal(count, INT))
+            yield call("width_bucket", slot(type, 0), *constants)
+    yield call("width_bucket", slot(DOUBLE, 0), slot(DOUBLE, 1), slot(FLOAT, 0), slot(BIGINT, 0))
+    yield call("width_bucket", slot(SHARE, 0), slot(TINYINT, 1), slot(LONG, 0), Literal(2**63 - 1, BIGINT))
+
+
+MAKERS = (unary, binary, with_constants, casts, choices, numbers, strings, texts, times, clocks, buckets)
 
 
 def cases(*makers: Callable[[], Iterator[Call | None]]) -> list[Call]:

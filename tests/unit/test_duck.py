@@ -187,6 +187,22 @@ def test_text_and_days(tmp_path: Path) -> None:
     assert [found[name] for name in "abcdef"] == [1, 2, 5, 1, 0, "AI"]
 
 
+def test_parts_of_strings_and_days(tmp_path: Path) -> None:
+    rows = few_rows(tmp_path, s=["a/bé/c1", None])
+    texts = {
+        "split_part(s, '/', -1)": "c1", "split_part(s, '/', 9)": "", "regexp_extract(s, '/(.)', 1)": "b",
+        "regexp_extract(s, '(z)')": "", "translate(s, 'a/1', 'x-')": "x-bé-c",
+        "concat_ws('+', s, NULL, 'z')": "a/bé/c1+z",
+        "instr(s, 'c')": 6, "ascii(s)": 97, "repeat('ab', 2) || max(s)": "ababa/bé/c1", "quarter(time)": 1,
+        "weekofyear(time)": 1,
+        "datediff(DATE '1970-02-01', time)": 31, "atan2(0, -1)": pytest.approx(3.141592653589793),
+    }  # fmt: skip
+    for text, wanted in texts.items():
+        shown = text if "max(" in text else f"max({text})"
+        found = rows.answer(f"SELECT {shown} AS x FROM {STREAM} [RANGE '1 min'] WHERE s IS NOT NULL")
+        assert (text, found["x"].to_pylist()) == (text, [wanted])
+
+
 @pytest.mark.parametrize("ending", ["EMIT EMPTY", "LIFETIME '1 hour'"])
 def test_what_has_no_counterpart_is_refused(tmp_path: Path, ending: str) -> None:
     rows = few_rows(tmp_path, i=[1])

@@ -1,8 +1,10 @@
 """Each mistake has its own message, and a caret under the very words."""
 
 import pytest
+from pyspark.sql.functions import builtin
 from tests.unit.language_samples import failure
 
+from weft.aggregates.aggregate_functions import CALLED, called
 from weft.errors import (
     AmbiguousName,
     BadWindow,
@@ -15,6 +17,9 @@ from weft.errors import (
     UnknownName,
     caret,
 )
+from weft.query.allowed_functions import SPELLINGS
+from weft.query.expression_grammar import SUGAR
+from weft.query.other_dialects import DIFFERENT, INSTEAD, instead
 
 W = "[RANGE '5 min']"
 KNOWN = "time, symbol, price, vol, n, fee, day, ok, ntz, ratio, raw, tags, tiny"
@@ -44,11 +49,12 @@ NAMES: list[Case] = [
      'unknown stream or table "trade"; did you mean "trades"?'),
     (f"SELECT count(*) FROM trades {W} JOIN «clse» USING (symbol)", UnknownName,
      'unknown stream or table "clse"; did you mean "close"?'),
-    (f"SELECT «summ»(n) FROM trades {W}", UnknownName, 'unknown function "summ"; did you mean "sum"?'),
+    (f"SELECT «summ»(n) FROM trades {W}", UnknownName,
+     'function "summ" is not in the language; did you mean "sum"?'),
     (f"SELECT sum(«midcab»(n)) FROM trades {W}", UnknownName,
-     'unknown function "midcab"; did you mean "midcap"?'),
-    (f"SELECT «kurtosis»(n, 0.5) FROM trades {W}", UnknownName,
-     'unknown function "kurtosis"; docs/query-language.md lists the functions'),
+     'function "midcab" is not in the language; did you mean "midcap"?'),
+    (f"SELECT «entropy»(n, 0.5) FROM trades {W}", UnknownName,
+     'function "entropy" is not in the language; docs/functions.md lists the functions'),
     (f"SELECT count(*) FROM trades {W} JOIN close ON trades.symbol = close.symbol WHERE «symbol» = 'X'",
      AmbiguousName,
      'column "symbol" is in stream trades and in table close; write trades.symbol or close.symbol'),
@@ -61,6 +67,80 @@ NAMES: list[Case] = [
     (f"SELECT max(«symbol.x») FROM trades {W}", NotAllowed,
      "fields of nested columns are not in the language; use a plain column"),
 ]  # fmt: skip
+
+FUNCTIONS: list[Case] = [
+    (f"SELECT max(«strpos»(symbol, 'a')) FROM trades {W}", UnknownName,
+     'function "strpos" is not in the language; write instr(s, part)'),
+    (f"SELECT «countif»(ok) FROM trades {W}", UnknownName,
+     'function "countif" is not in the language; write count_if(condition)'),
+    (f"SELECT max(«lead»(n)) FROM trades {W}", UnknownName,
+     'function "lead" is not in the language; docs/functions.md lists the functions'),
+    (f"SELECT max(«asinh»(n)) FROM trades {W}", UnknownName,
+     'function "asinh" is not in the language; docs/functions.md lists the functions'),
+    (f"SELECT max(«regexp_extrcat»(symbol, 'a')) FROM trades {W}", UnknownName,
+     'function "regexp_extrcat" is not in the language; did you mean "regexp_extract"?'),
+    (f"SELECT max(«log3»(n)) FROM trades {W}", UnknownName,
+     'function "log3" is not in the language; docs/functions.md lists the functions'),
+    (f"SELECT max(regexp_extract(symbol, «'(a'»)) FROM trades {W}", TypeMismatch,
+     "the pattern is not a regular expression: missing ), unterminated subpattern at position 0"),
+    (f"SELECT max(regexp_extract(symbol, «'a+'»)) FROM trades {W}", TypeMismatch,
+     "the pattern has 0 groups in (…), so there is no group 1; 0 is all that matches"),
+    (f"SELECT max(regexp_extract(symbol, '(a)', «2»)) FROM trades {W}", TypeMismatch,
+     "the pattern has 1 group in (…), so there is no group 2; 0 is all that matches"),
+    (f"SELECT max(«regexp_extract(symbol, symbol)») FROM trades {W}", TypeMismatch,
+     "regexp_extract takes a string, a constant pattern and, if wanted, a constant group, "
+     "found string and string"),
+    (f"SELECT max(regexp_replace(symbol, 'a', «'$1'»)) FROM trades {W}", TypeMismatch,
+     "in a replacement $ stands before the number of a group, of which the pattern has 0; "
+     "write \\$ or \\\\ for the signs themselves"),
+    (f"SELECT max(split_part(symbol, '.', «0»)) FROM trades {W}", TypeMismatch,
+     "parts are counted from 1, or from the end with -1; there is none with the number 0"),
+    (f"SELECT max(date_format(time, «'YYYY'»)) FROM trades {W}", TypeMismatch,
+     "this is not a date pattern: 'Y' is not a letter of patterns; known are y Q M D d E a H k K h m s S X x "
+     "Z; text stands in quotes, as in 'T'"),
+    (f"SELECT max(date_format(time, «'MMMMM'»)) FROM trades {W}", TypeMismatch,
+     "this is not a date pattern: 'MMMMM' has more than 4 letters"),
+    (f"SELECT max(time AT TIME ZONE «'Europe/Pariss'») FROM trades {W}", TypeMismatch,
+     """unknown time zone 'Europe/Pariss'; did you mean "Europe/Paris"?"""),
+    (f"SELECT max(from_utc_timestamp(time, «'BST'»)) FROM trades {W}", TypeMismatch,
+     "unknown time zone 'BST'; write it as in 'Europe/Paris', 'UTC' or '+02:00'"),
+    (f"SELECT max(«day AT TIME ZONE 'UTC'») FROM trades {W}", TypeMismatch,
+     "AT TIME ZONE takes a timestamp, found date; convert it, as in CAST(x AS TIMESTAMP)"),
+    (f"SELECT max(get_json_object(symbol, «'a.b'»)) FROM trades {W}", TypeMismatch,
+     "this is not a path; write it as in '$.a.b', '$.a[0]', '$[*]' or '$[''a b'']'"),
+    (f"SELECT max(parse_url(symbol, «'host'»)) FROM trades {W}", TypeMismatch,
+     "parse_url knows the parts HOST, PATH, QUERY, REF, PROTOCOL, FILE, AUTHORITY, USERINFO, found 'host'"),
+    (f"SELECT max(parse_url(symbol, 'HOST', «'id'»)) FROM trades {W}", TypeMismatch, "only QUERY has keys"),
+    (f"SELECT max(parse_url(symbol, 'QUERY', «'a['»)) FROM trades {W}", TypeMismatch,
+     "a key is made of letters, digits and . _ ~ % -"),
+    (f"SELECT max(lpad(symbol, «100000»)) FROM trades {W}", TypeMismatch,
+     "the length is from 0 to 65,536, found 100000"),
+    (f"SELECT max(repeat(symbol, «-1»)) FROM trades {W}", TypeMismatch,
+     "the number is from 0 to 1,000, found -1"),
+    (f"SELECT max(sha2(symbol, «0»)) FROM trades {W}", TypeMismatch,
+     "sha2 has 224, 256, 384 or 512 bits, found 0"),
+    (f"SELECT max(«date_add(day, vol)») FROM trades {W}", TypeMismatch,
+     "date_add takes a date or timestamp and a whole number of days, found date and bigint"),
+]  # fmt: skip
+
+
+def test_only_mistyped_names_are_taken_for_others() -> None:
+    """Spark's functions that the language has not are not said to be others."""
+    known = (*SPELLINGS, *SUGAR, *CALLED)
+    theirs = {name for name in dir(builtin) if callable(getattr(builtin, name)) and name.islower()}
+    helpers = {"cast", "col", "days", "hours", "months", "years"}
+    others = [name for name in theirs - helpers - set(known) if "did you mean" in instead(name, known)]
+    assert others == []
+    assert set(INSTEAD).isdisjoint(known)
+    assert DIFFERENT.isdisjoint(known)
+
+
+@pytest.mark.parametrize(("name", "remedy"), INSTEAD.items())
+def test_what_means_the_same_is_in_the_language(name: str, remedy: str) -> None:
+    name_of_it = remedy.partition("(")[0]
+    assert name_of_it in SPELLINGS or name_of_it in SUGAR or called(name_of_it) is not None
+    assert failure(f"SELECT count({name}(n)) AS x FROM trades {W}").problem.endswith(f"; write {remedy}")
+
 
 TYPES: list[Case] = [
     (f"SELECT sum(«symbol + 1») FROM trades {W}", TypeMismatch,
@@ -175,7 +255,8 @@ AGGREGATES: list[Case] = [
     (f"SELECT top_k(n, 2, «sum(vol) FILTER (WHERE ok)») FROM trades {W}", TypeMismatch,
      "a weight is sum(y), of one expression and nothing else"),
     (f"SELECT «top_k(n, 2) + 1» FROM trades {W}", TypeMismatch,
-     "+ takes two numbers, found array<struct<value:int,count:bigint>> and int"),
+     "+ takes two numbers, found array<struct<value:int,count:bigint>> and int; "
+     "take one element of the array, as in x[0]"),
     (f"SELECT histogram(n, «0») FROM trades {W}", TypeMismatch, "histogram takes a width above 0, found 0"),
     (f"SELECT «percentile_cont(0.5)» FROM trades {W}", TypeMismatch,
      "percentile_cont needs its column in WITHIN GROUP: percentile_cont(0.95) WITHIN GROUP (ORDER BY x)"),
@@ -207,7 +288,7 @@ AGGREGATES: list[Case] = [
     (f"SELECT max(«count(DISTINCT n)») FROM trades {W}", GroupingMistake,
      "count(…) stands inside another aggregate; use one of them"),
     (f"SELECT «count_distinct»(n) FROM trades {W}", UnknownName,
-     'unknown function "count_distinct"; docs/query-language.md lists the functions'),
+     'function "count_distinct" is not in the language; docs/functions.md lists the functions'),
 ]  # fmt: skip
 
 WINDOWS: list[Case] = [
@@ -456,8 +537,9 @@ REFUSED: list[Case] = [
      "ESCAPE is not in the language; escape with a backslash"),
     (f"SELECT max(EXTRACT(«SECOND» FROM time)) FROM trades {W}", NotAllowed,
      "EXTRACT(SECOND FROM …) is not in the language; write second(…) for the whole second"),
-    (f"SELECT max(EXTRACT(«week» FROM time)) FROM trades {W}", NotAllowed,
-     "EXTRACT(week FROM …) is not in the language; known are YEAR, MONTH, DAY, DAYOFWEEK, HOUR, MINUTE"),
+    (f"SELECT max(EXTRACT(«century» FROM time)) FROM trades {W}", NotAllowed,
+     "EXTRACT(century FROM …) is not in the language; known are YEAR, QUARTER, MONTH, "
+     "WEEK, DAY, DAYOFWEEK, DOY, HOUR, MINUTE"),
 ]  # fmt: skip
 
 SYNTAX: list[Case] = [
@@ -499,7 +581,7 @@ SYNTAX: list[Case] = [
 
 @pytest.mark.parametrize(
     ("marked", "kind", "problem"),
-    [*NAMES, *TYPES, *AGGREGATES, *WINDOWS, *GROUPS, *JOINS, *BUCKETS, *REFUSED, *SYNTAX],
+    [*NAMES, *FUNCTIONS, *TYPES, *AGGREGATES, *WINDOWS, *GROUPS, *JOINS, *BUCKETS, *REFUSED, *SYNTAX],
 )
 def test_a_mistake_is_named_and_shown(marked: str, kind: type[QueryError], problem: str) -> None:
     text = marked.replace("«", "").replace("»", "")

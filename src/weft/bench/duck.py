@@ -135,10 +135,14 @@ def _rounded(value: str, digits: int) -> str:
 
 _SAME = (
     "abs sqrt exp ln log10 pow isnan upper lower length trim ltrim rtrim substring replace left right "
-    "contains concat"
+    "contains concat concat_ws split_part translate repeat md5 last_day "
+    "cbrt sin cos tan atan atan2 degrees radians"
 )
 """Functions that have the same name and type in DuckDB."""
-_CAST = "coalesce greatest least floor ceil sign year month day hour minute second date_trunc"
+_CAST = (
+    "coalesce greatest least floor ceil sign year month day hour minute second date_trunc quarter "
+    "dayofyear weekofyear ascii"
+)
 """Functions that have the same name there, and another type."""
 _RENDER: Mapping[str, str | Render] = MappingProxyType(
     {
@@ -161,6 +165,13 @@ _RENDER: Mapping[str, str | Render] = MappingProxyType(
         "case": _case,
         "cast": "TRY_CAST({0} AS {type})",
         "round": _round,
+        "regexp_extract": lambda call, args: (
+            f"regexp_extract({args[0]}, {args[1]}, {args[2] if args[2:] else 1})"
+        ),
+        "instr": "CAST(instr({all}) AS INTEGER)",
+        "datediff": "CAST(CAST({0} AS DATE) - CAST({1} AS DATE) AS INTEGER)",
+        "date_add": "(CAST({0} AS DATE) + CAST({1} AS INTEGER))",
+        "date_sub": "(CAST({0} AS DATE) - CAST({1} AS INTEGER))",
         "startswith": "starts_with({all})",
         "endswith": "ends_with({all})",
         "dayofweek": "CAST(dayofweek({0}) + 1 AS INTEGER)",

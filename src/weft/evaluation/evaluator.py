@@ -20,7 +20,7 @@ from weft.evaluation.implementations import IMPLEMENTATIONS, NULL_TOLERANT
 from weft.evaluation.nested import FROM_OUTSIDE, outside
 from weft.evaluation.vector import Array, Mask, Vector, constant, from_arrow, null, to_arrow
 from weft.expression import Call, Column, Expression, Literal, Slot, walk
-from weft.query.allowed_functions import sites
+from weft.query.failures import sites
 from weft.types import DataType, Kind
 
 Point = int | float | bytes

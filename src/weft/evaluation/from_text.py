@@ -3,16 +3,16 @@
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal, InvalidOperation
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
 from weft.evaluation import decimals
 from weft.evaluation.vector import DAY, Vector, both, dtype_of, validity
+from weft.query.zones import zone_of
 from weft.types import DataType, Kind
 
 _BLANKS = bytes(range(0x21))
@@ -34,18 +34,6 @@ _TIMESTAMP = re.compile(
 )
 _CLOCK = re.compile(rb"T?(\d{1,2})(?::(\d{1,2})(?::(.*))?)?", re.DOTALL)
 _SECONDS = re.compile(rb"(\d{1,2})(?:(\.)(\d*))?(\D.*)?", re.DOTALL)
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?(\d{2}))?")
-_SHORT = {
-    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
-    "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
-    "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai",
-    "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis",
-    "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "NET": "Asia/Yerevan",
-    "NST": "Pacific/Auckland", "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico",
-    "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh",
-    "EST": "-05:00", "MST": "-07:00", "HST": "-10:00",
-}  # fmt: skip
-"""Java's short names of zones."""
 
 
 def days_of(year: int, month: int, day: int) -> int | None:
@@ -108,24 +96,6 @@ def _offset(zone: tzinfo, days: int, micros: int) -> int:
     offset = zone.utcoffset(local)
     assert offset is not None
     return offset // timedelta(microseconds=1)
-
-
-def zone_of(name: str) -> tzinfo | None:
-    """Return a zone by any of its names in Java."""
-    if name in ("Z", "UTC", "GMT", "UT"):
-        return UTC
-    name = _SHORT.get(name, name)
-    match = _OFFSET.fullmatch(name)
-    if match is None:
-        try:
-            return ZoneInfo(name)
-        except (ValueError, OSError, KeyError):
-            return None
-    hours, minutes, seconds = (int(part or 0) for part in match.group(2, 3, 4))
-    if hours > 18 or minutes > 59 or seconds > 59 or (hours == 18 and minutes + seconds > 0):
-        return None
-    span = timedelta(hours=hours, minutes=minutes, seconds=seconds)
-    return timezone(-span if match.group(1) == "-" else span)
 
 
 def parsed(texts: pa.Array, target: DataType) -> Vector:

@@ -1,4 +1,4 @@
-"""Arithmetic and functions of numbers, with NULL for overflow and division by zero; operations on bits."""
+"""Arithmetic and rounding, with NULL for overflow and division by zero; operations on bits."""
 
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -25,41 +25,6 @@ def as_double(vector: Vector, type: DataType) -> Array:
     if type.kind is Kind.DECIMAL:
         return decimals.to_double(vector.values, type.scale)
     return vector.values.astype(np.float64, copy=False)  # type: ignore[no-any-return]
-
-
-def of_double(operation: Callable[[Array], Array]) -> Callable[[Call, Vector], Vector]:
-    """Return a function of doubles as one of any numbers."""
-    return lambda call, value: Vector(operation(as_double(value, call.args[0].type)), value.valid)
-
-
-def signs(values: Array) -> Array:
-    """Return the signs of doubles; that of −0.0 is −0.0, that of NaN is NaN."""
-    return np.where((values == 0) | np.isnan(values), values, np.copysign(1.0, values))
-
-
-def logarithm(operation: Callable[[Array], Array]) -> Callable[[Call, Vector], Vector]:
-    """Return a logarithm that is NULL for 0 and below."""
-
-    def apply(call: Call, value: Vector) -> Vector:
-        number = as_double(value, call.args[0].type)
-        return Vector(operation(number), narrowed(value.valid, ~(number <= 0)))
-
-    return apply
-
-
-def power(call: Call, base: Vector, exponent: Vector) -> Vector:
-    """Return powers; those of ±1 to NaN or to an infinity are NaN, as in Java and unlike in C."""
-    a, b = as_double(base, call.args[0].type), as_double(exponent, call.args[1].type)
-    unclear = ((a == 1) & np.isnan(b)) | ((np.abs(a) == 1) & np.isinf(b))
-    return Vector(np.where(unclear, np.nan, np.power(a, b)), both(base.valid, exponent.valid))
-
-
-def is_nan(call: Call, value: Vector) -> Vector:
-    """Say whether numbers are NaN; NULL is not."""
-    if not call.args[0].type.is_fractional:
-        return Vector(np.zeros(len(value.values), dtype=bool), None)
-    nans = np.isnan(value.values)
-    return Vector(nans if value.valid is None else nans & value.valid, None)
 
 
 def whole(call: Call, value: Vector, *, up: bool) -> Vector:
@@ -200,6 +165,18 @@ def remainder(call: Call, left: Vector, right: Vector) -> Vector:
     good = b != 0
     valid = narrowed(both(left.valid, right.valid), good)
     return Vector(np.fmod(a, b if call.type.is_fractional else np.where(good, b, 1)), valid)
+
+
+def positive_remainder(call: Call, left: Vector, right: Vector) -> Vector:
+    """Return remainders with the sign of the divisor; integers wrap around as in Java, in 32 or 64 bits."""
+    a, b = _operands(call, left, right)
+    if call.type.is_integer and call.type.bits < 32:
+        a, b = a.astype(np.int32), b.astype(np.int32)
+    good = b != 0
+    b = b if call.type.is_fractional else np.where(good, b, b.dtype.type(1))
+    rest = np.fmod(a, b)
+    rest = np.where(rest < 0, np.fmod(rest + b, b), rest)
+    return Vector(rest.astype(dtype_of(call.type)), narrowed(both(left.valid, right.valid), good))
 
 
 def whole_divide(call: Call, left: Vector, right: Vector) -> Vector:

@@ -31,6 +31,9 @@ from weft.types import Kind
 _LOOKED_UP = (Kind.STRING, Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
 """The types whose values are looked up. (A function may tell −0.0 from 0.0, which are one value.)"""
 
+_SLOW = ("rlike", "regexp_extract", "regexp_replace", "get_json_object", "parse_url")
+"""Functions that read strings sign by sign."""
+
 
 def evaluable(expression: Expression) -> bool:
     """Say whether an expression is a boolean that reads one column, whose values can be looked up."""
@@ -77,7 +80,7 @@ def evaluation(expression: Expression) -> float:
     """Return what evaluating an expression costs for a row, in microseconds."""
     weights = WEIGHTS
     calls = [node.function for node in walk(expression) if isinstance(node, Call)]
-    known = {"like": weights.pattern, "ilike": weights.pattern, "rlike": 4 * weights.pattern}
+    known = {"like": weights.pattern, "ilike": weights.pattern, **dict.fromkeys(_SLOW, 4 * weights.pattern)}
     return sum(known.get(call, weights.operator if call in FUNCTIONS else weights.function) for call in calls)
 
 

@@ -33,6 +33,8 @@ _BINARY: dict[str, tuple[int, str]] = {
     "*": (10, "*"), "/": (10, "/"), "%": (10, "%"), "DIV": (10, "div"),
 }  # fmt: skip
 """Symbol or word: how tightly it binds, and its canonical name."""
+AT_TIME_ZONE = "at time zone"
+"""The operator that is one of two functions, by the type of its operand."""
 _CONNECTIVES = {"OR": (_OR, "or"), "AND": (_AND, "and")}
 _PREDICATES = frozenset({"IS", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"})
 _PATTERNS = {"LIKE": "like", "ILIKE": "ilike", "RLIKE": "rlike", "REGEXP": "rlike"}
@@ -63,9 +65,18 @@ def expression(cursor: Cursor, minimum: int = 0) -> Node:
             cursor.advance()
             type = data_type(cursor)
             left = Operation("cast", (left,), cursor.span_from(start), type)
+        elif key == "AT" and ceiling == _CAST and cursor.peek().key == "TIME":
+            left = _at_time_zone(cursor, left, start)
         else:
             cursor.depth -= 1
             return left
+
+
+def _at_time_zone(cursor: Cursor, left: Node, start: int) -> Node:
+    cursor.accept("AT", "TIME")
+    cursor.expect("ZONE")
+    zone = _primary(cursor)
+    return Operation(AT_TIME_ZONE, (left, zone), cursor.span_from(start))
 
 
 def _prefix(cursor: Cursor) -> Node:
@@ -284,7 +295,8 @@ def _argument(cursor: Cursor) -> Node:
 _FIELDS = {
     "YEAR": "year", "YEARS": "year", "MONTH": "month", "MONTHS": "month", "DAY": "day", "DAYS": "day",
     "DAYOFWEEK": "dayofweek", "DOW": "dayofweek", "HOUR": "hour", "HOURS": "hour",
-    "MINUTE": "minute", "MINUTES": "minute",
+    "MINUTE": "minute", "MINUTES": "minute", "QUARTER": "quarter", "DOY": "dayofyear", "WEEK": "weekofyear",
+    "WEEKS": "weekofyear",
 }  # fmt: skip
 
 
@@ -324,7 +336,7 @@ def _extract(cursor: Cursor) -> Node:
     field, span = cursor.advance(), cursor.span_from(cursor.index - 1)
     name = _FIELDS.get(field.text.upper())
     if name is None:
-        fields = "YEAR, MONTH, DAY, DAYOFWEEK, HOUR, MINUTE"
+        fields = "YEAR, QUARTER, MONTH, WEEK, DAY, DAYOFWEEK, DOY, HOUR, MINUTE"
         # In Spark its value has a fraction, unlike second().
         hint = "; write second(…) for the whole second" if field.key == "SECOND" else f"; known are {fields}"
         raise NotAllowed(f"EXTRACT({field.text} FROM …) is not in the language{hint}", span=span)
@@ -334,7 +346,24 @@ def _extract(cursor: Cursor) -> Node:
     return Operation(name, (operand,), cursor.span_from(start))
 
 
-_SPECIAL: dict[str, Callable[[Cursor], Node]] = {"CAST": _cast, "TRY_CAST": _cast, "EXTRACT": _extract}
+def _position(cursor: Cursor) -> Node:
+    """Read POSITION(part IN whole), or a call with commas."""
+    start = cursor.index
+    name_span, name = cursor.span(), cursor.advance().text
+    cursor.expect("(")
+    args = [expression(cursor, _COMPARISON)]
+    if cursor.accept("IN"):
+        args.append(expression(cursor))
+    else:
+        cursor.expect(",")
+        args += cursor.listed(expression)
+    cursor.expect(")")
+    return Invocation(name, name_span, tuple(args), cursor.span_from(start))
+
+
+_SPECIAL: dict[str, Callable[[Cursor], Node]] = {
+    "CAST": _cast, "TRY_CAST": _cast, "EXTRACT": _extract, "POSITION": _position,
+}  # fmt: skip
 """Words whose brackets have a grammar of their own."""
 
 
@@ -346,6 +375,7 @@ SUGAR: dict[str, tuple[int, Callable[[tuple[Node, ...], Span], Node]]] = {
     "nvl2": (3, lambda args, span: Operation(
         "case", (Operation("is_null", args[:1], span), args[2], args[1]), span
     )),
+    "to_timestamp": (1, lambda args, span: Operation("cast", args, span, TIMESTAMP)),
     "isnull": (1, lambda args, span: Operation("is_null", args, span)),
     "isnotnull": (1, lambda args, span: Operation("not", (Operation("is_null", args, span),), span)),
 }  # fmt: skip

@@ -4,14 +4,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from weft.errors import BadWindow, InternalError, NotAllowed, Span, TypeMismatch, UnknownName, suggestion
+from weft.errors import BadWindow, InternalError, NotAllowed, Span, TypeMismatch, UnknownName
 from weft.expression import Call, Expression, Literal
 from weft.query.allowed_functions import FUNCTIONS, SPELLINGS, Function
 from weft.query.coercion import castable
-from weft.query.expression_grammar import SUGAR
-from weft.query.literals import PATTERNS, check_pattern, date_of, number, time_literal, timestamp_of
+from weft.query.constant_arguments import check_constants
+from weft.query.expression_grammar import AT_TIME_ZONE, SUGAR
+from weft.query.literals import date_of, number, time_literal, timestamp_of
 from weft.query.logical import FunctionDef
 from weft.query.nested import field_of, hint
+from weft.query.other_dialects import instead
 from weft.query.scope import Scope
 from weft.query.syntax import (
     Constant,
@@ -72,6 +74,8 @@ def typed(node: Node, context: Context) -> Expression:
             args = tuple([typed(arg, context) for arg in node.args])
             if node.type is not None:
                 return _cast(args[0], node.type, node.span)
+            if node.operator == AT_TIME_ZONE:
+                return _at_time_zone(args, node.span)
             return _applied(FUNCTIONS[node.operator], node.operator, args, node.span)
         case Invocation():
             return _invocation(node, context)
@@ -109,10 +113,8 @@ def _invocation(node: Invocation, context: Context) -> Expression:
     if name == "array":
         problem = "array(…) only lists the parameters of an aggregate, as in percentile(x, array(0.5, 0.95))"
         raise NotAllowed(problem, span=node.span)
-    meant = suggestion(node.name, (*SPELLINGS, *SUGAR, *context.known, *context.functions))
-    if "did you mean" not in meant:
-        meant = "; docs/query-language.md lists the functions"
-    raise UnknownName(f'unknown function "{node.name}"{meant}', span=node.name_span)
+    meant = instead(node.name, (*SPELLINGS, *SUGAR, *context.known, *context.functions))
+    raise UnknownName(f'function "{node.name}" is not in the language{meant}', span=node.name_span)
 
 
 def _applied(function: Function, written: str, args: tuple[Expression, ...], span: Span) -> Expression:
@@ -135,9 +137,20 @@ def _applied(function: Function, written: str, args: tuple[Expression, ...], spa
         name = _SHOWN.get(written, written if function.spellings else written.upper())
         problem = f"{name} takes {function.takes}, found {shown}{_hint(function, args)}"
         raise TypeMismatch(problem, span=span)
-    if function.name in PATTERNS:
-        check_pattern(function.name, args[1])
+    check_constants(function.name, args)
     return Call(function.name, args, type, span)
+
+
+def _at_time_zone(args: tuple[Expression, ...], span: Span) -> Expression:
+    """Return what clocks in a zone show at a TIMESTAMP; of one without a zone, when they show it."""
+    kind = args[0].type.kind
+    if kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ):
+        problem = f"AT TIME ZONE takes a timestamp, found {args[0].type}"
+        convertible = kind in (Kind.DATE, Kind.STRING)
+        remedy = "; convert it, as in CAST(x AS TIMESTAMP)" if convertible else hint([args[0].type])
+        raise TypeMismatch(problem + remedy, span=span)
+    name = "from_utc_timestamp" if kind is Kind.TIMESTAMP else "to_utc_timestamp"
+    return _applied(FUNCTIONS[name], "AT TIME ZONE", args, span)
 
 
 def _hint(function: Function, args: tuple[Expression, ...]) -> str:
@@ -157,7 +170,8 @@ def _hint(function: Function, args: tuple[Expression, ...]) -> str:
         return "; convert one, as in CAST(x AS DOUBLE) or CAST(x AS STRING)"
     if Kind.BOOLEAN in kinds and len(kinds) > 1:
         return "; a condition is not a number: IF(condition, 1, 0) makes it one"
-    if any(arg.type.is_time for arg in args) and "number" in function.takes:
+    takes_times = "timestamp" in function.takes
+    if any(arg.type.is_time for arg in args) and "number" in function.takes and not takes_times:
         return "; unix_seconds(t) makes a timestamp a number"
     return ""
 

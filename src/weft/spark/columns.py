@@ -1,22 +1,21 @@
 """Turn expressions into Spark columns.
 
-No text of a user ever reaches Spark: each allow-listed function builds its column here. What can fail
+No text of a user ever reaches Spark: each allow-listed function has its builder. What can fail
 (overflow, division by zero, a bad cast) gives NULL, and `failure` tells the rows where it did.
 """
 
-import operator
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
-from functools import partial, reduce
+from functools import reduce
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from weft.errors import InternalError
 from weft.expression import Call, Column, Expression, Literal, Slot
-from weft.query.allowed_functions import is_safe_cast, sites
-from weft.types import TIMESTAMP, DataType, Kind
+from weft.query.failures import sites
+from weft.spark.builders import BUILDERS, FAILED
+from weft.types import Kind
 
 
 def named(name: str) -> SparkColumn:
@@ -24,7 +23,6 @@ def named(name: str) -> SparkColumn:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-Builder = Callable[..., SparkColumn]
 Udf = Callable[..., SparkColumn]
 
 
@@ -71,8 +69,8 @@ class Translator:
         if site.function == "case":
             failure = self._failure_of_case(site)
             return F.lit(False) if failure is None else failure
-        if site.function in ("subscript", "element_at"):
-            return _outside(site, *map(self, site.args))
+        if site.function in FAILED:
+            return FAILED[site.function](site, *map(self, site.args))
         inputs = [self(argument).isNotNull() for argument in site.args if not isinstance(argument, Literal)]
         return reduce(SparkColumn.__and__, inputs, self(site).isNull())
 
@@ -127,172 +125,3 @@ def literal(constant: Literal) -> SparkColumn:
     long = constant.type.kind is Kind.BIGINT and isinstance(value, int) and not -(2**31) <= value < 2**31
     plain = value is not None and (long or constant.type.kind in _AS_WRITTEN)
     return F.lit(value) if plain else F.lit(value).cast(str(constant.type))
-
-
-_LAST_DAY = (2**63 - 1) // 86_400_000_000
-"""The last day whose midnight is a TIMESTAMP, and but for one the first: dates reach further."""
-
-
-def _midnight(day: SparkColumn, type: DataType) -> SparkColumn:
-    """Return a date as a time, or NULL if it is outside the range of times."""
-    inside = F.unix_date(day).between(-_LAST_DAY, _LAST_DAY)
-    return F.when(inside, day).cast(str(type))
-
-
-def _of_time(build: Builder) -> Builder:
-    """Take a date for its midnight."""
-    return lambda call, value: build(
-        _midnight(value, TIMESTAMP) if call.args[-1].type.kind is Kind.DATE else value
-    )
-
-
-def _arithmetic(plain: Builder, safe: Builder) -> Builder:
-    """Use the plain operator where nothing can overflow and Spark's try_ form elsewhere."""
-    return lambda call, left, right: (plain if call.type.is_fractional else safe)(left, right)
-
-
-def _cast(call: Call, value: SparkColumn) -> SparkColumn:
-    if call.args[0].type.kind is Kind.DATE and call.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ):
-        return _midnight(value, call.type)
-    if is_safe_cast(call.args[0].type, call.type):
-        return value.cast(str(call.type))
-    return value.try_cast(str(call.type))
-
-
-def _negate(call: Call, value: SparkColumn) -> SparkColumn:
-    if call.type.is_fractional or call.type.kind is Kind.DECIMAL:
-        return -value
-    return F.try_subtract(F.lit(0).cast(str(call.type)), value)
-
-
-def _abs(call: Call, value: SparkColumn) -> SparkColumn:
-    if call.type.is_fractional or call.type.kind is Kind.DECIMAL:
-        return F.abs(value)
-    return F.when(value < 0, _negate(call, value)).otherwise(value)
-
-
-def _case(call: Call, *arguments: SparkColumn) -> SparkColumn:
-    target = str(call.type)
-    chosen: SparkColumn | None = None
-    for condition, value in zip(arguments[0:-1:2], arguments[1::2], strict=True):
-        typed = value.cast(target)
-        chosen = F.when(condition, typed) if chosen is None else chosen.when(condition, typed)
-    assert chosen is not None
-    return chosen.otherwise(arguments[-1].cast(target))
-
-
-def _typed(build: Builder) -> Builder:
-    """Cast every argument to the result's type first, as SQL's coercion does."""
-    return lambda call, *arguments: build(*(argument.cast(str(call.type)) for argument in arguments))
-
-
-def _div(call: Call, left: SparkColumn, right: SparkColumn) -> SparkColumn:
-    """Divide integers towards zero, or down; there is no try_ form, so what would fail is excluded first."""
-    safe = F.when(right != 0, right)
-    if call.function == "floor_div":
-        left = left - F.pmod(left, safe)
-    elif call.args[0].type.is_integer and call.args[1].type.is_integer:
-        left, safe = left.cast("bigint"), safe.cast("bigint")
-        lowest = (left == F.lit(-(2**63)).cast("bigint")) & (safe == -1)
-        left = F.when(~F.coalesce(lowest, F.lit(False)), left)
-    return F.call_function("div", left, safe)
-
-
-_MOST_DIGITS = 38
-
-
-def _round(call: Call, value: SparkColumn, *digits: SparkColumn) -> SparkColumn:
-    scale = call.args[1] if len(call.args) > 1 else None
-    places = int(str(scale.value)) if isinstance(scale, Literal) else 0
-    if places < 0 and call.type.is_integer:
-        # Rounding up may not fit: 2^63 − 1 to tens.
-        return F.round(value.cast("decimal(20,0)"), places).try_cast(str(call.type))
-    whole_digits = call.type.precision - call.type.scale
-    if places < 0 and call.type.kind is Kind.DECIMAL and whole_digits == _MOST_DIGITS:
-        limit = 10**whole_digits - 5 * 10 ** (-places - 1)
-        # Not by abs, which rounds to 34 digits and so may itself fail.
-        least, most = (F.lit(Decimal(edge)).cast(f"decimal({_MOST_DIGITS},0)") for edge in (-limit, limit))
-        value = F.when((value > least) & (value < most), value)
-    return F.round(value, places).cast(str(call.type))
-
-
-def _whole(build: Builder) -> Builder:
-    """Return floor and ceil in their declared type; doubles beyond 64 bits have none."""
-
-    def rounded(call: Call, value: SparkColumn) -> SparkColumn:
-        if call.args[0].type.is_fractional:
-            inside = (value >= F.lit(-(2.0**63))) & (value < F.lit(2.0**63))
-            value = F.when(inside, value)
-        return build(value).cast(str(call.type))
-
-    return rounded
-
-
-def _outside(call: Call, array: SparkColumn, index: SparkColumn) -> SparkColumn:
-    """Return whether an array has no such element, though neither it nor the index is NULL."""
-    known = array.isNotNull() & index.isNotNull()
-    size, place = F.array_size(array).cast("bigint"), index.cast("bigint")
-    if call.function == "element_at":
-        return known & ((place == 0) | (place > size) | (place < -size))
-    return known & ((place < 0) | (place >= size))
-
-
-def _element(call: Call, array: SparkColumn, index: SparkColumn) -> SparkColumn:
-    """Return an element, NULL if there is none: Spark would cut a BIGINT to 32 bits, and refuse element 0."""
-    place = index.try_cast("int")
-    if call.function == "element_at":
-        return F.try_element_at(array, F.when(place != 0, place))
-    return F.get(array, place)
-
-
-def _plain(build: Builder) -> Builder:
-    """Build a column from the arguments alone."""
-    return lambda call, *arguments: build(*arguments)
-
-
-def _constant(call: Call, index: int) -> str:
-    argument = call.args[index]
-    if not isinstance(argument, Literal):
-        raise InternalError(f"{call.function} wants a constant as argument {index + 1}")
-    return str(argument.value)
-
-
-BUILDERS: dict[str, Builder] = {
-    "+": _arithmetic(operator.add, F.try_add),
-    "-": _arithmetic(operator.sub, F.try_subtract),
-    "*": _arithmetic(operator.mul, F.try_multiply),
-    "/": _plain(F.try_divide), "%": _plain(F.try_mod), "div": _div, "floor_div": _div,
-    "neg": _negate, "abs": _abs,
-    "=": _plain(operator.eq), "<>": _plain(operator.ne), "<=>": _plain(SparkColumn.eqNullSafe),
-    "<": _plain(operator.lt), "<=": _plain(operator.le),
-    ">": _plain(operator.gt), ">=": _plain(operator.ge),
-    "and": _plain(lambda *parts: reduce(SparkColumn.__and__, parts)),
-    "or": _plain(lambda *parts: reduce(SparkColumn.__or__, parts)),
-    "not": _plain(operator.invert), "is_null": _plain(SparkColumn.isNull), "in": _plain(SparkColumn.isin),
-    "&": _plain(SparkColumn.bitwiseAND), "|": _plain(SparkColumn.bitwiseOR),
-    "^": _plain(SparkColumn.bitwiseXOR),
-    "shiftright": lambda call, a, bits: F.shiftright(a, int(_constant(call, 1))),
-    "shiftleft": lambda call, a, bits: F.shiftleft(a, int(_constant(call, 1))),
-    "case": _case, "cast": _cast, "round": _round,
-    "coalesce": _typed(F.coalesce), "greatest": _typed(F.greatest), "least": _typed(F.least),
-    "floor": _whole(F.floor), "ceil": _whole(F.ceil),
-    "sqrt": _plain(F.sqrt), "exp": _plain(F.exp), "ln": _plain(F.ln), "log10": _plain(F.log10),
-    "pow": _plain(F.pow), "isnan": _plain(F.isnan),
-    "sign": lambda call, a: F.signum(a).cast(str(call.type)),
-    "like": _plain(F.like), "ilike": _plain(F.ilike), "rlike": _plain(F.rlike),
-    "upper": _plain(F.upper), "lower": _plain(F.lower), "length": _plain(F.length),
-    "trim": _plain(F.trim), "ltrim": _plain(F.ltrim), "rtrim": _plain(F.rtrim),
-    "substring": _plain(F.substr), "left": _plain(F.left), "right": _plain(F.right),
-    "concat": _plain(F.concat), "replace": _plain(F.replace), "contains": _plain(F.contains),
-    "startswith": _plain(F.startswith), "endswith": _plain(F.endswith),
-    "year": _plain(F.year), "month": _plain(F.month), "day": _plain(F.dayofmonth),
-    "hour": _of_time(F.hour), "minute": _of_time(F.minute), "second": _of_time(F.second),
-    "dayofweek": _plain(F.dayofweek),
-    "date_trunc": lambda call, unit, t: _of_time(partial(F.date_trunc, _constant(call, 0)))(call, t),
-    "to_date": lambda call, value: value.try_cast("date"),
-    "unix_seconds": _plain(F.unix_seconds), "unix_millis": _plain(F.unix_millis),
-    "unix_micros": _plain(F.unix_micros),
-    "subscript": _element, "get": _element, "element_at": _element, "size": _plain(F.array_size),
-    "field": lambda call, struct, name: struct.getField(_constant(call, 1)),
-}  # fmt: skip
-"""How each function of the language is evaluated by Spark."""

@@ -16,7 +16,8 @@ from weft.notices import Failure, Notice, NoticeKind
 from weft.query import check_stream
 from weft.query.allowed_functions import SPELLINGS
 from weft.query.logical import Catalog, FunctionDef, StreamDef, TableDef
-from weft.spark.columns import BUILDERS, Udf
+from weft.spark.builders import BUILDERS
+from weft.spark.columns import Udf
 from weft.spark.input.rows import column_defs
 from weft.spark.input.sources import TableReader, open_static, open_stream, typed_stream
 from weft.spark.input.tables import StaticTable

@@ -14,7 +14,7 @@ from pyspark.util import PythonEvalType
 from weft.expression import Call, Expression, walk
 from weft.optimizer.plan import Relation, SharedPlan
 from weft.predicates import tests
-from weft.query.allowed_functions import sites
+from weft.query.failures import sites
 from weft.spark.columns import Translator, Udf
 
 _VALUE, _FAILED = "value", "failed"

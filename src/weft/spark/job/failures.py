@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from weft.expression import Expression
 from weft.optimizer.plan import Answer
-from weft.query.allowed_functions import sites
+from weft.query.failures import sites
 from weft.query.logical import Join, LogicalQuery
 from weft.spark.columns import Translator
 

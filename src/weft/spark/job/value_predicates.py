@@ -28,7 +28,7 @@ from weft.optimizer.rules import evaluable
 from weft.predicates import Formula, Test, tests
 from weft.predicates.codebook import Bits
 from weft.predicates.words import Axis, stands_whole
-from weft.query.allowed_functions import sites
+from weft.query.failures import sites
 from weft.query.logical import StreamDef
 from weft.spark.columns import Translator, Udf, named
 from weft.spark.job.calls import calls_in, registered_calls, relation_values
