@@ -10,7 +10,7 @@ from random import Random
 from tests.oracle.aggregates import Aggregate
 from tests.oracle.arithmetic import Abs, Arithmetic
 from tests.oracle.conditions import COMPARISONS, And, Between, Compare, In, IsNull, Not, Or
-from tests.oracle.expressions import Column, Expression, Instant, Literal
+from tests.oracle.expressions import Column, Expression, Instant, Literal, walk
 from tests.oracle.functions import Case, Cast, Coalesce, Length, Upper
 from tests.oracle.more_functions import random_scalar
 from tests.oracle.spec import Key, Order, Result, Spec
@@ -64,8 +64,14 @@ def random_spec(rng: Random, name: str, schema: Sequence[Column]) -> Spec:
         # Not for the finest windows: a gap in the stream would give thousands of empty ones.
         emit_empty=not keys and slide_ms >= 500 and rng.random() < 0.3,
     )
-    spec = random_sets(rng, spec) if keys and rng.random() < 0.4 else spec
+    spec = random_sets(rng, spec) if keys and not _tests_a_key(spec) and rng.random() < 0.4 else spec
     return random_limits(rng, spec) if keys and rng.random() < 0.4 else spec
+
+
+def _tests_a_key(spec: Spec) -> bool:
+    """Tell whether HAVING reads a key: Spark finds no expression there that a grouping set is without."""
+    nodes = () if spec.having is None else walk(spec.having)
+    return any(isinstance(node, Result) and isinstance(node.of, Key) for node in nodes)
 
 
 def random_sets(rng: Random, spec: Spec) -> Spec:
@@ -97,7 +103,7 @@ def random_limits(rng: Random, spec: Spec) -> Spec:
 def with_functions(rng: Random, spec: Spec, schema: Sequence[Column]) -> Spec:
     """Return a query that also groups by functions of columns, aggregates them and tests them."""
     key, argument, tested = (random_scalar(rng, rng.choice(list(schema))) for _ in range(3))
-    if rng.random() < 0.4 and not spec.emit_empty:
+    if rng.random() < 0.4 and not spec.emit_empty and not spec.sets:
         spec = replace(spec, keys=(*spec.keys, Key(name="f_key", expression=key)))
     if rng.random() < 0.6:
         functions = ["count", "min", "max", *(["sum"] if argument.type.is_integer else [])]

@@ -258,6 +258,8 @@ class _Query:
 
 def _kept(results: "list[tuple[Row, Expected]]", spec: Spec) -> "list[tuple[Row, Expected]]":
     """Return the results of one window that LIMIT keeps."""
+    if spec.limit is None and spec.limit_by is None:
+        return results
     ties = [*(key.name for key in spec.keys), "gid"]
     ordered = sorted(results, key=lambda result: [_ordered(result[0][name], False, True) for name in ties])
     for item in reversed(spec.order):

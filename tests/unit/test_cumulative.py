@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.language_samples import TRADES
 from tests.unit.pipeline_samples import asked
 
 from weft.finals.readings import readings
@@ -37,7 +36,7 @@ def spelled_out(window: Window) -> list[tuple[int, int]]:
 
 
 def live(window: Window, through: int) -> RunningQuery:
-    query: LogicalQuery = replace(asked("q", TRADES, (1, 1)).logical(), window=window)
+    query: LogicalQuery = replace(asked("q", ("vol > 0", lambda row: True), (1, 1)).logical(), window=window)
     return RunningQuery(query=query, answered_through=through)
 
 

@@ -221,9 +221,13 @@ class Duck:
 
 def duck_sql(query: LogicalQuery, *, time: str) -> str:
     """Return a query over a stream with the given event-time column as one SELECT for DuckDB."""
-    if query.emit_empty or query.lifetime_ms is not None or query.window.refresh is not Refresh.EXACT:
+    if (
+        query.emit_empty or query.lifetime_ms is not None or query.window.refresh is not Refresh.EXACT
+        or query.sets or query.limits or query.window.step_ms is not None
+    ):  # fmt: skip
         raise UserError(
-            f"query {query.name}: EMIT EMPTY, LIFETIME and [WINDOW …] are not translated to DuckDB"
+            f"query {query.name}: EMIT EMPTY, LIFETIME, [WINDOW …], CUMULATE, grouping sets and LIMIT are not "
+            "translated to DuckDB"
         )
     groups = ["window_us", *(f"key{index}" for index in range(len(query.keys)))]
     calls = [f"{_aggregate(call, index)} AS agg{index}" for index, call in enumerate(query.aggregates)]
