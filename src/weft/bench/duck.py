@@ -226,8 +226,8 @@ def duck_sql(query: LogicalQuery, *, time: str) -> str:
         or query.sets or query.limits or query.window.step_ms is not None
     ):  # fmt: skip
         raise UserError(
-            f"query {query.name}: EMIT EMPTY, LIFETIME, [WINDOW …], CUMULATE, grouping sets and LIMIT are not "
-            "translated to DuckDB"
+            f"query {query.name}: EMIT EMPTY, LIFETIME, [WINDOW …], CUMULATE, grouping sets and LIMIT "
+            "are not translated to DuckDB"
         )
     groups = ["window_us", *(f"key{index}" for index in range(len(query.keys)))]
     calls = [f"{_aggregate(call, index)} AS agg{index}" for index, call in enumerate(query.aggregates)]
