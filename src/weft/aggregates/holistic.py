@@ -70,28 +70,18 @@ def _count_distinct(partials: Partials, type: DataType, constants: Constants) ->
     return pa.array(_bags(partials).sizes)
 
 
-def _added(values: npt.NDArray[Any], bags: Bags) -> npt.NDArray[Any]:
-    """Return the sum of a value of each element, for each bag."""
-    added = np.zeros(len(bags), dtype=values.dtype)
-    filled = np.flatnonzero(bags.sizes)
-    if len(filled):
-        with np.errstate(all="ignore"):
-            added[filled] = np.add.reduceat(values, bags.begins[filled])
-    return added
-
-
 def _sums(partials: Partials) -> tuple[list[Partial], Bags]:
     """Return the sums of distinct values, as partials of a sum."""
     bags, type = _bags(partials), partials[0].types[0]
     values = decode(pa.chunked_array([bags.dictionary]), type)[bags.codes]
     valid = bags.sizes > 0
     if type.kind is Kind.BIGINT:
-        limbs = (_added(part, bags) for part in (values >> LIMB, values & LIMB_MASK))
+        limbs = (bags.added(part) for part in (values >> LIMB, values & LIMB_MASK))
         return [Partial((limb,), valid, (BIGINT,)) for limb in limbs], bags
     of = DOUBLE if type.is_fractional else BIGINT
     if type.kind is Kind.DECIMAL:
         of = DataType(Kind.DECIMAL, min(type.precision + 10, MAX_PRECISION), type.scale)
-    return [Partial((_added(values, bags),), valid, (of,))], bags
+    return [Partial((bags.added(values),), valid, (of,))], bags
 
 
 def _sum_distinct(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
@@ -103,7 +93,7 @@ def _avg_distinct(partials: Partials, type: DataType, constants: Constants) -> p
     return lower_avg([*sums, Partial((bags.sizes,), None, (BIGINT,))], type)
 
 
-def _element_at(bags: Bags, rank: Numbers) -> npt.NDArray[np.intp]:
+def element_at(bags: Bags, rank: Numbers) -> npt.NDArray[np.intp]:
     """Return the element that holds a rank of each bag; a rank of one without elements is anything."""
     through = np.cumsum(bags.counts)
     before = np.concatenate(([0], through))[bags.begins[:-1]]
@@ -111,7 +101,7 @@ def _element_at(bags: Bags, rank: Numbers) -> npt.NDArray[np.intp]:
     return np.minimum(found, max(len(through) - 1, 0))
 
 
-def _totals(bags: Bags) -> Numbers:
+def totals_of(bags: Bags) -> Numbers:
     """Return how many values each bag holds, repeated ones included."""
     total: Numbers = np.diff(np.concatenate(([0], np.cumsum(bags.counts)))[bags.begins])
     return total
@@ -122,7 +112,7 @@ def _interpolated(bags: Bags, numbers: Objects, total: Numbers, p: float, *, des
     position = (total - 1) * p
     lower, upper = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
     ranks = (total - 1 - lower, total - 1 - upper) if descending else (lower, upper)
-    low, high = (numbers[bags.codes[_element_at(bags, np.maximum(rank, 0))]] for rank in ranks)
+    low, high = (numbers[bags.codes[element_at(bags, np.maximum(rank, 0))]] for rank in ranks)
     with np.errstate(all="ignore"):
         between = (upper - position) * low + (position - lower) * high
     return np.where((lower == upper) | (low == high), low, between)
@@ -131,7 +121,7 @@ def _interpolated(bags: Bags, numbers: Objects, total: Numbers, p: float, *, des
 def _discrete(bags: Bags, numbers: Objects, total: Numbers, p: float, *, descending: bool) -> Objects:
     """Return the first value up to which there is a share of all values."""
     rank = np.maximum(np.ceil(p * total).astype(np.int64) - 1, 0)
-    return numbers[bags.codes[_element_at(bags, np.maximum(total - 1 - rank, 0) if descending else rank)]]
+    return numbers[bags.codes[element_at(bags, np.maximum(total - 1 - rank, 0) if descending else rank)]]
 
 
 def _percentile(
@@ -139,7 +129,7 @@ def _percentile(
 ) -> Callable[[Partials, DataType, Constants], pa.Array]:
     def lower(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
         bags, of = _bags(partials), partials[0].types[0]
-        total = _totals(bags)
+        total = totals_of(bags)
         valid = total > 0
         wanted = fixed if fixed is not None else constants[0]
         descending = len(constants) > 1 and bool(constants[1])
@@ -182,9 +172,13 @@ def _mode(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
 
 
 def _top(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
-    """Return the k heaviest values with their weights, heaviest first, and of equals the least first."""
-    bags, k = _bags(partials), int(constants[0])  # type: ignore[arg-type]
+    bags = _bags(partials)
     weights = bags.counts if bags.weights is None else bags.weights
+    return heaviest_first(bags, weights, int(constants[0]), type)  # type: ignore[arg-type]
+
+
+def heaviest_first(bags: Bags, weights: npt.NDArray[Any], k: int, type: DataType) -> pa.Array:
+    """Return the k heaviest values with their weights, heaviest first, and of equals the least first."""
     order = np.lexsort((bags.codes, -weights, bags.owner))
     sizes = np.minimum(bags.sizes, k)
     begins = np.concatenate(([0], np.cumsum(sizes)))
@@ -233,7 +227,7 @@ def _histogram(partials: Partials, type: DataType, constants: Constants) -> pa.A
     return pa.ListArray.from_arrays(pa.array(begins), elements).cast(arrow_type(type))
 
 
-def _is_share(value: object) -> bool:
+def is_share(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
@@ -246,7 +240,7 @@ def _is_width(value: object) -> bool:
 
 
 _INTERVALS = array_of(struct_of(("start", DOUBLE), ("count", BIGINT)))
-_SHARE = ConstantRule(takes="a number from 0 to 1, or an array of such", check=_is_share, many=True)
+SHARE = ConstantRule(takes="a number from 0 to 1, or an array of such", check=is_share, many=True)
 _DESCENDING = ConstantRule(takes="ASC or DESC", check=lambda value: isinstance(value, bool))
 _PLAIN = "a number, string, boolean, date or time"
 
@@ -277,15 +271,15 @@ HOLISTIC: tuple[Aggregate, ...] = (
     ),
     Aggregate(
         name="percentile", result=_result_percentile, lift=_lift_bag, lower=_percentile(_interpolated),
-        takes="a number", constants=(_SHARE,),
+        takes="a number", constants=(SHARE,),
     ),
     Aggregate(
         name="percentile_cont", result=_result_percentile, lift=_lift_bag, lower=_percentile(_interpolated),
-        takes="a number", constants=(_SHARE, _DESCENDING), within_group=True,
+        takes="a number", constants=(SHARE, _DESCENDING), within_group=True,
     ),
     Aggregate(
         name="percentile_disc", result=_result_percentile, lift=_lift_bag, lower=_percentile(_discrete),
-        takes="a number", constants=(_SHARE, _DESCENDING), within_group=True,
+        takes="a number", constants=(SHARE, _DESCENDING), within_group=True,
     ),
     Aggregate(
         name="median", result=_result_percentile, lift=_lift_bag, lower=_percentile(_interpolated, fixed=0.5),

@@ -13,6 +13,7 @@ To add one, add its line to the tables below, its translation to Spark and its i
     time         year month day hour minute second dayofweek date_trunc(constant unit, t) to_date
                  unix_seconds unix_millis unix_micros
     internal     floor_div(bigint, bigint): the quotient rounded down; no text spells it
+                 coupon(x, constant): what a value leaves in a sketch of distinct values; no text spells it
 
 Every other call is of a function registered from Python, by its registered name.
 """
@@ -168,6 +169,7 @@ _OPERATORS = (
     _operator("cast", "a value", 1, 1, lambda args: args[0].type),
     *(_operator(name, "two whole numbers", 2, 2, _bits) for name in ("&", "|", "^")),
     _operator("floor_div", "two whole numbers", 2, 2, lambda _: BIGINT),
+    _operator("coupon", "a value and a number of bits", 2, 2, lambda _: INT),
 )
 _NUMBERS = (
     _function("abs", "a number", 1, 1, _same_number),

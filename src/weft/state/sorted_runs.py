@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates import Bags, Partial, Primitive, combine, concatenate, empty
+from weft.aggregates import Bags, Partial, Primitive, concatenate, empty, merged
 
 Times = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
@@ -158,8 +158,8 @@ def merged_in_order(run: SortedRun) -> SortedRun:
         lo = np.flatnonzero(changes(codes))
         if len(lo) < len(run):
             hi = np.append(lo[1:], len(run))
-            merged = {own: combine(own, partial, lo, hi) for own, partial in run.partials.items()}
-            run = SortedRun(start=run.start[lo], key=run.key[lo], fragment=run.fragment[lo], partials=merged)
+            partials = {own: merged(own, partial, lo, hi) for own, partial in run.partials.items()}
+            run = SortedRun(start=run.start[lo], key=run.key[lo], fragment=run.fragment[lo], partials=partials)
     return run
 
 
@@ -222,4 +222,4 @@ def _merge_into(older: SortedRun, rows: Rows, newer: SortedRun) -> None:
     for primitive, added in newer.partials.items():
         partial = older.partials.setdefault(primitive, older.partial(primitive))
         both = concatenate([partial.take(rows), added]).take(pairs)
-        older.partials[primitive] = replaced(partial, rows, combine(primitive, both, lo, lo + 2))
+        older.partials[primitive] = replaced(partial, rows, merged(primitive, both, lo, lo + 2))
