@@ -16,11 +16,12 @@ from weft.aggregates.partial import (
     from_arrow,
     to_arrow,
 )
+from weft.aggregates.ranges import Ranges
 from weft.aggregates.sums import count_of
 
 __all__ = [
     "ADD", "AGGREGATES", "Aggregate", "BAG", "Bags", "COMBINES", "Combine", "Constant", "ConstantRule",
-    "Constants", "GREATEST", "LEAST", "MOMENTS", "Partial", "Primitive", "REQUIRED", "SKETCHES", "aggregate",
-    "arrow_type", "bags", "combine", "concatenate", "count_of", "decode", "empty", "from_arrow", "kept",
+    "Constants", "GREATEST", "LEAST", "MOMENTS", "Partial", "Primitive", "REQUIRED", "Ranges", "SKETCHES",
+    "aggregate", "arrow_type", "bags", "combine", "concatenate", "count_of", "decode", "empty", "from_arrow", "kept",
     "merged", "to_arrow",
 ]  # fmt: skip

@@ -12,11 +12,11 @@ from weft.aggregates.approximate import APPROXIMATE
 from weft.aggregates.chosen import CHOSEN, EARLIEST, LATEST
 from weft.aggregates.collected import COLLECTED
 from weft.aggregates.combine import ADD, BAG, GREATEST, LEAST
+from weft.aggregates.heaviest import Heaviest
 from weft.aggregates.holistic import HOLISTIC
 from weft.aggregates.logic import BIT_AND, BIT_OR, BIT_XOR, LOGIC, MULTIPLY
 from weft.aggregates.moments import COMOMENTS, MOMENT_AGGREGATES, MOMENTS, SHAPE
 from weft.aggregates.partial import Combine, Primitive, to_arrow
-from weft.aggregates.heaviest import Heaviest
 from weft.aggregates.registers import Registers
 from weft.aggregates.sample import Sample
 from weft.aggregates.sums import count_of, lift_sum, lower_avg, lower_sum, result_avg, result_sum
@@ -83,9 +83,7 @@ COMBINES: Mapping[str, Combine] = {
     )
 }  # fmt: skip
 """All ways to merge partials, by the names under which they are stored."""
-SKETCHES: Mapping[str, Callable[..., Combine]] = {
-    own.name: own for own in (Registers, Sample, Heaviest)
-}
+SKETCHES: Mapping[str, Callable[..., Combine]] = {own.name: own for own in (Registers, Sample, Heaviest)}
 """Ways to merge that have parameters, by the names under which they are stored before those."""
 _BY_NAME = {aggregate.name: aggregate for aggregate in AGGREGATES}
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 from weft.aggregates.aggregate import Aggregate, Arguments, ConstantRule, Constants, Partials, Types
 from weft.aggregates.bags import Bags
 from weft.aggregates.heaviest import Heaviest
-from weft.aggregates.holistic import BAG_LIFT, SHARE, element_at, heaviest_first, totals_of
+from weft.aggregates.holistic import BAG_LIFT, SHARE, heaviest_first
 from weft.aggregates.partial import Primitive, arrow_type
+from weft.aggregates.ranges import Ranges
 from weft.aggregates.registers import Registers, estimates, register_bits
 from weft.aggregates.sample import ELEMENTS_PER_ACCURACY, Sample
 from weft.expression import Call, Literal
@@ -27,6 +28,16 @@ _FEWEST = 64
 """How many elements a sample has at most, however low the accuracy."""
 
 
+def _ranges(partials: Partials) -> Ranges:
+    """Return the ranges to read; each bag by itself, where they are merged already."""
+    field = partials[0].fields[0]
+    if isinstance(field, Bags):
+        rows = np.arange(len(field))
+        return Ranges(field, rows, rows + 1)
+    ranges: Ranges = field
+    return ranges
+
+
 def _lift_count(arguments: Arguments, constants: Constants) -> tuple[Primitive, ...]:
     bits = register_bits(float(constants[0]))  # type: ignore[arg-type]
     coupon = Call("coupon", (arguments[0], Literal(bits, INT)), INT)
@@ -35,7 +46,7 @@ def _lift_count(arguments: Arguments, constants: Constants) -> tuple[Primitive, 
 
 def _count(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
     bits = register_bits(float(constants[0]))  # type: ignore[arg-type]
-    return pa.array(estimates(partials[0].fields[0], bits))
+    return pa.array(estimates(_ranges(partials), bits))
 
 
 def _lift_percentile(arguments: Arguments, constants: Constants) -> tuple[Primitive, ...]:
@@ -45,19 +56,15 @@ def _lift_percentile(arguments: Arguments, constants: Constants) -> tuple[Primit
 
 def _percentile(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
     """Return the first value up to which there is a share of all values, for each share."""
-    bags: Bags = partials[0].fields[0]
-    wanted = constants[0]
-    shares = wanted if isinstance(wanted, tuple) else (wanted,)
-    total = totals_of(bags)
-    codes = np.full((len(bags), len(shares)), -1, dtype=np.int64)
-    if len(bags.codes):
-        for place, share in enumerate(shares):
-            rank = np.maximum(np.ceil(float(share) * total).astype(np.int64) - 1, 0)
-            codes[:, place] = np.where(total > 0, bags.codes[element_at(bags, rank)], -1)
-    values = bags.values(codes.reshape(-1))
+    ranges, wanted = _ranges(partials), constants[0]
+    shares = np.array(wanted if isinstance(wanted, tuple) else (wanted,), dtype=np.float64)
+    total = ranges.totals
+    rank = np.maximum(np.ceil(shares * total[:, None]).astype(np.int64) - 1, 0)
+    codes = np.where(total[:, None] > 0, ranges.codes_at(rank), -1)
+    values = ranges.source.values(codes.reshape(-1))
     if not isinstance(wanted, tuple):
         return values.cast(arrow_type(type))
-    ends = pa.array(np.arange(len(bags) + 1, dtype=np.int32) * len(shares))
+    ends = pa.array(np.arange(len(ranges) + 1, dtype=np.int32) * len(shares))
     return pa.ListArray.from_arrays(ends, values, mask=pa.array(total == 0)).cast(arrow_type(type))
 
 
@@ -73,8 +80,9 @@ def _lift_top(arguments: Arguments, constants: Constants) -> tuple[Primitive, ..
 
 
 def _top(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
-    bags: Bags = partials[0].fields[0]
-    return heaviest_first(bags, bags.counts, int(constants[0]), type)  # type: ignore[arg-type]
+    k = int(constants[0])  # type: ignore[arg-type]
+    pieces = [heaviest_first(bags, bags.counts, k, type) for bags in _ranges(partials).merged()]
+    return pa.concat_arrays(pieces) if pieces else pa.array([], arrow_type(type))
 
 
 def _result_top(types: Types, constants: Constants) -> DataType | None:

@@ -21,7 +21,7 @@ class Heaviest(Bagged):
 
     most: int
     """How many elements a store keeps at most."""
-    name = "heaviest"
+    name, reads_ranges = "heaviest", True
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

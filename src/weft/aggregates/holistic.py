@@ -93,7 +93,7 @@ def _avg_distinct(partials: Partials, type: DataType, constants: Constants) -> p
     return lower_avg([*sums, Partial((bags.sizes,), None, (BIGINT,))], type)
 
 
-def element_at(bags: Bags, rank: Numbers) -> npt.NDArray[np.intp]:
+def _element_at(bags: Bags, rank: Numbers) -> npt.NDArray[np.intp]:
     """Return the element that holds a rank of each bag; a rank of one without elements is anything."""
     through = np.cumsum(bags.counts)
     before = np.concatenate(([0], through))[bags.begins[:-1]]
@@ -101,7 +101,7 @@ def element_at(bags: Bags, rank: Numbers) -> npt.NDArray[np.intp]:
     return np.minimum(found, max(len(through) - 1, 0))
 
 
-def totals_of(bags: Bags) -> Numbers:
+def _totals(bags: Bags) -> Numbers:
     """Return how many values each bag holds, repeated ones included."""
     total: Numbers = np.diff(np.concatenate(([0], np.cumsum(bags.counts)))[bags.begins])
     return total
@@ -112,7 +112,7 @@ def _interpolated(bags: Bags, numbers: Objects, total: Numbers, p: float, *, des
     position = (total - 1) * p
     lower, upper = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
     ranks = (total - 1 - lower, total - 1 - upper) if descending else (lower, upper)
-    low, high = (numbers[bags.codes[element_at(bags, np.maximum(rank, 0))]] for rank in ranks)
+    low, high = (numbers[bags.codes[_element_at(bags, np.maximum(rank, 0))]] for rank in ranks)
     with np.errstate(all="ignore"):
         between = (upper - position) * low + (position - lower) * high
     return np.where((lower == upper) | (low == high), low, between)
@@ -121,7 +121,7 @@ def _interpolated(bags: Bags, numbers: Objects, total: Numbers, p: float, *, des
 def _discrete(bags: Bags, numbers: Objects, total: Numbers, p: float, *, descending: bool) -> Objects:
     """Return the first value up to which there is a share of all values."""
     rank = np.maximum(np.ceil(p * total).astype(np.int64) - 1, 0)
-    return numbers[bags.codes[element_at(bags, np.maximum(total - 1 - rank, 0) if descending else rank)]]
+    return numbers[bags.codes[_element_at(bags, np.maximum(total - 1 - rank, 0) if descending else rank)]]
 
 
 def _percentile(
@@ -129,7 +129,7 @@ def _percentile(
 ) -> Callable[[Partials, DataType, Constants], pa.Array]:
     def lower(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
         bags, of = _bags(partials), partials[0].types[0]
-        total = totals_of(bags)
+        total = _totals(bags)
         valid = total > 0
         wanted = fixed if fixed is not None else constants[0]
         descending = len(constants) > 1 and bool(constants[1])
@@ -227,7 +227,7 @@ def _histogram(partials: Partials, type: DataType, constants: Constants) -> pa.A
     return pa.ListArray.from_arrays(pa.array(begins), elements).cast(arrow_type(type))
 
 
-def is_share(value: object) -> bool:
+def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
@@ -240,7 +240,7 @@ def _is_width(value: object) -> bool:
 
 
 _INTERVALS = array_of(struct_of(("start", DOUBLE), ("count", BIGINT)))
-SHARE = ConstantRule(takes="a number from 0 to 1, or an array of such", check=is_share, many=True)
+SHARE = ConstantRule(takes="a number from 0 to 1, or an array of such", check=_is_share, many=True)
 _DESCENDING = ConstantRule(takes="ASC or DESC", check=lambda value: isinstance(value, bool))
 _PLAIN = "a number, string, boolean, date or time"
 

@@ -55,6 +55,8 @@ class Combine(ABC):
     """Whether long ranges that overlap are better merged from pieces whose lengths are powers of two."""
     never_null: bool = False
     """Whether partials of no value at all are not NULL."""
+    reads_ranges: bool = False
+    """Whether aggregates are read off ranges of bags (weft.aggregates.ranges), rather than merged ones."""
     running: RunningForm | None = None
     """How partials of one field of plain numbers can be added up along time, if they can."""
 

@@ -34,7 +34,7 @@ class Sample(Bagged):
 
     most: int
     """How many elements a store keeps at most."""
-    name = "sample"
+    name, reads_ranges = "sample", True
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -44,14 +44,12 @@ class Sample(Bagged):
     def kept(self, fields: tuple[Field, ...]) -> tuple[Field, ...]:
         """Return samples of bags that have too many elements."""
         whole: Bags = fields[0]
-        over = whole.sizes > self.most
-        if not over.any():
+        over = np.flatnonzero(whole.sizes > self.most)
+        if not len(over):
             return fields
-        sampled = _sampled(whole[over], self.most)
-        order = np.empty(len(whole), dtype=np.intp)
-        order[~over] = np.arange(len(whole) - len(sampled))
-        order[over] = np.arange(len(whole) - len(sampled), len(whole))
-        return (Bags.joined([whole[~over], sampled])[order],)
+        rows = np.arange(len(whole))
+        rows[over] = np.arange(len(over)) + len(whole)
+        return (Bags.joined([whole, _sampled(whole[over], self.most)])[rows],)
 
 
 def _sampled(own: Bags, most: int) -> Bags:

@@ -113,7 +113,8 @@ def aggregate_column(call: AggregateCall, index: int) -> Column:
     constants = [*map(_text, call.constants), "", ""]
     ties = ", ".join([*names[1:], names[0]])
     text = template.format(
-        name=call.function, x=names[0], y=names[-1] if count < 3 else names[1], p=constants[0], q=constants[1],
+        name=call.function, x=names[0], y=names[-1] if count < 3 else names[1],
+        p=constants[0], q=constants[1],
         all=", ".join([*names, *constants[:-2]]), columns=", ".join(names), ties=ties,
         order="DESC" if constants[1] == "true" else "ASC",
         known=f" AND {names[0]} IS NOT NULL" if constants[0] == "true" else "",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from weft.aggregates import Primitive
 from weft.predicates import Formula
 from weft.state.anchors import Job, jobs
-from weft.state.repeating import repeated, spelled_out
+from weft.state.repeating import by_predicate, repeated, spelled_out
 from weft.state.signatures import Fragments
 from weft.state.sorted_runs import ShardsByKey, SortedRun, shards_by_key
 from weft.state.store import Combined, DueWindows
@@ -84,6 +84,8 @@ def _one_way(
     kept: Kept, shards: ShardsByKey, predicates: Sequence[Formula], counting: Times, due: DueWindows,
     primitives: Sequence[Primitive],
 ) -> Iterator[Combined]:  # fmt: skip
+    if any(primitive.combine.reads_ranges for primitive in primitives):
+        return by_predicate(kept.fragments, shards, due, predicates, primitives)
     pairs = counting[due.predicate]
     windows = _totals_pay(kept, shards, pairs, due, primitives)
     if windows is None:
