@@ -22,6 +22,6 @@ from weft.aggregates.sums import count_of
 __all__ = [
     "ADD", "AGGREGATES", "Aggregate", "BAG", "Bags", "COMBINES", "Combine", "Constant", "ConstantRule",
     "Constants", "GREATEST", "LEAST", "MOMENTS", "Partial", "Primitive", "REQUIRED", "Ranges", "SKETCHES",
-    "aggregate", "arrow_type", "bags", "combine", "concatenate", "count_of", "decode", "empty", "from_arrow", "kept",
-    "merged", "to_arrow",
+    "aggregate", "arrow_type", "bags", "combine", "concatenate", "count_of", "decode", "empty", "from_arrow",
+    "kept", "merged", "to_arrow",
 ]  # fmt: skip
