@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.language_samples import query
+from tests.unit.language_samples import TRADES, query
 
 from weft.aggregates import (
     SKETCHES,
@@ -28,7 +28,9 @@ from weft.aggregates.registers import RANK_BITS, Registers, estimates, register_
 from weft.durability.stored_names import Unknown, primitive_name, read_primitive
 from weft.errors import TypeMismatch
 from weft.expression import Column
+from weft.optimizer.explain import explain
 from weft.optimizer.plan import leaf
+from weft.optimizer.rules import optimize
 from weft.types import BIGINT, INT
 
 CASES = 1_000
@@ -89,13 +91,13 @@ def shares_within(cases: Callable[[int], bool]) -> float:
     return sum(map(cases, range(CASES))) / CASES
 
 
-def draw(case: int, most: int = 6_000) -> tuple[Values, list[list[Values]], np.random.Generator]:
+def draw(case: int, most: int = 2_000) -> tuple[Values, list[list[Values]], np.random.Generator]:
     """Return all values of a case, and the same in slices and batches."""
     chance = np.random.default_rng(case)
     shape = list(SHAPES.values())[case % len(SHAPES)]
     values = shape(int(chance.integers(2, most)), chance)
     slices = cut(values, int(chance.integers(1, 8)), chance)
-    return values, [cut(own, int(chance.integers(1, 40)), chance) for own in slices], chance
+    return values, [cut(own, int(chance.integers(1, 12)), chance) for own in slices], chance
 
 
 # approx_percentile: an error of rank of at most 1 / accuracy, in 95 % of cases.
@@ -123,7 +125,7 @@ def test_samples_are_bounded_and_keep_the_number_of_rows(shape: str) -> None:
     (primitive,) = leaf(
         query("SELECT approx_percentile(vol, 0.5, 30) AS m FROM trades [RANGE '1 min']")
     ).primitives
-    whole = stored(primitive, cut(values, 500, chance))
+    whole = stored(primitive, cut(values, 200, chance))
     assert int(whole.fields[0].counts.sum()) == len(values)
     assert int(whole.fields[0].sizes.max()) <= 120
 
@@ -300,3 +302,22 @@ def test_a_sketch_of_a_later_version_is_refused() -> None:
 def test_what_sketches_do_not_take_is_refused(call: str, problem: str) -> None:
     with pytest.raises(TypeMismatch, match=problem):
         primitives(f"{call} AS a")
+
+
+@pytest.mark.parametrize(
+    ("call", "rate", "proposed"),
+    [
+        ("count(DISTINCT vol)", 1_000.0, "approx_count_distinct(vol)"),
+        ("percentile(vol, 0.9)", 1_000.0, "approx_percentile(vol, p)"),
+        ("top_k(vol, 3)", 1_000.0, "approx_top_k(vol, k)"),
+        ("count(DISTINCT vol)", 100.0, None),
+        ("top_k(vol, 3, sum(n))", 1_000.0, None),
+        ("approx_count_distinct(vol)", 1_000.0, None),
+    ],
+)
+def test_explain_proposes_a_sketch_for_many_values(call: str, rate: float, proposed: str | None) -> None:
+    plan = optimize([query(f"SELECT {call} AS a FROM trades [RANGE '1 hour' SLIDE '1 min']")])
+    text = explain(TRADES, plan, rows_per_second=rate)
+    assert ("has a bounded size" in text) is (proposed is not None)
+    if proposed is not None:
+        assert f"holds up to 3,600,000 values over 1 h; {proposed} has a bounded size" in text

@@ -257,7 +257,7 @@ def _plain(result: DataType | None) -> Callable[[Types, Constants], DataType | N
 HOLISTIC: tuple[Aggregate, ...] = (
     Aggregate(
         name="count_distinct", result=_plain(BIGINT), lift=_lift_count, lower=_count_distinct,
-        takes="plain values", most=100,
+        takes="plain values", most=100, sketch="approx_count_distinct",
     ),
     Aggregate(
         name="sum_distinct", result=lambda types, _: result_sum(types[0]),
@@ -271,23 +271,29 @@ HOLISTIC: tuple[Aggregate, ...] = (
     ),
     Aggregate(
         name="percentile", result=_result_percentile, lift=_lift_bag, lower=_percentile(_interpolated),
-        takes="a number", constants=(SHARE,),
+        takes="a number", constants=(SHARE,), sketch="approx_percentile",
     ),
     Aggregate(
         name="percentile_cont", result=_result_percentile, lift=_lift_bag, lower=_percentile(_interpolated),
         takes="a number", constants=(SHARE, _DESCENDING), within_group=True,
+        sketch="approx_percentile",
     ),
     Aggregate(
         name="percentile_disc", result=_result_percentile, lift=_lift_bag, lower=_percentile(_discrete),
         takes="a number", constants=(SHARE, _DESCENDING), within_group=True,
+        sketch="approx_percentile",
     ),
     Aggregate(
         name="median", result=_result_percentile, lift=_lift_bag, lower=_percentile(_interpolated, fixed=0.5),
-        takes="a number",
+        takes="a number", sketch="approx_percentile",
     ),
-    Aggregate(name="mode", result=_plain(None), lift=_lift_bag, lower=_mode, takes=_PLAIN),
+    Aggregate(
+        name="mode", result=_plain(None), lift=_lift_bag, lower=_mode, takes=_PLAIN,
+        sketch="approx_top_k",
+    ),
     Aggregate(
         name="top_k", result=_result_top, lift=_lift_bag, lower=_top, takes=_PLAIN, weighted=True,
+        sketch="approx_top_k",
         constants=(ConstantRule(takes="a whole number from 1 to 10,000", check=_is_whole),),
     ),
     Aggregate(
