@@ -110,8 +110,8 @@ FAILING = [
     "timestamp_seconds(b)",
     "add_months(day, 2147483647)",
 ]
-INTERNAL = {"floor_div"}
-"""Functions that only windows such as GROUP BY time/300 make."""
+INTERNAL = {"floor_div", "coupon"}
+"""Functions that only windows such as GROUP BY time/300 and sketches make."""
 
 
 def expression_of(text: str, stream: StreamDef) -> Call:

@@ -9,11 +9,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.language_samples import query
-from weft.finals.programs import program_of
 
 from weft.aggregates import Partial
 from weft.expression import Slot, SlotKind
-from weft.finals.readings import readings
+from weft.finals.readings import program_of, readings
 from weft.finals.regrouping import Regrouping
 from weft.optimizer.plan import answer, leaf
 from weft.state.groups import GroupIndex
