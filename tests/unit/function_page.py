@@ -40,6 +40,8 @@ CONSTANTS: Mapping[str, tuple[str, ...]] = {
     "collect_list": ("most",), "collect_set": ("most",), "string_agg": ("delimiter", "most"),
     "percentile": ("p",), "percentile_cont": ("p",), "percentile_disc": ("p",),
     "top_k": ("k",), "histogram": ("width",),
+    "approx_count_distinct": ("rsd",), "approx_percentile": ("p", "accuracy"),
+    "approx_top_k": ("k", "tracked"),
 }  # fmt: skip
 """What the constants of aggregates are called here."""
 SAMPLES = (INT, BIGINT, DOUBLE, DataType(Kind.DECIMAL, 10, 2), STRING, BOOLEAN)

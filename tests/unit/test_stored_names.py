@@ -228,7 +228,7 @@ def test_every_class_has_a_name() -> None:
     lifts = {
         lift.partition(".")[0]
         for known in AGGREGATES
-        for one in known.lift((VOL,) * (max(known.least, 1) + known.by_time), (1,))
+        for one in known.lift((VOL,) * (max(known.least, 1) + known.by_time), (1, 1))
         for lift in one.lifts
     }
     assert lifts == stored_names._LIFTS

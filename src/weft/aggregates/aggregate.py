@@ -55,6 +55,8 @@ class Aggregate:
     """The constants that follow the arguments."""
     distinct: str | None = None
     """The name of the aggregate over distinct values, if DISTINCT can be written."""
+    sketch: str | None = None
+    """The name of the aggregate that approximates it from partials of bounded size, if there is one."""
     weighted: bool = False
     """Whether a last argument sum(y) may say what values weigh."""
     by_time: bool = False

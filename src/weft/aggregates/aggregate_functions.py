@@ -3,18 +3,22 @@
 To add one, write its `Aggregate` and put it into `AGGREGATES`; nothing else names an aggregate.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
 from weft.aggregates.aggregate import Aggregate, Arguments, Constants, Partials, Types
+from weft.aggregates.approximate import APPROXIMATE
 from weft.aggregates.chosen import CHOSEN, EARLIEST, LATEST
 from weft.aggregates.collected import COLLECTED
 from weft.aggregates.combine import ADD, BAG, GREATEST, LEAST
+from weft.aggregates.heaviest import Heaviest
 from weft.aggregates.holistic import HOLISTIC
 from weft.aggregates.logic import BIT_AND, BIT_OR, BIT_XOR, LOGIC, MULTIPLY
 from weft.aggregates.moments import COMOMENTS, MOMENT_AGGREGATES, MOMENTS, SHAPE
 from weft.aggregates.partial import Combine, Primitive, to_arrow
+from weft.aggregates.registers import Registers
+from weft.aggregates.sample import Sample
 from weft.aggregates.sums import count_of, lift_sum, lower_avg, lower_sum, result_avg, result_sum
 from weft.types import BIGINT, DataType, Kind
 
@@ -60,13 +64,14 @@ AGGREGATES: tuple[Aggregate, ...] = (
     *CHOSEN,
     *COLLECTED,
     *HOLISTIC,
+    *APPROXIMATE,
 )  # fmt: skip
 
 SYNONYMS: dict[str, str] = {
     "mean": "avg", "variance": "var_samp", "stddev": "stddev_samp", "std": "stddev_samp",
     "variance_pop": "var_pop", "variance_samp": "var_samp", "every": "bool_and", "any": "bool_or",
     "some": "bool_or", "first_value": "first", "last_value": "last", "array_agg": "collect_list",
-    "listagg": "string_agg",
+    "listagg": "string_agg", "percentile_approx": "approx_percentile",
 }  # fmt: skip
 """Other spellings, as Spark has them."""
 
@@ -78,6 +83,8 @@ COMBINES: Mapping[str, Combine] = {
     )
 }  # fmt: skip
 """All ways to merge partials, by the names under which they are stored."""
+SKETCHES: Mapping[str, Callable[..., Combine]] = {own.name: own for own in (Registers, Sample, Heaviest)}
+"""Ways to merge that have parameters, by the names under which they are stored before those."""
 _BY_NAME = {aggregate.name: aggregate for aggregate in AGGREGATES}
 _BY_DISTINCT = frozenset(aggregate.distinct for aggregate in AGGREGATES)
 

@@ -89,6 +89,22 @@ class Bags:
             weights=None if self.weights is None else self.weights[elements],
         )
 
+    def only(self, kept: npt.NDArray[np.bool_]) -> "Bags":
+        """Return the bags with some of their elements."""
+        if kept.all():
+            return self
+        begins = np.concatenate(([0], np.cumsum(kept)))[self.begins]
+        return self._elements(np.flatnonzero(kept), begins)
+
+    def added(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the sum of a value of each element, for each bag."""
+        added = np.zeros(len(self), dtype=values.dtype)
+        filled = np.flatnonzero(self.sizes)
+        if len(filled):
+            with np.errstate(all="ignore"):
+                added[filled] = np.add.reduceat(values, self.begins[filled])
+        return added
+
     def values(self, codes: Rows) -> pa.Array:
         """Return the values of some codes; a negative one is NULL."""
         return self.dictionary.take(pa.array(codes, mask=codes < 0))

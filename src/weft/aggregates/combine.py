@@ -16,6 +16,7 @@ work in the same way.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -34,6 +35,7 @@ from weft.aggregates.partial import (
     arrow_type,
     concatenate,
 )
+from weft.aggregates.ranges import Ranges
 from weft.types import DataType
 
 _EXPANDED_ROWS = 4_000_000
@@ -55,6 +57,24 @@ def combine(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Parti
     if primitive.combine.in_pieces and int(lengths.sum()) > _WORTH_PIECES * pieces:
         return _by_pieces(primitive, partial, lo, hi)
     return _directly(primitive, partial, lo, hi)
+
+
+def merged(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
+    """Return one combined partial per range, as a store keeps it."""
+    return kept(primitive, combine(primitive, partial, lo, hi))
+
+
+def materialized(primitive: Primitive, partial: Partial) -> Partial:
+    """Return partials that are ranges of bags as merged bags, which are not bounded again."""
+    field = partial.fields[0]
+    if not isinstance(field, Ranges):
+        return partial
+    return combine(primitive, replace(partial, fields=(field.source,)), field.lo, field.hi)
+
+
+def kept(primitive: Primitive, partial: Partial) -> Partial:
+    """Return partials as a store keeps them: sketches are bounded."""
+    return replace(partial, fields=primitive.combine.kept(partial.fields))
 
 
 def _by_pieces(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:

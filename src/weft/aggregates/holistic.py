@@ -70,28 +70,18 @@ def _count_distinct(partials: Partials, type: DataType, constants: Constants) ->
     return pa.array(_bags(partials).sizes)
 
 
-def _added(values: npt.NDArray[Any], bags: Bags) -> npt.NDArray[Any]:
-    """Return the sum of a value of each element, for each bag."""
-    added = np.zeros(len(bags), dtype=values.dtype)
-    filled = np.flatnonzero(bags.sizes)
-    if len(filled):
-        with np.errstate(all="ignore"):
-            added[filled] = np.add.reduceat(values, bags.begins[filled])
-    return added
-
-
 def _sums(partials: Partials) -> tuple[list[Partial], Bags]:
     """Return the sums of distinct values, as partials of a sum."""
     bags, type = _bags(partials), partials[0].types[0]
     values = decode(pa.chunked_array([bags.dictionary]), type)[bags.codes]
     valid = bags.sizes > 0
     if type.kind is Kind.BIGINT:
-        limbs = (_added(part, bags) for part in (values >> LIMB, values & LIMB_MASK))
+        limbs = (bags.added(part) for part in (values >> LIMB, values & LIMB_MASK))
         return [Partial((limb,), valid, (BIGINT,)) for limb in limbs], bags
     of = DOUBLE if type.is_fractional else BIGINT
     if type.kind is Kind.DECIMAL:
         of = DataType(Kind.DECIMAL, min(type.precision + 10, MAX_PRECISION), type.scale)
-    return [Partial((_added(values, bags),), valid, (of,))], bags
+    return [Partial((bags.added(values),), valid, (of,))], bags
 
 
 def _sum_distinct(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
@@ -182,9 +172,13 @@ def _mode(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
 
 
 def _top(partials: Partials, type: DataType, constants: Constants) -> pa.Array:
-    """Return the k heaviest values with their weights, heaviest first, and of equals the least first."""
-    bags, k = _bags(partials), int(constants[0])  # type: ignore[arg-type]
+    bags = _bags(partials)
     weights = bags.counts if bags.weights is None else bags.weights
+    return heaviest_first(bags, weights, int(constants[0]), type)  # type: ignore[arg-type]
+
+
+def heaviest_first(bags: Bags, weights: npt.NDArray[Any], k: int, type: DataType) -> pa.Array:
+    """Return the k heaviest values with their weights, heaviest first, and of equals the least first."""
     # NaN is the greatest of Spark's doubles.
     is_number = weights == weights
     order = np.lexsort((bags.codes, -weights, is_number, bags.owner))
@@ -249,7 +243,7 @@ def _is_width(value: object) -> bool:
 
 
 _INTERVALS = array_of(struct_of(("start", DOUBLE), ("count", BIGINT)))
-_SHARE = ConstantRule(takes="a number from 0 to 1, or an array of those", check=_is_share, many=True)
+SHARE = ConstantRule(takes="a number from 0 to 1, or an array of those", check=_is_share, many=True)
 _DESCENDING = ConstantRule(takes="ASC or DESC", check=lambda value: isinstance(value, bool))
 _PLAIN = "a number, string, boolean, date or time"
 
@@ -266,7 +260,7 @@ def _plain(result: DataType | None) -> Callable[[Types, Constants], DataType | N
 HOLISTIC: tuple[Aggregate, ...] = (
     Aggregate(
         name="count_distinct", result=_plain(BIGINT), lift=_lift_count, lower=_count_distinct,
-        takes="numbers, strings, booleans, dates or times", most=100,
+        takes="numbers, strings, booleans, dates or times", most=100, sketch="approx_count_distinct",
     ),
     Aggregate(
         name="sum_distinct", result=lambda types, _: result_sum(types[0]),
@@ -280,23 +274,29 @@ HOLISTIC: tuple[Aggregate, ...] = (
     ),
     Aggregate(
         name="percentile", result=_result_percentile, lift=_lift_bag, lower=_percentile(_interpolated),
-        takes="a number", constants=(_SHARE,),
+        takes="a number", constants=(SHARE,), sketch="approx_percentile",
     ),
     Aggregate(
         name="percentile_cont", result=_result_percentile, lift=_lift_bag, lower=_percentile(_interpolated),
-        takes="a number", constants=(_SHARE, _DESCENDING), within_group=True,
+        takes="a number", constants=(SHARE, _DESCENDING), within_group=True,
+        sketch="approx_percentile",
     ),
     Aggregate(
         name="percentile_disc", result=_result_percentile, lift=_lift_bag, lower=_percentile(_discrete),
-        takes="a number", constants=(_SHARE, _DESCENDING), within_group=True,
+        takes="a number", constants=(SHARE, _DESCENDING), within_group=True,
+        sketch="approx_percentile",
     ),
     Aggregate(
         name="median", result=_result_percentile, lift=_lift_bag, lower=_percentile(_interpolated, fixed=0.5),
-        takes="a number",
+        takes="a number", sketch="approx_percentile",
     ),
-    Aggregate(name="mode", result=_plain(None), lift=_lift_bag, lower=_mode, takes=_PLAIN),
+    Aggregate(
+        name="mode", result=_plain(None), lift=_lift_bag, lower=_mode, takes=_PLAIN,
+        sketch="approx_top_k",
+    ),
     Aggregate(
         name="top_k", result=_result_top, lift=_lift_bag, lower=_top, takes=_PLAIN, weighted=True,
+        sketch="approx_top_k",
         constants=(ConstantRule(takes="a whole number from 1 to 10,000", check=_is_whole),),
     ),
     Aggregate(

@@ -28,6 +28,10 @@ Field = Any
 """A column of partials, an array with one value for each group, or bags of values (weft.aggregates.bags)."""
 
 
+Parameter = bool | int | float | str
+"""A constant of an aggregate that its partials depend on."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunningForm:
     """How partials of plain numbers are added up along time, many groups at once."""
@@ -51,8 +55,15 @@ class Combine(ABC):
     """Whether long ranges that overlap are better merged from pieces whose lengths are powers of two."""
     never_null: bool = False
     """Whether partials of no value at all are not NULL."""
+    reads_ranges: bool = False
+    """Whether aggregates are read off ranges of bags (weft.aggregates.ranges), rather than merged ones."""
     running: RunningForm | None = None
     """How partials of one field of plain numbers can be added up along time, if they can."""
+
+    @property
+    def parameters(self) -> "tuple[Parameter, ...]":
+        """What tells ways to merge of one name apart."""
+        return ()
 
     @abstractmethod
     def merge(self, partial: "Partial", lo: Rows, hi: Rows) -> tuple[Field, ...]:
@@ -62,14 +73,14 @@ class Combine(ABC):
         """Return the fields of partials of no input at all."""
         return tuple(np.full(rows, filler(type), dtype=_dtype(type)) for type in types)
 
+    def kept(self, fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        """Return what a store keeps of merged partials: all, or as much as has a bounded size."""
+        return fields
+
     def __str__(self) -> str:
         return self.name
 
     __repr__ = __str__
-
-
-Parameter = bool | int | float | str
-"""A constant of an aggregate that its partials depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +108,9 @@ class Primitive:
         return self.lifts == ("count",) or self.combine.never_null
 
     def __str__(self) -> str:
-        name = self.lifts[0] if len(self.lifts) == 1 else self.combine.name
-        inner = [*map(str, self.arguments), *map(str, self.parameters)]
+        bounds = self.combine.parameters
+        name = self.lifts[0] if len(self.lifts) == 1 and not bounds else self.combine.name
+        inner = [*map(str, self.arguments), *map(str, self.parameters), *map(str, bounds)]
         return f"{name}({', '.join(inner or ['*'])})"
 
 

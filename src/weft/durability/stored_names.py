@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from weft.aggregates import COMBINES, Primitive
+from weft.aggregates import COMBINES, SKETCHES, Combine, Primitive
 from weft.errors import InternalError, WeftError
 from weft.expression import Call, Column, Expression, Literal, Scalar, Slot, SlotKind
 from weft.optimizer.plan import Grouping
@@ -300,7 +300,7 @@ def _primitive(primitive: Primitive) -> Encoded:
         "primitive",
         list(primitive.lifts),
         encoded(first) if first else None,
-        primitive.combine.name,
+        _combine(primitive.combine),
         types,
     ]
     if others or primitive.parameters:
@@ -308,18 +308,28 @@ def _primitive(primitive: Primitive) -> Encoded:
     return stored
 
 
+def _combine(combine: Combine) -> Encoded:
+    return [combine.name, *map(_scalar, combine.parameters)] if combine.parameters else combine.name
+
+
+def _read_combine(stored: Encoded) -> Combine:
+    if isinstance(stored, str) and stored in COMBINES:
+        return COMBINES[stored]
+    if isinstance(stored, list) and stored[0] in SKETCHES:
+        return SKETCHES[stored[0]](*map(_read_scalar, stored[1:]))
+    raise Unknown(f'way to merge "{stored}"')
+
+
 def _read_primitive(
-    lifts: list[str], argument: Encoded, combine: str, types: list[str], others: Encoded = (),
+    lifts: list[str], argument: Encoded, combine: Encoded, types: list[str], others: Encoded = (),
     parameters: Encoded = (),
 ) -> Primitive:  # fmt: skip
     for lift in lifts:
         if lift.partition(".")[0] not in _LIFTS:
             raise Unknown(f'aggregate "{lift}"')
-    if combine not in COMBINES:
-        raise Unknown(f'way to merge "{combine}"')
     arguments = () if argument is None else (_expression(argument), *map(_expression, others))
     read = tuple(map(_read_scalar, parameters))
-    return Primitive(tuple(lifts), arguments, COMBINES[combine], tuple(map(_type, types)), read)
+    return Primitive(tuple(lifts), arguments, _read_combine(combine), tuple(map(_type, types)), read)
 
 
 def _join(join: Join) -> Encoded:

@@ -106,7 +106,7 @@ IMPLEMENTATIONS: MappingProxyType[str, Implementation] = MappingProxyType({
 })  # fmt: skip
 """Every function that is evaluated here, by its canonical name."""
 
-SPARK_ONLY = frozenset({"bround", "initcap", "get_json_object", "parse_url", "xxhash64", "hash"})
+SPARK_ONLY = frozenset({"bround", "initcap", "get_json_object", "parse_url", "xxhash64", "hash", "coupon"})
 """Functions that only Spark evaluates."""
 
 NULL_TOLERANT = frozenset(

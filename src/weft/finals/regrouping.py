@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates import Partial, Primitive, combine, concatenate
+from weft.aggregates import Partial, Primitive, combine, concatenate, materialized
 from weft.finals.readings import Absent, Reading
 from weft.finals.selecting import Finals
 from weft.state.groups import distinct_rows
@@ -84,7 +84,7 @@ class Regrouping:
         lo = np.flatnonzero(begins)
         hi = np.append(lo[1:], len(order))
         partials = {
-            primitive: combine(primitive, partial.take(order), lo, hi)
+            primitive: combine(primitive, materialized(primitive, partial.take(order)), lo, hi)
             for primitive, partial in groups.partials.items()
         }
         return _Groups(ask=ask[lo], key=key[lo], end=end[lo], partials=partials)

@@ -8,6 +8,7 @@ from weft.optimizer.cost import Fragmentation, Operations, break_even_rate, edge
 from weft.optimizer.plan import Answer, Relation, RelationId, SharedPlan
 from weft.optimizer.roots import Root, merged, roots_of
 from weft.optimizer.rules import Sharing
+from weft.optimizer.sketching import proposals
 from weft.optimizer.slices import Slicing, common_grid
 from weft.optimizer.statistics import Statistics, assumed
 from weft.predicates import TRUE, attributes
@@ -33,6 +34,8 @@ class Known:
     measured: Mapping[Relation, Fragmentation]
     """How relations split the last batch, where that could be counted."""
     rows_per_second: float | None
+    expected_rate: float
+    """Rows per second: those given, or those of the statistics."""
 
     def others(self, id: RelationId) -> list[RelationId]:
         """Return the other relations that one could share rows with."""
@@ -67,6 +70,7 @@ def explain(
         sharing=sharing,
         measured=dict(measured),
         rows_per_second=rows_per_second,
+        expected_rate=used.rows / used.span_ms * 1000 if rows_per_second is None else rows_per_second,
     )
     lines = [
         f"stream {stream.name}: event time {stream.time}, delay {duration(stream.delay_ms)}",
@@ -126,6 +130,7 @@ def _relation(relation: Relation, slicing: Slicing, answers: Sequence[Answer], k
     edges = f"{edges_per_ms * _HOUR_MS:,.0f} {slicing} slices an hour (common panes: {panes:,.0f})"
     yield from _labelled("edges", [edges])
     yield from _labelled("keeps", [", ".join(map(str, relation.primitives)) or "rows"])
+    yield from _labelled("sketch", proposals(answers, known.expected_rate))
     reasons = apart(relation.id, known)
     if len(answers) > 1:
         slices = _slices(relation, answers, slicing, edges_per_ms, known.rows_per_second)

@@ -4,8 +4,9 @@ To add one, add its line to the tables below, its translation to `spark/builders
 in the driver to `evaluation/implementations.py`, or its name to `SPARK_ONLY` there. docs/functions.md is made
 from these tables.
 
-`subscript(x, i)` is written x[i], and `field(x, constant name)` is written (x).name. `floor_div(bigint,
-bigint)`, the quotient rounded down, is internal: no text spells it. Every other call is of a function
+`subscript(x, i)` is written x[i], and `field(x, constant name)` is written (x).name. Two are
+internal, so that no text spells them: `floor_div(bigint, bigint)`, the quotient rounded down, and
+`coupon(x, constant)`, what a value leaves in a sketch of distinct values. Every other call is of a function
 registered from Python, by its registered name.
 """
 
@@ -75,6 +76,7 @@ _OPERATORS = (
     _operator("subscript", "an array and a whole number", 2, 2, of.element),
     _operator("field", "a struct and the name of a field", 2, 2, of.field),
     _operator("floor_div", "two whole numbers", 2, 2, of.given(BIGINT, of.whole)),
+    _operator("coupon", "a value and a constant number", 2, 2, of.given(INT, of.plain, of.constant_whole)),
 )
 _TRIGONOMETRY = {
     "sin": "the sine, of radians", "cos": "the cosine, of radians", "tan": "the tangent, of radians",

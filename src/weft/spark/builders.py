@@ -8,6 +8,7 @@ from functools import partial, reduce
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
+from weft.aggregates.registers import RANK_BITS
 from weft.errors import InternalError
 from weft.expression import Call, Literal
 from weft.query.calendar import LAST_WHOLE_MONTH, MONTHS
@@ -83,6 +84,20 @@ def _div(call: Call, left: SparkColumn, right: SparkColumn) -> SparkColumn:
         lowest = (left == F.lit(-(2**63)).cast("bigint")) & (safe == -1)
         left = F.when(~F.coalesce(lowest, F.lit(False)), left)
     return F.call_function("div", left, safe)
+
+
+def _coupon(call: Call, value: SparkColumn, bits: SparkColumn) -> SparkColumn:
+    """Return the register of a value's hash, and the rank of the rest (weft.aggregates.registers).
+
+    The rank is the place of the lowest bit that is set; a bit above all others bounds it.
+    """
+    register_bits = int(_constant(call, 1))
+    hashed = F.xxhash64(value)
+    register = hashed.bitwiseAND(F.lit((1 << register_bits) - 1))
+    rest = F.shiftrightunsigned(hashed, register_bits).bitwiseOR(F.lit(1 << (64 - register_bits)))
+    rank = F.bit_count(F.bitwise_not(rest).bitwiseAND(rest - 1)) + 1
+    coupon = F.shiftleft(register, RANK_BITS).bitwiseOR(rank.cast("bigint")).cast("int")
+    return F.when(value.isNotNull(), coupon)
 
 
 _MOST_DIGITS = 38
@@ -236,7 +251,7 @@ BUILDERS: dict[str, Builder] = {
     "date_trunc": lambda call, unit, t: _of_time(partial(F.date_trunc, _constant(call, 0)))(call, t),
     "to_date": lambda call, value: value.try_cast("date"),
     "unix_seconds": _plain(F.unix_seconds), "unix_millis": _plain(F.unix_millis),
-    "unix_micros": _plain(F.unix_micros),
+    "unix_micros": _plain(F.unix_micros), "coupon": _coupon,
     **{name: _of_spark(name) for name in _SAME.split()},
     **{name: _of_spark(name, "date") for name in "quarter dayofyear weekofyear weekday datediff".split()},
     **{name: _of_spark(name, "binary") for name in ("md5", "sha1", "crc32", "octet_length")},

@@ -9,6 +9,7 @@ from functools import reduce
 from time import time
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as PlainWindow
 from pyspark.sql import functions as F
@@ -155,6 +156,11 @@ def aggregate_column(call: AggregateCall, index: int, *, checked: bool = True) -
     if call.function == "product":
         # It has no name in SQL.
         return F.product(F.col(names[0]))
+    since = _SINCE.get(call.function, (0, 0))
+    if since > _VERSION:
+        versions = [".".join(map(str, version)) for version in (_VERSION, since)]
+        problem = f"{call.function} has no counterpart in Spark {versions[0]}"
+        raise EngineError(f"{problem}, which has it from {versions[1]} on; use --sharing auto")
     template = _TEXTS.get(call.function, "{name}({all})")
     if not template:
         raise EngineError(f"{call.function} has no counterpart in ordinary Spark")
@@ -189,6 +195,9 @@ def _text(constant: Constant) -> str:
     return repr(constant)
 
 
+_VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
+_SINCE: Mapping[str, tuple[int, int]] = {"approx_top_k": (4, 1)}
+"""The versions of Spark from which on there are aggregates that older ones lack."""
 _IN_TIME = (
     "transform(array_sort(collect_list(struct({y} AS t, {x} AS x)) FILTER (WHERE {x} IS NOT NULL)), e -> e.x)"
 )
@@ -212,5 +221,7 @@ _TEXTS: Mapping[str, str] = {
     "string_agg": f"CASE WHEN count({{x}}) > 0 THEN array_join(slice({_IN_TIME}, 1, {{q}}), {{p}}) END",
     "top_k": "",
     "histogram": "",
+    # Spark refuses to track fewer values than it returns.
+    "approx_top_k": "approx_top_k({x}, {p}, greatest({p}, {q}))",
 }
 """Aggregates that Spark writes in another way than `name(arguments, constants)`; none at all, if empty."""

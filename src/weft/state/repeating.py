@@ -17,12 +17,12 @@ most windows cost nothing there. The loops below are over pieces of bounded size
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates import Bags, Partial, Primitive, combine
+from weft.aggregates import Bags, Partial, Primitive, Ranges, combine
 from weft.arrays import Bools, Rows, Times, changes, spelled_out
 from weft.predicates import Formula
 from weft.state.signatures import Fragments
@@ -63,8 +63,7 @@ def repeated(
     `pairs` is the number of shards that count for each ask.
     """
     every = np.arange(len(fragments))
-    elements = _elements([shards.partial(primitive) for primitive in primitives])
-    most = _PAIRS // max(1, sum(int(begins[-1]) for begins in elements) // max(1, len(shards)))
+    most = _PAIRS // max(1, _elements_per_shard(shards, primitives))
     # A table says which shards count for which asks: if few do, its size is what must be bounded.
     for asks in _bounded(np.maximum(pairs, len(shards) // _LOOKED_AT), most):
         satisfied = fragments.bits([predicates[number] for number in due.predicate[asks].tolist()], every)
@@ -73,6 +72,32 @@ def repeated(
             parts = _pane_partials(shards, due, ask + asks.start, row + rows.start, primitives)
             if parts is not None:
                 yield from _answers(due, parts, primitives)
+
+
+def by_predicate(
+    fragments: Fragments, shards: ShardsByKey, due: DueWindows, predicates: Sequence[Formula],
+    primitives: Sequence[Primitive],
+) -> Iterator[Combined]:  # fmt: skip
+    """Yield the same where some primitives are read off ranges: fragments are merged once per predicate.
+
+    Then every shard counts for every ask with that predicate, and the shards of a window follow each other.
+    """
+    every = np.arange(len(fragments))
+    merged = [primitive for primitive in primitives if not primitive.combine.reads_ranges]
+    most = _PAIRS // max(1, _elements_per_shard(shards, merged))
+    for number in np.unique(due.predicate).tolist():
+        (satisfied,) = fragments.bits([predicates[number]], every)
+        own = shards.satisfying(satisfied)
+        asks = np.flatnonzero(due.predicate == number)
+        if not len(own):
+            continue
+        for span in _bounded(np.full(len(asks), len(own)), most):
+            these = due.take(asks[span])
+            ask = np.repeat(np.arange(len(these)), len(own))
+            parts = _pane_partials(own, these, ask, np.tile(np.arange(len(own)), len(these)), primitives)
+            if parts is not None:
+                for piece in _answers(these, parts, primitives):
+                    yield replace(piece, ask=asks[span][piece.ask])
 
 
 def _bounded(sizes: Times, most: int) -> Iterator[slice]:
@@ -131,7 +156,11 @@ def _pane_partials(
     partials = {}
     for primitive in primitives:
         partial = shards.partial(primitive)
-        partials[primitive] = combine(primitive, partial if whole else partial.take(row), lo, hi)
+        if primitive.combine.reads_ranges:
+            # Every shard counts (weft.state.by_predicate), so those of one part follow each other.
+            partials[primitive] = _ranges(partial, row[lo], row[hi - 1] + 1)
+        else:
+            partials[primitive] = combine(primitive, partial if whole else partial.take(row), lo, hi)
     group = np.cumsum(another[lo]) - 1
     return _PanePartials(
         ask=_taken(ask, lo), key=key[lo], pane=pane[lo], group=group, begins=begins, partials=partials
@@ -221,9 +250,25 @@ def _combined(
             ask=ask[rows],
             key=key[rows],
             end=end[rows],
-            partials={own: combine(own, parts.partials[own], lo, hi) for own in primitives},
+            partials={own: _over(own, parts.partials[own], lo, hi) for own in primitives},
             operations=int((parts.begins[hi] - parts.begins[lo]).sum()),
         )
+
+
+def _ranges(partial: Partial, lo: Rows, hi: Rows) -> Partial:
+    return replace(partial, fields=(Ranges(partial.fields[0], lo, hi),))
+
+
+def _over(primitive: Primitive, partial: Partial, lo: Rows, hi: Rows) -> Partial:
+    """Combine partials of parts; ranges are not merged."""
+    if primitive.combine.reads_ranges:
+        return replace(partial, fields=(partial.fields[0].over(lo, hi),))
+    return combine(primitive, partial, lo, hi)
+
+
+def _elements_per_shard(shards: ShardsByKey, primitives: Sequence[Primitive]) -> int:
+    elements = _elements([shards.partial(primitive) for primitive in primitives])
+    return sum(int(begins[-1]) for begins in elements) // max(1, len(shards))
 
 
 def _elements(partials: Sequence[Partial]) -> list[Times]:

@@ -1,13 +1,13 @@
 """Partials by shard, in order: how blocks become runs, and how runs are merged."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates import Bags, Partial, Primitive, combine, concatenate, empty
-from weft.arrays import Ids, Rows, Times, as_one, changes, in_order
+from weft.aggregates import Bags, Partial, Primitive, combine, concatenate, empty, merged
+from weft.arrays import Bools, Ids, Rows, Times, as_one, changes, in_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +51,9 @@ class SortedRun:
 class ShardsByKey:
     """Shards sorted by key, then slice, then fragment; their partials are gathered when asked for."""
 
-    def __init__(self, shards: SortedRun, spans: Sequence[tuple[SortedRun, slice]]) -> None:
-        order = in_order(shard_codes(shards, key_first=True)[0])[0]
-        self.start, self.key, self.fragment = shards.start[order], shards.key[order], shards.fragment[order]
-        self._order, self._spans = order, spans
+    def __init__(self, start: Times, key: Ids, fragment: Ids, gather: Callable[[Primitive], Partial]) -> None:
+        self.start, self.key, self.fragment = start, key, fragment
+        self._gather = gather
         self._gathered: dict[Primitive, Partial] = {}
 
     def __len__(self) -> int:
@@ -62,18 +61,36 @@ class ShardsByKey:
 
     def partial(self, primitive: Primitive) -> Partial:
         """Return a primitive's partials for all shards."""
-        gathered = self._gathered.get(primitive)
-        if gathered is None:
-            parts = [between(run.partial(primitive), rows) for run, rows in self._spans]
-            gathered = self._gathered[primitive] = concatenate(parts).take(self._order)
-        return gathered
+        if primitive not in self._gathered:
+            self._gathered[primitive] = self._gather(primitive)
+        return self._gathered[primitive]
+
+    def satisfying(self, fragments: Bools) -> "ShardsByKey":
+        """Return the shards of some fragments, those of one key and slice merged."""
+        rows = np.flatnonzero(fragments[self.fragment])
+        new = changes(self.key[rows])
+        new[1:] |= changes(self.start[rows])[1:]
+        lo = np.flatnonzero(new)
+        hi = np.append(lo[1:], len(rows))
+
+        def gather(primitive: Primitive) -> Partial:
+            return combine(primitive, self.partial(primitive).take(rows), lo, hi)
+
+        first = rows[lo]
+        return ShardsByKey(self.start[first], self.key[first], self.fragment[first], gather)
 
 
 def shards_by_key(runs: Sequence[SortedRun], since: int, until: int) -> ShardsByKey:
     """Return the shards whose slices start in a span of time, by key, then slice, then fragment."""
     spans = [(run, slice(*np.searchsorted(run.start, [since, until]).tolist())) for run in runs]
     spans = [(run, rows) for run, rows in spans if rows.start < rows.stop]
-    return ShardsByKey(joined([shards_only(run, rows) for run, rows in spans], ()), spans)
+    shards = joined([shards_only(run, rows) for run, rows in spans], ())
+    order = in_order(shard_codes(shards, key_first=True)[0])[0]
+
+    def gather(primitive: Primitive) -> Partial:
+        return concatenate([between(run.partial(primitive), rows) for run, rows in spans]).take(order)
+
+    return ShardsByKey(shards.start[order], shards.key[order], shards.fragment[order], gather)
 
 
 def distinct_starts(runs: Sequence[SortedRun]) -> Times:
@@ -144,8 +161,10 @@ def merged_in_order(run: SortedRun) -> SortedRun:
         lo = np.flatnonzero(changes(codes))
         if len(lo) < len(run):
             hi = np.append(lo[1:], len(run))
-            merged = {own: combine(own, partial, lo, hi) for own, partial in run.partials.items()}
-            run = SortedRun(start=run.start[lo], key=run.key[lo], fragment=run.fragment[lo], partials=merged)
+            partials = {own: merged(own, partial, lo, hi) for own, partial in run.partials.items()}
+            run = SortedRun(
+                start=run.start[lo], key=run.key[lo], fragment=run.fragment[lo], partials=partials
+            )
     return run
 
 
@@ -197,4 +216,4 @@ def _merge_into(older: SortedRun, rows: Rows, newer: SortedRun) -> None:
     for primitive, added in newer.partials.items():
         partial = older.partials.setdefault(primitive, older.partial(primitive))
         both = concatenate([partial.take(rows), added]).take(pairs)
-        older.partials[primitive] = replaced(partial, rows, combine(primitive, both, lo, lo + 2))
+        older.partials[primitive] = replaced(partial, rows, merged(primitive, both, lo, lo + 2))

@@ -10,7 +10,7 @@ from weft.arrays import Rows, Times, spelled_out
 from weft.predicates import Formula
 from weft.state.anchors import Job, jobs
 from weft.state.bagged import with_bags
-from weft.state.repeating import repeated
+from weft.state.repeating import by_predicate, repeated
 from weft.state.signatures import Fragments
 from weft.state.sorted_runs import ShardsByKey, SortedRun, shards_by_key
 from weft.state.store import Combined, DueWindows
@@ -85,12 +85,14 @@ def _one_way(
     kept: Kept, shards: ShardsByKey, predicates: Sequence[Formula], counting: Times, due: DueWindows,
     primitives: Sequence[Primitive],
 ) -> Iterator[Combined]:  # fmt: skip
-    pairs = counting[due.predicate]
     bagged = [primitive for primitive in primitives if primitive.combine is BAG]
     if bagged and _picking_pays(shards, due, bagged):
         plain = [primitive for primitive in primitives if primitive.combine is not BAG]
         pieces = _one_way(kept, shards, predicates, counting, due, plain)
         return with_bags(kept.fragments, shards, due, predicates, bagged, pieces)
+    if any(primitive.combine.reads_ranges for primitive in primitives):
+        return by_predicate(kept.fragments, shards, due, predicates, primitives)
+    pairs = counting[due.predicate]
     windows = _totals_pay(kept, shards, pairs, due, primitives)
     if windows is None:
         return repeated(kept.fragments, shards, due, pairs, predicates, primitives)

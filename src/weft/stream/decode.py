@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.aggregates import Partial, Primitive, bags, combine, from_arrow
+from weft.aggregates import Partial, Primitive, bags, combine, from_arrow, kept
 from weft.aggregates.bags import encoded, whole_or_double
 from weft.optimizer.cost import Fragmentation
 from weft.optimizer.plan import Grouping, Relation, SharedPlan
@@ -120,7 +120,7 @@ def _with_bags(block: Block, rows: pa.Table, bagged: Mapping[Primitive, Slot]) -
             order=np.asarray(pc.fill_null(times[0], 0))[known] if times else None,
             weights=whole_or_double(weights[0])[known] if weights else None,
         )  # fmt: skip
-        partials[primitive] = Partial((column,), None, primitive.types)
+        partials[primitive] = kept(primitive, Partial((column,), None, primitive.types))
     whole = replace(block, partials={}).take(firsts)
     return replace(whole, partials=partials)
 
