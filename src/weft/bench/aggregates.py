@@ -100,8 +100,8 @@ class AggregatesResult(Result):
         caption = (
             f"Medians of {self.bench.repeats} rounds, after {self.bench.warmups} to warm up; "
             f"{_KEYS} keys, {_VALUES:,} values, {self.bench.batches} micro-batches, {self.cores} cores, "
-            f"pyspark {pyspark.__version__}. Weft and the ordinary query have a checkpoint and write Parquet; "
-            "DuckDB runs as many queries as Weft, one after another, and writes Parquet."
+            f"pyspark {pyspark.__version__}. Weft and the ordinary query have a checkpoint and write "
+            "Parquet; DuckDB runs as many queries as Weft, one after another, and writes Parquet."
         )
         title = f"aggregates over {self.rows:,} rows"
         console.print(report.make_table(title, columns, self.sizes, caption=caption))
