@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cmp_to_key
+from functools import cmp_to_key, reduce
+from typing import Any
 
 from tests.oracle.conditions import order, truth
 from tests.oracle.expressions import Dialect, Expression
@@ -40,6 +41,14 @@ class Answer:
 
 
 NOTHING = Answer(value=None)
+OF_PAIRS = ("covar_pop", "covar_samp", "corr", "regr_slope", "regr_intercept", "regr_r2")
+"""Aggregates over pairs of numbers."""
+OF_ROWS = ("first", "last", "min_by", "max_by", "collect_list", "string_agg")
+"""Aggregates over values, and something that these are chosen or ordered by."""
+OF_ITS_ARGUMENT = (
+    "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "any_value", "collect_set", *OF_ROWS,
+)  # fmt: skip
+"""Aggregates whose results, or the elements of these, are of the type of their argument."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +61,15 @@ class Aggregate:
     """None for count(*)."""
     filter: Expression | None = None
     others: tuple[Expression, ...] = ()
-    """More columns of count(DISTINCT …); the y of top_k(x, k, sum(y))."""
+    """More columns of count(DISTINCT …); the y of top_k(x, k, sum(y)), of min_by(x, y) and of pairs."""
     constant: int | float | tuple[float, ...] | None = None
-    """The share of a percentile, the k of top_k, the width of a histogram."""
+    """The share of a percentile, the k of top_k, the width of a histogram, the limit of a list."""
+    delimiter: str = ""
+    """What string_agg puts between strings."""
+    ties: tuple[Expression, ...] = ()
+    """The event time and all columns of the stream, for what depends on the order of rows."""
+    ignores_null: bool = False
+    """Whether first and last take values that are not NULL only."""
     descending: bool = False
     """Whether WITHIN GROUP orders by DESC."""
 
@@ -67,9 +82,11 @@ class Aggregate:
     @property
     def type(self) -> SqlType:
         """The type of the result."""
-        if self.argument is None or self.function in ("count", "count_distinct"):
+        if self.argument is None or self.function in ("count", "count_distinct", "count_if"):
             return BIGINT
         of = self.argument.type
+        if self.function in OF_ITS_ARGUMENT:
+            return of
         match self.base:
             case "min" | "max" | "mode":
                 return of
@@ -89,7 +106,8 @@ class Aggregate:
     @property
     def is_nested(self) -> bool:
         """Whether the result is an array."""
-        return self.function in ("top_k", "histogram") or isinstance(self.constant, tuple)
+        nested = ("top_k", "histogram", "collect_list", "collect_set")
+        return self.function in nested or isinstance(self.constant, tuple)
 
     def answer(self, rows: Sequence[Row]) -> Answer:
         """Aggregate the rows of one group."""
@@ -97,8 +115,8 @@ class Aggregate:
             rows = [row for row in rows if truth(self.filter.evaluate(row))]
         if self.argument is None:
             return Answer(value=len(rows))
-        if self.others:
-            columns = (self.argument, *self.others)
+        if self.function in TUPLES and (self.others or self.ties):
+            columns = (self.argument, *self.others, *self.ties)
             return TUPLES[self.function]([tuple(own.evaluate(row) for own in columns) for row in rows], self)
         values = [self.argument.evaluate(row) for row in rows]
         return FUNCTIONS[self.function]([value for value in values if value is not None], self)
@@ -109,6 +127,8 @@ class Aggregate:
         suffix = "" if self.filter is None else f" FILTER (WHERE {self.filter.text(dialect)})"
         if self.function in HOLISTIC:
             return self._holistic_text(inner, suffix, dialect)
+        if self.function in TEXTS:
+            return self._text_by_table(inner, suffix, dialect)
         if dialect is Dialect.SPARK and self.argument is not None and self.function in ("sum", "avg"):
             return self._spark_total(inner, suffix, self.argument.type)
         return f"{self.function}({inner}){suffix}"
@@ -134,6 +154,18 @@ class Aggregate:
         constant = [] if self.constant is None else [_constant_text(self.constant)]
         weights = [f"sum({other.text(dialect)})" for other in self.others]
         return f"{self.function}({', '.join([inner, *constant, *weights])}){suffix}"
+
+    def _text_by_table(self, inner: str, suffix: str, dialect: Dialect) -> str:
+        weft, spark = TEXTS[self.function]
+        condition = "" if self.filter is None else f" AND {self.filter.text(dialect)}"
+        y = self.others[0].text(dialect) if self.others else ""
+        ties = [own.text(dialect) for own in self.ties]
+        return (weft if dialect is Dialect.WEFT else spark).format(
+            x=inner, y=y, k=self.constant, ties=", ".join(ties),
+            time=ties[0] if ties else "", delimiter=self.delimiter, filter=suffix, condition=condition,
+            ignoring=", true" if self.ignores_null else "",
+            known=f" AND {inner} IS NOT NULL" if self.ignores_null else "",
+        )  # fmt: skip
 
     def _spark_total(self, inner: str, suffix: str, of: SqlType, distinct: str = "") -> str:
         # Spark checks the running total of a BIGINT, so its answer would depend on the order of rows;
@@ -338,6 +370,127 @@ def _histogram(values: Values, call: Aggregate) -> Answer:
     )
 
 
+# Aggregates folded by one operation.
+
+
+def _count_if(values: Values, call: Aggregate) -> Answer:
+    return Answer(value=sum(value is True for value in values))
+
+
+def _every(values: Values, call: Aggregate) -> Answer:
+    return Answer(value=all(values)) if values else NOTHING
+
+
+def _some(values: Values, call: Aggregate) -> Answer:
+    return Answer(value=any(values)) if values else NOTHING
+
+
+def _bits(values: Values, call: Aggregate) -> Answer:
+    fold = {"bit_and": int.__and__, "bit_or": int.__or__, "bit_xor": int.__xor__}[call.function]
+    numbers = [value for value in values if isinstance(value, int)]
+    return Answer(value=reduce(fold, numbers)) if numbers else NOTHING
+
+
+def _product(values: Values, call: Aggregate) -> Answer:
+    return Answer(value=math.prod(_doubles(values))) if values else NOTHING
+
+
+# Moments of numbers for which no digit is lost: the arguments are small whole numbers.
+
+
+def _moment(numbers: list[Fraction], power: int) -> Fraction:
+    mean = sum(numbers) / Fraction(len(numbers))
+    return sum((x - mean) ** power for x in numbers) / Fraction(len(numbers))
+
+
+def _shape(values: Values, call: Aggregate) -> Answer:
+    """Return the third or fourth standardised moment, less that of a normal distribution."""
+    numbers = [Fraction(x) for x in _doubles(values)]
+    if not numbers or not _moment(numbers, 2):
+        return NOTHING
+    if call.function == "kurtosis":
+        value = float(_moment(numbers, 4) / _moment(numbers, 2) ** 2) - 3
+    else:
+        value = float(_moment(numbers, 3)) / float(_moment(numbers, 2)) ** 1.5
+    return Answer(value=value, scale=len(numbers))
+
+
+def _of_pairs(rows: list[tuple[Value, ...]], call: Aggregate) -> Answer:
+    """Return what describes how two numbers vary together, over rows that have both."""
+    pairs = [(Fraction(float(x)), Fraction(float(y))) for x, y in rows if None not in (x, y)]  # type: ignore[arg-type]
+    n = len(pairs)
+    if not n:
+        return NOTHING
+    xs, ys = ([pair[place] for pair in pairs] for place in (0, 1))
+    mean_x, mean_y = sum(xs) / Fraction(n), sum(ys) / Fraction(n)
+    together = sum((x - mean_x) * (y - mean_y) for x, y in pairs) / Fraction(n)
+    # Of regr_…(y, x), the first argument depends on the second.
+    spread_x, spread_y = _moment(xs, 2), _moment(ys, 2)
+    value: Fraction | float | None
+    match call.function:
+        case "covar_pop":
+            value = together
+        case "covar_samp":
+            value = together * n / (n - 1) if n > 1 else None
+        case "corr":
+            root = math.sqrt(spread_x * spread_y)
+            value = float(together) / root if root else None
+        case _ if not spread_y:
+            value = None
+        case "regr_slope":
+            value = together / spread_y
+        case "regr_intercept":
+            value = mean_x - together / spread_y * mean_y
+        case _:
+            value = together**2 / (spread_x * spread_y) if spread_x else Fraction(1)
+    return Answer(value=None if value is None else float(value), scale=1000.0)
+
+
+# Aggregates of rows in an order.
+
+
+def _rank(row: tuple[Value, ...]) -> tuple[Any, ...]:
+    """Order rows by their columns, one after the other, NULL first."""
+    least = cmp_to_key(order)(False)
+    return tuple((False, least) if value is None else (True, cmp_to_key(order)(value)) for value in row)
+
+
+def _chosen(rows: list[tuple[Value, ...]], call: Aggregate) -> Answer:
+    """Return the value of the first or last row, or of that with the least or greatest of something else.
+
+    Of rows that are equal in that, the value decides.
+    """
+    choose = min if call.function in ("first", "min_by") else max
+    rows = [row for row in rows if row[1] is not None and not (call.ignores_null and row[0] is None)]
+    return Answer(value=choose(rows, key=lambda row: _rank((*row[1:], row[0])))[0]) if rows else NOTHING
+
+
+def _in_time(rows: list[tuple[Value, ...]]) -> Values:
+    """Return the values that are not NULL by their time, then by themselves."""
+    known = [row for row in rows if row[0] is not None]
+    return [row[0] for row in sorted(known, key=lambda row: _rank((row[1], row[0])))]
+
+
+def _collect_list(rows: list[tuple[Value, ...]], call: Aggregate) -> Answer:
+    assert isinstance(call.constant, int)
+    return Answer(value=tuple(_in_time(rows)[: call.constant]))
+
+
+def _collect_set(values: Values, call: Aggregate) -> Answer:
+    assert isinstance(call.constant, int)
+    return Answer(value=tuple(_distinct(values)[: call.constant]))
+
+
+def _string_agg(rows: list[tuple[Value, ...]], call: Aggregate) -> Answer:
+    assert isinstance(call.constant, int)
+    texts = [str(value) for value in _in_time(rows)[: call.constant]]
+    return Answer(value=call.delimiter.join(texts)) if texts else NOTHING
+
+
+def _needs_rows(values: Values, call: Aggregate) -> Answer:
+    raise ValueError(f"{call.function} is over rows of several columns")
+
+
 FUNCTIONS: dict[str, Callable[[Values, Aggregate], Answer]] = {
     "count": _count,
     "sum": _sum,
@@ -358,12 +511,66 @@ FUNCTIONS: dict[str, Callable[[Values, Aggregate], Answer]] = {
     "mode": _mode,
     "top_k": _top_k,
     "histogram": _histogram,
+    "count_if": _count_if,
+    "bool_and": _every,
+    "bool_or": _some,
+    "bit_and": _bits,
+    "bit_or": _bits,
+    "bit_xor": _bits,
+    "product": _product,
+    "skewness": _shape,
+    "kurtosis": _shape,
+    "any_value": _min,
+    "collect_set": _collect_set,
+    **dict.fromkeys(OF_PAIRS + OF_ROWS, _needs_rows),
 }
-HOLISTIC = tuple(FUNCTIONS)[-10:]
-"""Those that need all values of a group."""
+EVERYDAY = tuple(FUNCTIONS)[:9]
+"""Those that every database has under these names."""
+HOLISTIC = tuple(FUNCTIONS)[9:19]
+"""Those that need all values of a group, how often each occurs."""
+_IN_TIME = (
+    "slice(transform(array_sort(collect_list(struct({time} AS t, {x} AS x)) FILTER (WHERE {x} IS NOT NULL"
+    "{condition})), e -> e.x), 1, {k})"
+)
+_SPARKS: dict[str, str] = {
+    # Spark's product has no name in SQL.
+    "product": "CASE WHEN count({x}){filter} > 0 THEN aggregate(collect_list(CAST({x} AS DOUBLE)){filter}, "
+    "1.0D, (total, own) -> total * own) END",
+    "any_value": "min({x}){filter}",
+    # Spark takes any of several rows that are equal, and whichever row comes first.
+    "first": "min_by({x}, struct({ties}, {x})) FILTER (WHERE {time} IS NOT NULL{known}{condition})",
+    "last": "max_by({x}, struct({ties}, {x})) FILTER (WHERE {time} IS NOT NULL{known}{condition})",
+    "min_by": "min_by({x}, struct({y}, {x})) FILTER (WHERE {y} IS NOT NULL{condition})",
+    "max_by": "max_by({x}, struct({y}, {x})) FILTER (WHERE {y} IS NOT NULL{condition})",
+    "collect_list": _IN_TIME,
+    "collect_set": "slice(array_sort(array_distinct(collect_list({x}){filter})), 1, {k})",
+    "string_agg": f"CASE WHEN size({_IN_TIME}) > 0 THEN array_join({_IN_TIME}, '{{delimiter}}') END",
+    # With ANSI rules, Spark divides by the spread of a constant.
+    "corr": "CASE WHEN stddev_pop(CAST({y} AS DOUBLE)) FILTER (WHERE {x} IS NOT NULL{condition}) > 0 "
+    "AND stddev_pop(CAST({x} AS DOUBLE)) FILTER (WHERE {y} IS NOT NULL{condition}) > 0 "
+    "THEN corr({x}, {y}){filter} END",
+}
+TEXTS: dict[str, tuple[str, str]] = {
+    name: (weft, _SPARKS.get(name, weft))
+    for names, template in (
+        (OF_PAIRS, "{name}({{x}}, {{y}}){{filter}}"),
+        (("first", "last"), "{name}({{x}}{{ignoring}}){{filter}}"),
+        (("min_by", "max_by"), "{name}({{x}}, {{y}}){{filter}}"),
+        (("collect_list", "collect_set"), "{name}({{x}}, {{k}}){{filter}}"),
+        (("string_agg",), "{name}({{x}}, '{{delimiter}}', {{k}}){{filter}}"),
+        (("product", "any_value"), "{name}({{x}}){{filter}}"),
+    )
+    for name in names
+    for weft in (template.format(name=name),)
+}
+"""How calls are written in Weft's language and for Spark, where it is not `name(argument)`."""
 TUPLES: dict[str, Callable[[list[tuple[Value, ...]], Aggregate], Answer]] = {
     "count_distinct": _count_tuples,
     "top_k": _top_k_by_sum,
+    **dict.fromkeys(OF_PAIRS, _of_pairs),
+    **dict.fromkeys(("first", "last", "min_by", "max_by"), _chosen),
+    "collect_list": _collect_list,
+    "string_agg": _string_agg,
 }
 """Those over several columns, by the values of each row."""
 

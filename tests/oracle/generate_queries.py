@@ -7,14 +7,15 @@ from decimal import Decimal
 from itertools import combinations
 from random import Random
 
-from tests.oracle.aggregates import Aggregate
+from tests.oracle.aggregates import OF_PAIRS, Aggregate
 from tests.oracle.arithmetic import Abs, Arithmetic
+from tests.oracle.cases import TIME
 from tests.oracle.conditions import COMPARISONS, And, Between, Compare, In, IsNull, Not, Or
 from tests.oracle.expressions import Column, Expression, Instant, Literal, walk
 from tests.oracle.functions import Case, Cast, Coalesce, Length, Upper
 from tests.oracle.more_functions import random_scalar
 from tests.oracle.spec import Key, Order, Result, Spec
-from tests.oracle.types import BIGINT, INT, Kind, SqlType
+from tests.oracle.types import BIGINT, INT, TIMESTAMP, Kind, SqlType
 
 WINDOWS_MS = (
     (1_000, 1_000),
@@ -144,6 +145,9 @@ def random_aggregate(rng: Random, name: str, schema: Sequence[Column]) -> Aggreg
     argument = random_number(rng, schema) if rng.random() < 0.6 else rng.choice(list(schema))
     if rng.random() < 0.3:
         return replace(_random_holistic(rng, argument, schema), name=name, filter=condition)
+    if rng.random() < 0.4:
+        draw = rng.choice((_random_fold, _random_statistic, _random_choice, _random_choice))
+        return replace(draw(rng, schema), name=name, filter=condition)
     functions = ["count", "min", "max"]
     if argument.type.is_numeric:
         functions += ["sum"] * 4 + ["avg"] * 2 + ["var_pop", "var_samp", "stddev_pop", "stddev_samp"]
@@ -166,6 +170,67 @@ def _random_holistic(rng: Random, argument: Expression, schema: Sequence[Column]
     return call
 
 
+def _random_fold(rng: Random, schema: Sequence[Column]) -> Aggregate:
+    """Return an aggregate that one operation folds, or a string that is put together."""
+    function = rng.choice(("count_if", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "any_value"))
+    if function in ("count_if", "bool_and", "bool_or"):
+        return Aggregate(name="f", function=function, argument=random_condition(rng, schema, depth=1))
+    if function == "any_value":
+        return Aggregate(name="f", function=function, argument=rng.choice(list(schema)))
+    whole = [column for column in schema if column.type.is_integer]
+    return Aggregate(name="f", function=function, argument=rng.choice(whole))
+
+
+def _small_number(rng: Random, schema: Sequence[Column]) -> Expression:
+    """Return small whole numbers: no digit of their powers is lost."""
+    whole = [column for column in schema if column.type.is_integer]
+    return Arithmetic("%", rng.choice(whole), Literal(rng.choice((2, 3, 5, 7))))
+
+
+def _random_statistic(rng: Random, schema: Sequence[Column]) -> Aggregate:
+    """Return a product, a higher moment, or how two numbers vary together."""
+    function = rng.choice(("product", "skewness", "kurtosis", *OF_PAIRS))
+    others = (_small_number(rng, schema),) if function in OF_PAIRS else ()
+    return Aggregate(name="s", function=function, argument=_small_number(rng, schema), others=others)
+
+
+def _random_choice(rng: Random, schema: Sequence[Column]) -> Aggregate:
+    """Return an aggregate that depends on the order of rows: by time, or by another column."""
+    function = rng.choice(("first", "last", "min_by", "max_by", "string_agg"))
+    column = rng.choice(list(schema))
+    if function in ("min_by", "max_by"):
+        by = rng.choice((random_number(rng, schema), rng.choice(list(schema))))
+        return Aggregate(name="c", function=function, argument=column, others=(by,))
+    if function == "string_agg":
+        texts = [column for column in schema if column.type.kind is Kind.STRING]
+        if not texts:
+            return Aggregate(name="c", function="any_value", argument=column)
+        return Aggregate(
+            name="c", function=function, argument=rng.choice(texts), constant=rng.choice((1, 3, 1000)),
+            delimiter=rng.choice(("", ", ", "é")), ties=_ties(schema),
+        )  # fmt: skip
+    ignores_null = rng.random() < 0.5
+    return Aggregate(
+        name="c", function=function, argument=column, ties=_ties(schema), ignores_null=ignores_null
+    )
+
+
+def _ties(schema: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the event time, then all columns of the stream in their order; those of tables have a dot."""
+    time = Column(TIME, TIMESTAMP)
+    return time, time, *(column for column in schema if column.name != TIME and "." not in column.name)
+
+
+def random_list(rng: Random, name: str, schema: Sequence[Column]) -> Aggregate:
+    """Return an aggregate that lists values, over a random column."""
+    condition = random_condition(rng, schema) if rng.random() < 0.25 else None
+    function = rng.choice(("collect_list", "collect_list", "collect_set"))
+    return Aggregate(
+        name=name, function=function, argument=rng.choice(list(schema)), constant=rng.choice((1, 2, 5, 1000)),
+        ties=_ties(schema) if function == "collect_list" else (), filter=condition,
+    )  # fmt: skip
+
+
 def random_nested(rng: Random, name: str, schema: Sequence[Column]) -> Aggregate:
     """Return an aggregate whose result is an array, over a random argument."""
     condition = random_condition(rng, schema) if rng.random() < 0.25 else None
@@ -179,6 +244,7 @@ def random_nested(rng: Random, name: str, schema: Sequence[Column]) -> Aggregate
             Aggregate(name=name, function="histogram", argument=number, constant=rng.choice((1, 2.5, 1000))),
             Aggregate(name=name, function="top_k", argument=column, constant=rng.randint(1, 3)),
             Aggregate(name=name, function="top_k", argument=column, constant=2, others=(rng.choice(whole),)),
+            random_list(rng, name, schema),
         ]
     )
     return replace(call, filter=condition)

@@ -10,7 +10,7 @@ import weft
 from tests.oracle.cases import STREAM, TIME
 from tests.oracle.compare import assert_same
 from tests.oracle.generate import random_case
-from tests.oracle.generate_queries import random_nested
+from tests.oracle.generate_queries import random_list, random_nested
 from tests.oracle.spec import WindowSyntax
 from tests.spark.replay import replay
 from weft.optimizer.slices import Slicing
@@ -74,3 +74,23 @@ def test_arrays_are_those_of_the_reference(spark: SparkSession, seed: int) -> No
     expected, found = case.expected(), replay(spark, case)
     for spec in case.specs:
         assert_same(spec, expected.results(spec.name), found.results(spec.name))
+
+
+@pytest.mark.parametrize("seed", range(5000, 5004))
+def test_lists_are_those_of_the_reference_and_of_ordinary_spark(spark: SparkSession, seed: int) -> None:
+    drawn, rng = random_case(seed, queries=4), Random(seed)
+    specs = tuple(
+        replace(
+            spec, having=None, emit_empty=False,
+            aggregates=tuple(random_list(rng, f"a{n}", drawn.schema) for n in range(2)),
+        )
+        for spec in drawn.specs
+    )  # fmt: skip
+    case = replace(drawn, specs=specs)
+    expected, found = case.expected(), replay(spark, case)
+    engine = weft.Engine(spark)
+    engine.stream(STREAM, spark.createDataFrame(case.table(expected.accepted)), time=TIME, skew=None)
+    for spec in case.specs:
+        assert_same(spec, expected.results(spec.name), found.results(spec.name))
+        engine.add(spec.sql(STREAM, TIME), name=spec.name)
+        assert_same(spec, expected.results(spec.name), engine.run_plain(spec.name))

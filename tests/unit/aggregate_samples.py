@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
-from math import ceil, floor, isfinite, isnan, nan, sqrt
+from functools import reduce
+from math import ceil, floor, isfinite, isnan, nan, prod, sqrt
+from operator import and_, or_, xor
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from weft.aggregates import (
     from_arrow,
 )
 from weft.aggregates.bags import encoded
+from weft.aggregates.holistic import TIMED_BAG_LIFT
 from weft.expression import Call, Column, Expression, Literal
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
@@ -77,15 +80,21 @@ def values(type: DataType) -> st.SearchStrategy[Any]:
 
 
 def evaluate(expression: Expression | None, value: Any) -> Any:
-    """Evaluate a primitive's argument for a row whose only column has a value."""
+    """Evaluate a primitive's argument for a row: its columns, or the value of its only one."""
     if expression is None:
         return True
     if isinstance(expression, Literal):
         return expression.value
     if isinstance(expression, Column):
-        return value
+        return value[expression.name] if isinstance(value, dict) else value
     assert isinstance(expression, Call)
     args = [evaluate(arg, value) for arg in expression.args]
+    if expression.function == "is_null":
+        return args[0] is None
+    if expression.function == "case":
+        # WHEN … THEN …, perhaps ELSE …
+        condition, then, otherwise = (*args, None)[:3]
+        return then if condition else otherwise
     return None if None in args else _FUNCTIONS[expression.function](*args, expression.type)
 
 
@@ -114,30 +123,38 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def lifted(primitive: Primitive, slices: Sequence[Values]) -> Partial:
     """Return a primitive's partials, one for each slice of rows, as they come from Spark."""
-    argument = primitive.arguments[0] if primitive.arguments else None
+    arguments = primitive.arguments or (None,)
+    evaluated = [[tuple(evaluate(own, row) for own in arguments) for row in rows] for rows in slices]
     if primitive.combine is BAG:
-        return _bagged(argument, primitive.types, slices)
+        return _bagged(primitive, evaluated)
     columns = []
     for lift, type in zip(primitive.lifts, primitive.types, strict=True):
-        found = []
-        for rows in slices:
-            present = [one for one in (evaluate(argument, row) for row in rows) if one is not None]
-            found.append(_LIFTS[lift](present) if present or lift == "count" else None)
+        found = [_lifted(lift, rows) for rows in evaluated]
         columns.append(pa.chunked_array([pa.array(found, arrow_type(type))]))
     return from_arrow(primitive, columns)
 
 
-def _bagged(argument: Expression | None, types: tuple[DataType, ...], slices: Sequence[Values]) -> Partial:
+def _lifted(lift: str, rows: Values) -> Any:
+    """Return one field of a slice's partial: of one of the arguments if the lift says which."""
+    name, _, place = lift.partition(".")
+    if name in _LIFTS_OF_ROWS:
+        return _LIFTS_OF_ROWS[name](rows, int(place or 0))
+    present = [row[int(place or 0)] for row in rows if row[int(place or 0)] is not None]
+    return _LIFTS[name](present) if present or name == "count" else None
+
+
+def _bagged(primitive: Primitive, slices: Sequence[Values]) -> Partial:
     """Return bags of the rows of each slice, as they come from Spark: a group for each row."""
-    present = [
-        (number, value)
-        for number, rows in enumerate(slices)
-        for value in (evaluate(argument, row) for row in rows)
-        if value is not None
-    ]
-    codes, dictionary = encoded(pa.array([value for _, value in present], arrow_type(types[0])))
+    present = [(number, row) for number, rows in enumerate(slices) for row in rows if row[0] is not None]
+    codes, dictionary = encoded(pa.array([row[0] for _, row in present], arrow_type(primitive.types[0])))
     owner = np.array([number for number, _ in present], dtype=np.intp)
-    return Partial((bags(owner, len(slices), codes, dictionary),), None, types)
+    others = np.array([row[1] or 0 for _, row in present if len(row) > 1], dtype=np.int64)
+    timed = primitive.lifts == (TIMED_BAG_LIFT,)
+    column = bags(
+        owner, len(slices), codes, dictionary, order=others if timed else None,
+        weights=others if len(primitive.arguments) == 2 and not timed else None,
+    )  # fmt: skip
+    return Partial((column,), None, primitive.types)
 
 
 def _total(present: Values) -> Any:
@@ -175,8 +192,80 @@ def _rank(value: Any) -> tuple[bool, Any]:
     return (True, 0) if isinstance(value, float) and isnan(value) else (False, value)
 
 
+def moment(present: Values, power: int) -> Fraction:
+    """Return a central moment of the population, exactly."""
+    exact = list(map(Fraction, present))
+    middle = sum(exact) / len(exact)
+    return sum((one - middle) ** power for one in exact) / Fraction(len(exact))
+
+
+def skewness(present: Values) -> float | None:
+    """Return the third standardised moment; None for equal values."""
+    if not all(map(isfinite, present)):
+        return nan
+    squares = float(moment(present, 2))
+    return float(moment(present, 3)) / squares**1.5 if squares else None
+
+
+def kurtosis(present: Values) -> float | None:
+    """Return the fourth standardised moment less 3; None for equal values."""
+    if not all(map(isfinite, present)):
+        return nan
+    squares = float(moment(present, 2))
+    return float(moment(present, 4)) / squares**2 - 3 if squares else None
+
+
+def covariance(pairs: Values) -> float:
+    """Return the population's covariance of pairs, rounded once."""
+    if not all(isfinite(one) for pair in pairs for one in pair):
+        return nan
+    exact = [(Fraction(x), Fraction(y)) for x, y in pairs]
+    left, right = (sum(column) / Fraction(len(exact)) for column in zip(*exact, strict=True))
+    return float(sum((x - left) * (y - right) for x, y in exact) / Fraction(len(exact)))
+
+
+def by_rank(row: Values) -> tuple[Any, ...]:
+    """Order rows as Spark orders structs: column by column, NULL first."""
+    return tuple((False, (False, 0)) if value is None else (True, _rank(value)) for value in row)
+
+
+def _pairs(rows: Values) -> Values:
+    return [row[:2] for row in rows if None not in row[:2]]
+
+
+def _chosen(choose: Callable[..., Any]) -> Callable[[Values, int], Any]:
+    def lift(rows: Values, place: int) -> Any:
+        present = [row for row in rows if row[0] is not None]
+        return choose(present, key=by_rank)[place] if present else None
+
+    return lift
+
+
+def _chosen_known(choose: Callable[..., Any]) -> Callable[[Values, int], Any]:
+    def lift(rows: Values, place: int) -> Any:
+        present = any(row[0] is not None for row in rows)
+        return _chosen(choose)(rows, place) is not None if present else None
+
+    return lift
+
+
+_LIFTS_OF_ROWS: dict[str, Callable[[Values, int], Any]] = {
+    "earliest": _chosen(min),
+    "latest": _chosen(max),
+    "earliest_known": _chosen_known(min),
+    "latest_known": _chosen_known(max),
+    "covar_pop": lambda rows, _: covariance(_pairs(rows)) if _pairs(rows) else None,
+}
+"""Lifts that look at all arguments of a row."""
 _LIFTS: dict[str, Callable[[Values], Any]] = {
     "count": len,
+    "mean": mean,
+    "skewness": lambda present: skewness(present) or 0.0,
+    "kurtosis": lambda present: -3.0 if variance(present) == 0 else kurtosis(present),
+    "bit_and": lambda present: reduce(and_, present),
+    "bit_or": lambda present: reduce(or_, present),
+    "bit_xor": lambda present: reduce(xor, present),
+    "product": prod,
     "sum": _total,
     "min": lambda present: min(present, key=_rank),
     "max": lambda present: max(present, key=_rank),
@@ -185,14 +274,24 @@ _LIFTS: dict[str, Callable[[Values], Any]] = {
 }
 
 
-def answer(name: str, type: DataType, slices: Sequence[Values], constants: Constants = ()) -> Any:
-    """Return an aggregate over all rows the way Weft finds it: lifted by slice, combined, lowered."""
+def answer(
+    name: str, type: DataType | tuple[DataType, ...], slices: Sequence[Values], constants: Constants = ()
+) -> Any:
+    """Return an aggregate over all rows the way Weft finds it: lifted by slice, combined, lowered.
+
+    If there are several types, rows are tuples.
+    """
     function = aggregate(name)
     assert function is not None
-    result = function.result((type,), constants)
+    types = type if isinstance(type, tuple) else (type,)
+    result = function.result(types, constants)
     assert result is not None
     whole = np.array([0]), np.array([len(slices)])
-    primitives = function.lift((Column("x", type),), constants)
+    columns = tuple(Column(f"c{place}", own) for place, own in enumerate(types))
+    if isinstance(type, tuple):
+        names = [column.name for column in columns]
+        slices = [[dict(zip(names, row, strict=True)) for row in rows] for rows in slices]
+    primitives = function.lift(columns, constants)
     partials = [combine(one, lifted(one, slices), *whole) for one in primitives]
     lowered = function.lower(partials, result, constants)
     assert lowered.type == arrow_type(result)
@@ -209,8 +308,13 @@ def as_decimal(exact: Fraction, scale: int) -> Decimal:
         return quotient.quantize(Decimal(1).scaleb(-scale))
 
 
-def expected(name: str, type: DataType, rows: Values, constants: Constants = ()) -> Any:
+def expected(
+    name: str, type: DataType | tuple[DataType, ...], rows: Values, constants: Constants = ()
+) -> Any:
     """Return an aggregate over rows, from its definition."""
+    if name in _OF_ROWS:
+        return _OF_ROWS[name](rows, constants)
+    assert not isinstance(type, tuple)
     present = [row for row in rows if row is not None]
     if name == "count":
         return len(present)
@@ -260,6 +364,15 @@ _ANSWERS: dict[str, Callable[[Values, DataType], Any]] = {
     "var_samp": lambda present, _: _sample(present),
     "stddev_pop": lambda present, _: _root(variance(present)),
     "stddev_samp": lambda present, _: _root(_sample(present)),
+    "skewness": lambda present, _: skewness(list(map(float, present))),
+    "kurtosis": lambda present, _: kurtosis(list(map(float, present))),
+    "bool_and": lambda present, _: all(present),
+    "bool_or": lambda present, _: any(present),
+    "bit_and": lambda present, _: reduce(and_, present),
+    "bit_or": lambda present, _: reduce(or_, present),
+    "bit_xor": lambda present, _: reduce(xor, present),
+    "product": lambda present, _: prod(map(float, present)),
+    "any_value": lambda present, _: min(present, key=_rank),
 }
 
 
@@ -338,4 +451,67 @@ _OF_ALL: dict[str, Callable[[Values, DataType, Constants], Any]] = {
     "mode": _mode,
     "top_k": _top_k,
     "histogram": _histogram,
+    "count_if": lambda present, type, constants: sum(present),
+    "collect_set": lambda present, type, constants: [value for value, _ in _counted(present)][: constants[0]],  # type: ignore[misc]
+}
+
+
+# Those over rows of several columns.
+
+
+def _statistic(of: Callable[[float, float, float, float, float, int], float | None]) -> Any:
+    """Return what reads means, variances, covariance and number of the pairs without NULL."""
+
+    def over(rows: Values, constants: Constants) -> float | None:
+        pairs = [tuple(map(float, pair)) for pair in _pairs(rows)]
+        if not pairs:
+            return None
+        x, y = zip(*pairs, strict=True)
+        return of(mean(x), mean(y), variance(x), variance(y), covariance(pairs), len(pairs))
+
+    return over
+
+
+def _in_time(choose: Callable[..., Any]) -> Callable[[Values, Constants], Any]:
+    """Return what takes the value of a row chosen by time, then all columns, then the value."""
+
+    def over(rows: Values, constants: Constants) -> Any:
+        rows = [row for row in rows if row[1] is not None and not (constants[0] and row[0] is None)]
+        return choose(rows, key=lambda row: by_rank((*row[1:], row[0])))[0] if rows else None
+
+    return over
+
+
+def _by(choose: Callable[..., Any]) -> Callable[[Values, Constants], Any]:
+    def over(rows: Values, constants: Constants) -> Any:
+        rows = [row for row in rows if row[1] is not None]
+        return choose(rows, key=lambda row: by_rank(row[::-1]))[0] if rows else None
+
+    return over
+
+
+def _collect_list(rows: Values, constants: Constants) -> list[Any]:
+    present = [row for row in rows if row[0] is not None]
+    ordered = sorted(present, key=lambda row: by_rank((row[1], row[0])))
+    return [row[0] for row in ordered][: constants[-1]]  # type: ignore[misc]
+
+
+def _string_agg(rows: Values, constants: Constants) -> str | None:
+    return str(constants[0]).join(_collect_list(rows, constants)) if _collect_list(rows, constants) else None
+
+
+_OF_ROWS: dict[str, Callable[[Values, Constants], Any]] = {
+    "covar_pop": _statistic(lambda mx, my, vx, vy, c, n: c),
+    "covar_samp": _statistic(lambda mx, my, vx, vy, c, n: c * n / (n - 1) if n > 1 else None),
+    "corr": _statistic(lambda mx, my, vx, vy, c, n: c / sqrt(vx * vy) if vx * vy else None),
+    # The first is y, the second x.
+    "regr_slope": _statistic(lambda my, mx, vy, vx, c, n: c / vx if vx else None),
+    "regr_intercept": _statistic(lambda my, mx, vy, vx, c, n: my - c / vx * mx if vx else None),
+    "regr_r2": _statistic(lambda my, mx, vy, vx, c, n: (c * c / (vx * vy) if vy else 1.0) if vx else None),
+    "first": _in_time(min),
+    "last": _in_time(max),
+    "min_by": _by(min),
+    "max_by": _by(max),
+    "collect_list": _collect_list,
+    "string_agg": _string_agg,
 }

@@ -13,6 +13,7 @@ from tests.unit.aggregate_samples import decimal_type, lifted, one_element
 from weft.aggregates import ADD, BAG, MOMENTS, Bags, Primitive, count_of
 from weft.aggregates import GREATEST as GREATEST_OF
 from weft.aggregates import LEAST as LEAST_OF
+from weft.aggregates.holistic import TIMED_BAG_LIFT
 from weft.durability.stored_names import WRITERS, encoded
 from weft.expression import Column
 from weft.predicates import Test
@@ -50,6 +51,10 @@ EXACT = (COUNT, TOTAL, FIRST, FEES)
 NAMES = Primitive(("bag",), (Column("name", STRING),), BAG, (STRING,))
 HEATS = Primitive(("bag",), (Column("x", DOUBLE),), BAG, (DOUBLE,))
 BAGS = (NAMES, HEATS)
+TAPE = Primitive((TIMED_BAG_LIFT,), (Column("name", STRING), Column("n", BIGINT)), BAG, (STRING,))
+"""Names in the order of n."""
+WEIGHED = Primitive(("bag",), (Column("x", DOUBLE), Column("n", BIGINT)), BAG, (DOUBLE,))
+"""Heats with their sums of n."""
 
 
 class Asked(str):
@@ -85,7 +90,10 @@ def values_of(primitive: Primitive, group: Sequence[Row]) -> list[Any]:
     """Return what a primitive is computed over."""
     if not primitive.arguments:
         return [True] * len(group)
-    return [getattr(row, str(primitive.arguments[0])) for row in group]
+    names = list(map(str, primitive.arguments))
+    if len(names) > 1:
+        return [{name: getattr(row, name) for name in names} for row in group]
+    return [getattr(row, names[0]) for row in group]
 
 
 def grouped(several: Sequence[Row], *, keyed: bool) -> dict[tuple[str | None, int], list[Row]]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
 from itertools import accumulate
-from math import inf, isnan, nan
+from math import comb, inf, isnan, nan, sqrt
 from random import Random
 from typing import Any
 
@@ -17,17 +17,23 @@ from tests.unit.aggregate_samples import BINARY, FLOAT, decimal_type, lifted, va
 
 from weft.aggregates import (
     ADD,
+    BAG,
+    COMBINES,
     GREATEST,
     LEAST,
     MOMENTS,
     Combine,
     Partial,
     Primitive,
+    aggregate,
     combine,
     concatenate,
     count_of,
     empty,
 )
+from weft.aggregates.chosen import EARLIEST, LATEST
+from weft.aggregates.logic import BIT_AND, BIT_OR, BIT_XOR, MULTIPLY
+from weft.aggregates.moments import COMOMENTS, SHAPE
 from weft.expression import Column
 from weft.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, DataType
 
@@ -42,21 +48,58 @@ def primitive(how: Combine, type: DataType) -> Primitive:
     column = (Column("x", type),)
     if how is MOMENTS:
         return Primitive(("count", "avg", "var_pop"), column, how, (BIGINT, DOUBLE, DOUBLE))
-    lift = {ADD: "sum", LEAST: "min", GREATEST: "max"}[how]
+    lift = {ADD: "sum", LEAST: "min", GREATEST: "max", MULTIPLY: "product"}.get(how, how.name)
     return Primitive((lift,), column, how, (type,))
 
 
+def lift(name: str, *arguments: Column) -> Primitive:
+    """Return the primitive of an aggregate that has one."""
+    function = aggregate(name)
+    assert function is not None
+    (one,) = function.lift(arguments, (False,))
+    return one
+
+
+TIME, PAIR = Column("time", BIGINT), (Column("x", DOUBLE), Column("y", DOUBLE))
+CHOSEN = tuple(
+    lift(name, Column("x", type), *others)
+    for type in (BIGINT, STRING, DECIMAL)
+    for name, others in (
+        ("first", (TIME, Column("y", DOUBLE))), ("last", (TIME, Column("y", STRING))),
+        ("min_by", (Column("y", STRING),)), ("max_by", (Column("y", DOUBLE),)),
+    )
+)  # fmt: skip
+"""What chooses one row, by columns of any types."""
 EXACT = (
     count_of(Column("x", BIGINT)),
     primitive(ADD, DECIMAL),
     *(primitive(how, type) for how in (LEAST, GREATEST) for type in ORDERED),
+    *(primitive(how, BIGINT) for how in (BIT_AND, BIT_OR, BIT_XOR)),
+    *CHOSEN,
 )
-ROUNDING = (primitive(ADD, DOUBLE), primitive(MOMENTS, DOUBLE))
+SHAPE_OF, PAIRS_OF = lift("skewness", PAIR[0]), lift("corr", *PAIR)
+ROUNDING = (
+    primitive(ADD, DOUBLE),
+    primitive(MOMENTS, DOUBLE),
+    primitive(MULTIPLY, DOUBLE),
+    SHAPE_OF,
+    PAIRS_OF,
+)
 any_primitive = st.sampled_from(ROUNDING) | st.sampled_from(EXACT)
 
 
 def tame(one: Primitive) -> st.SearchStrategy[Any]:
     """Draw values whose sums can be told within 1e-9: neither sums nor squares leave the range of doubles."""
+    if one in CHOSEN:
+        columns = {column.name: values(column.type) for column in one.arguments if isinstance(column, Column)}
+        return st.fixed_dictionaries(columns)
+    if one == PAIRS_OF:
+        number = st.none() | st.integers(-1000, 1000).map(float) | st.sampled_from((0.1, nan, inf))
+        return st.fixed_dictionaries({"x": number, "y": number})
+    if one == SHAPE_OF:
+        return st.none() | st.integers(-1000, 1000).map(float) | st.sampled_from((0.1, nan, inf))
+    if one.combine is MULTIPLY:
+        return st.none() | st.floats(1e-3, 1e3) | st.sampled_from((0.0, -1.5, nan, inf))
     (argument,) = one.arguments
     if one in ROUNDING:
         return st.none() | st.floats(-1e6, 1e6) | st.sampled_from((-0.0, nan, inf, -inf))
@@ -70,10 +113,15 @@ def read(partial: Partial, row: int = 0) -> tuple[Any, ...] | None:
     if not partial.valid_mask()[row]:
         return None
     fields = [field[row : row + 1].tolist()[0] for field in partial.fields]
-    if len(fields) == 3 and not abs(fields[1]) < inf:
+    means = MEANS.get(partial.types, 0)
+    if not all(abs(mean) < inf for mean in fields[1 : 1 + means]):
         # No variance follows from a mean that is not a number: which it is does not matter.
-        fields[1] = fields[2] = nan
+        fields[1:] = [nan] * (len(fields) - 1)
     return tuple(fields)
+
+
+MEANS = {(BIGINT, *[DOUBLE] * fields): means for fields, means in ((2, 1), (4, 1), (5, 2))}
+"""How many means the moments have."""
 
 
 def same(left: tuple[Any, ...] | None, right: tuple[Any, ...] | None, *, scale: float = 0.0) -> bool:
@@ -98,8 +146,10 @@ def scale_of(one: Primitive, rows: Sequence[Any]) -> float:
     """Return how large the terms of a sum are; exact primitives have no tolerance."""
     if one not in ROUNDING:
         return 0.0
+    if one in (SHAPE_OF, PAIRS_OF):
+        return 1e6
     sizes = [abs(row) for row in rows if row is not None and abs(row) < inf]
-    return float(max([1.0, *sizes]) ** 2)
+    return float(max([1.0, *sizes]) ** (len(rows) if one.combine is MULTIPLY else 2))
 
 
 # The laws.
@@ -180,6 +230,60 @@ def _slow_moments(left: Any, right: Any) -> Any:
     return count, float(mean), float(squares / (n + k))
 
 
+def _slow_product(left: Any, right: Any) -> Any:
+    return (left[0] * right[0],)
+
+
+def _power(known: Sequence[Fraction], power: int, distance: Fraction) -> Fraction:
+    """Return a moment around another mean; `known` are those around the own one, from the 0th."""
+    return sum(
+        comb(power, own) * known[own] * distance ** (power - own) for own in range(power + 1)
+    ) + Fraction(0)
+
+
+def _slow_shape(left: Any, right: Any) -> Any:
+    count = left[0] + right[0]
+    if not all(abs(part) < inf for part in (*left, *right)):
+        return count, *[nan] * 4
+    parts = [(Fraction(n), *map(Fraction, map(float, rest))) for n, *rest in (left, right)]
+    mean = sum(n * m for n, m, *_ in parts) / count
+    moments = []
+    for power in (2, 3, 4):
+        total = Fraction(0)
+        for n, m, v, skew, peak in parts:
+            root = Fraction(sqrt(v))
+            known = (Fraction(1), Fraction(0), v, skew * root**3, (peak + 3) * v**2)
+            total += n * _power(known, power, m - mean)
+        moments.append(float(total / count))
+    squares = moments[0] or 1.0
+    return count, float(mean), moments[0], moments[1] / squares**1.5, moments[2] / squares**2 - 3
+
+
+def _slow_comoments(left: Any, right: Any) -> Any:
+    count = left[0] + right[0]
+    if not all(abs(part) < inf for part in (*left, *right)):
+        return count, *[nan] * 5
+    parts = [(Fraction(n), *map(Fraction, map(float, rest))) for n, *rest in (left, right)]
+    x, y = (sum(part[0] * part[own] for part in parts) / count for own in (1, 2))
+    squares = [
+        sum(n * (known + a * b) for n, known, a, b in terms) / count
+        for terms in (
+            [(n, vx, mx - x, mx - x) for n, mx, my, vx, vy, c in parts],
+            [(n, vy, my - y, my - y) for n, mx, my, vx, vy, c in parts],
+            [(n, c, mx - x, my - y) for n, mx, my, vx, vy, c in parts],
+        )
+    ]
+    return count, float(x), float(y), *map(float, squares)
+
+
+def _row_rank(row: Any) -> Any:
+    """Order chosen rows: by what they are chosen by, then by the other columns, NULL first."""
+    *others, first = row
+    pairs = zip(others[1::2], others[::2], strict=True)
+    columns = ((known, (value != value, 0 if value != value else value)) for known, value in pairs)
+    return ((first != first, 0 if first != first else first), *columns)
+
+
 def _nulls_skipped(merge: Any) -> Any:
     def slow(left: Any, right: Any) -> Any:
         return right if left is None else left if right is None else merge(left, right)
@@ -192,7 +296,21 @@ _slow = {
     LEAST: _nulls_skipped(_slow_least),
     GREATEST: _nulls_skipped(_slow_greatest),
     MOMENTS: _nulls_skipped(_slow_moments),
+    BIT_AND: _nulls_skipped(lambda left, right: (left[0] & right[0],)),
+    BIT_OR: _nulls_skipped(lambda left, right: (left[0] | right[0],)),
+    BIT_XOR: _nulls_skipped(lambda left, right: (left[0] ^ right[0],)),
+    MULTIPLY: _nulls_skipped(_slow_product),
+    SHAPE: _nulls_skipped(_slow_shape),
+    COMOMENTS: _nulls_skipped(_slow_comoments),
+    EARLIEST: _nulls_skipped(lambda left, right: min(left, right, key=_row_rank)),
+    LATEST: _nulls_skipped(lambda left, right: max(left, right, key=_row_rank)),
 }
+
+
+def test_every_way_to_merge_is_tested() -> None:
+    tested = {one.combine for one in (*EXACT, *ROUNDING)}
+    # Bags have tests of their own.
+    assert tested == set(_slow) == set(COMBINES.values()) - {BAG}
 
 
 @given(

@@ -2,6 +2,7 @@
 
 import math
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from tests.oracle.aggregates import Aggregate
@@ -49,6 +50,17 @@ def over(function: str, of: SqlType, *values: Value) -> Value:
         ("stddev_pop", INT, (2, 4), 1.0),
         ("stddev_samp", INT, (), None),
         ("var_pop", DOUBLE, (1e9, 1e9 + 1), 0.25),
+        ("count_if", BOOLEAN, (True, None, False, True), 2),
+        ("bool_and", BOOLEAN, (True, None), True),
+        ("bool_or", BOOLEAN, (False, None), False),
+        ("bool_or", BOOLEAN, (None,), None),
+        ("bit_and", INT, (7, -2), 6),
+        ("bit_xor", BIGINT, (2**62, None, -1), -(2**62) - 1),
+        ("product", INT, (2, None, -3), -6.0),
+        ("any_value", STRING, ("b", None, "a"), "a"),
+        ("skewness", INT, (1, 1, 1, 5), 24 / 3**1.5 / 4),
+        ("skewness", INT, (2, 2), None),
+        ("kurtosis", INT, (1, 3), -2.0),
     ],
 )
 def test_values(function: str, of: SqlType, values: tuple[Value, ...], expected: Value) -> None:
@@ -126,3 +138,47 @@ def test_spark_text_of_totals() -> None:
     )
     mean = Aggregate(name="a", function="avg", argument=Column("m", decimal_type(38, 0)))
     assert mean.text(Dialect.SPARK) == "try_avg(m)"
+
+
+def of_rows(function: str, *rows: tuple[Value, ...], **others: Any) -> Value:
+    """Return an aggregate of x over rows of x, y, z."""
+    x, y, z = (Column(name, INT) for name in "xyz")
+    pair = function.startswith(("co", "regr", "min", "max")) and function != "collect_list"
+    given: dict[str, Any] = {"others": (y,)} if pair else {"ties": (y, z)}
+    call = Aggregate(name="a", function=function, argument=x, **given, **others)
+    return call.answer([dict(zip("xyz", row, strict=True)) for row in rows]).value
+
+
+def test_of_equal_rows_the_columns_decide_in_their_order_and_null_is_least() -> None:
+    rows = [(3, 1, 5), (4, 1, None), (None, 2, 6), (9, None, 0)]
+    assert [of_rows(name, *rows) for name in ("first", "last")] == [4, None]
+    assert [of_rows(name, *rows, ignores_null=True) for name in ("first", "last")] == [4, 3]
+    assert [of_rows(name, *rows) for name in ("min_by", "max_by")] == [3, None]
+    assert of_rows("first", (None, None, 1)) is None
+
+
+def test_lists_are_in_the_order_of_time_then_value() -> None:
+    rows = [(2, 1, 0), (1, 1, 0), (9, 0, 0), (None, 0, 0), (1, 1, 1)]
+    assert of_rows("collect_list", *rows, constant=10) == (9, 1, 1, 2)
+    assert of_rows("collect_list", *rows, constant=2) == (9, 1)
+    assert of_rows("string_agg", *rows, constant=3, delimiter=", ") == "9, 1, 1"
+    assert of_rows("string_agg", (None, 1, 1), constant=3) is None
+
+
+def test_pairs_with_a_null_do_not_count() -> None:
+    line = [(1, 0, 0), (3, 1, 0), (5, 2, 0), (None, 3, 0), (9, None, 0)]
+    found = [of_rows(name, *line) for name in ("regr_slope", "regr_intercept", "regr_r2", "covar_samp")]
+    assert found == [2.0, 1.0, 1.0, 2.0]
+    assert of_rows("corr", *line) == pytest.approx(1.0)
+    assert [of_rows(name, (1, 2, 0)) for name in ("corr", "covar_samp", "regr_slope")] == [None] * 3
+    assert of_rows("regr_r2", (1, 2, 0), (1, 3, 0)) == 1.0
+
+
+def test_spark_text_of_what_depends_on_order() -> None:
+    x, y = Column("x", INT), Column("y", INT)
+    keep = Compare(">", x, Literal(2))
+    first = Aggregate(name="a", function="first", argument=x, ties=(y, x), ignores_null=True, filter=keep)
+    assert first.text(Dialect.WEFT) == "first(x, true) FILTER (WHERE (x > 2))"
+    assert first.text(Dialect.SPARK) == (
+        "min_by(x, struct(y, x, x)) FILTER (WHERE y IS NOT NULL AND x IS NOT NULL AND (x > 2))"
+    )

@@ -110,7 +110,10 @@ def _shifted(
 
 
 class Shape(Moments):
-    """Count, mean, variance, skewness and kurtosis, as Spark returns them for each slice."""
+    """Count, mean, variance, skewness and kurtosis, as Spark returns them for each slice.
+
+    Of equal values, for which Spark has neither of the last two, they are 0 and -3.
+    """
 
     def __init__(self) -> None:
         super().__init__("shape", 1, ((2,), (3,), (4,)))
@@ -119,9 +122,7 @@ class Shape(Moments):
         """Return these of each range, by way of the central moments."""
         count, mean, variance, skewness, kurtosis = partial.fields
         with np.errstate(all="ignore"):
-            central = variance, skewness * variance**1.5, (kurtosis + 3) * variance**2
-            # Spark has no skewness and no kurtosis of a constant.
-            third, fourth = (np.where(variance == 0, 0.0, moment) for moment in central[1:])
+            third, fourth = skewness * variance**1.5, (kurtosis + 3) * variance**2
             whole = Partial((count, mean, variance, third, fourth), None, partial.types)
             counts, means, squares, cubes, fourths = super().merge(whole, lo, hi)
             divisor = np.where(squares == 0, 1.0, squares)
@@ -139,14 +140,14 @@ def _lift_moments(arguments: Arguments, constants: Constants) -> tuple[Primitive
 
 
 def _lift_shape(arguments: Arguments, constants: Constants) -> tuple[Primitive, ...]:
-    lifts = ("count", "avg", "var_pop", "skewness", "kurtosis")
+    lifts = ("count", "mean", "var_pop", "skewness", "kurtosis")
     return (Primitive(lifts, (cast_to(arguments[0], DOUBLE),), SHAPE, (BIGINT, *(DOUBLE,) * 4)),)
 
 
 def _lift_pairs(arguments: Arguments, constants: Constants) -> tuple[Primitive, ...]:
     """Lift rows in which neither value is NULL."""
     first, second = (cast_to(argument, DOUBLE) for argument in arguments)
-    lifts = ("count.0", "avg.0", "avg.1", "var_pop.0", "var_pop.1", "covar_pop")
+    lifts = ("count.0", "mean.0", "mean.1", "var_pop.0", "var_pop.1", "covar_pop")
     pair = _where_known(first, second), _where_known(second, first)
     return (Primitive(lifts, pair, COMOMENTS, (BIGINT, *(DOUBLE,) * 5)),)
 

@@ -40,8 +40,8 @@ _EXACT = Context(prec=100)
 _SHOWN = 200
 """Maximum number of characters of a name in an error."""
 _LIFTS = frozenset(
-    "count sum min max avg var_pop bag timed_bag bit_and bit_or bit_xor product skewness kurtosis covar_pop "
-    "earliest earliest_known latest latest_known".split()
+    "count sum min max avg mean var_pop bag timed_bag bit_and bit_or bit_xor product skewness kurtosis "
+    "covar_pop earliest earliest_known latest latest_known".split()
 )
 """The functions that compute the fields of primitives."""
 _TYPE = re.compile(r"(?P<kind>[a-z_]+)(?:\((?P<bounds>\d+,\d+)\))?")

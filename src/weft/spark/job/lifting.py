@@ -219,8 +219,8 @@ _ROWS: Mapping[tuple[str, ...], tuple[Combine, Callable[[Sequence[Values]], Fiel
     ("bit_or",): (BIT_OR, _folded),
     ("bit_xor",): (BIT_XOR, _folded),
     ("product",): (MULTIPLY, _folded),
-    ("count", "avg", "var_pop", "skewness", "kurtosis"): (SHAPE, _shaped),
-    ("count.0", "avg.0", "avg.1", "var_pop.0", "var_pop.1", "covar_pop"): (COMOMENTS, _paired),
+    ("count", "mean", "var_pop", "skewness", "kurtosis"): (SHAPE, _shaped),
+    ("count.0", "mean.0", "mean.1", "var_pop.0", "var_pop.1", "covar_pop"): (COMOMENTS, _paired),
 }
 """Lifts by which the partials of single rows are combined."""
 _CHOSEN: Mapping[str, Combine] = {"earliest.0": EARLIEST, "latest.0": LATEST}
