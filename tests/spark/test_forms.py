@@ -60,12 +60,14 @@ AGGREGATES = (
     "min(small)", "max(wide)", "min(amount)", "max(flag)", "min(flag)", "min(day)", "max(time)", "min(raw)",
     "max(raw)", "sum(vol * vol)", "max(huge + 1)", "min(vol) FILTER (WHERE flag)",
     "sum(CASE WHEN vol > 0 THEN huge - vol ELSE 1 END)", "max(cast(symbol AS INT))",
-    "max(concat(symbol, 'x'))", "count_if(vol > 0)", "bool_and(flag)", "bool_or(price > 1)", "bit_and(huge)",
-    "bit_or(vol)", "bit_xor(huge)", "product(vol % 7)", "product(small)", "skewness(vol % 7)", "kurtosis(small)",
+    "max(concat(symbol, 'x'))", "count_if(vol > 0)", "bool_and(flag)", "bool_or(price > 1)",
+    "bit_and(huge)", "bit_or(vol)", "bit_xor(huge)", "product(vol % 7)", "product(small)",
+    "skewness(vol % 7)", "kurtosis(small)",
     "skewness(0.1 + vol - vol)", "covar_pop(vol % 7, small)", "corr(vol % 5, vol % 3)",
     "regr_slope(0.1 + vol - vol, vol % 3)", "first(symbol)", "last(price)", "first(wide, true)",
-    "last(flag, true) FILTER (WHERE vol > 0)", "min_by(raw, day)", "max_by(amount, small)", "max_by(time, symbol)",
-    "any_value(symbol)", "collect_list(symbol)", "collect_set(price)", "string_agg(symbol, ',')",
+    "last(flag, true) FILTER (WHERE vol > 0)", "min_by(raw, day)", "max_by(amount, small)",
+    "max_by(time, symbol)", "any_value(symbol)", "collect_list(symbol)", "collect_set(price)",
+    "string_agg(symbol, ',')",
     "count(DISTINCT amount)", "top_k(symbol, 2, sum(vol))",
 )  # fmt: skip
 TESTS = (
