@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Bags, Partial, Primitive
+from weft.arrays import spelled_out
 from weft.predicates import Formula
 from weft.state.signatures import Fragments
 from weft.state.sorted_runs import ShardsByKey
@@ -70,7 +71,7 @@ class Picked:
     def window(self, since: int, until: int, keys: Rows) -> Bags:
         """Return the bag of each of some keys, in order, in one window."""
         elements, whole = self.elements, self.elements.bags
-        rows = self.rows[(self.start >= since) & (self.start < until)]
+        rows = self._of_keys(self.rows[(self.start >= since) & (self.start < until)], keys)
         number = elements.number[rows]
         first = np.ones(len(rows), dtype=bool)
         np.not_equal(number[1:], number[:-1], out=first[1:])
@@ -87,6 +88,12 @@ class Picked:
             order=None if whole.order is None else whole.order[mine],
             weights=weights,
         )
+
+    def _of_keys(self, rows: Rows, keys: Rows) -> Rows:
+        """Return the rows of some keys: other keys of a window may be in another piece."""
+        key = self.elements.key[rows]
+        lo, hi = np.searchsorted(key, keys), np.searchsorted(key, keys, side="right")
+        return rows if int((hi - lo).sum()) == len(rows) else rows[spelled_out(lo, hi - lo)]
 
 
 def _added(values: npt.NDArray[Any], firsts: Rows) -> npt.NDArray[Any]:
@@ -115,6 +122,8 @@ def with_bags(
         return asks[ask]
 
     for piece in pieces:
+        if not len(piece.ask):
+            continue
         order = np.lexsort((piece.key, piece.end, piece.ask))
         ask, key, end = piece.ask[order], piece.key[order], piece.end[order]
         begins = np.flatnonzero(np.append(True, (ask[1:] != ask[:-1]) | (end[1:] != end[:-1])))
