@@ -272,3 +272,24 @@ def test_files_of_few_rows_are_grouped_by_the_driver(
     assert forms == ["fold_rows" if most_rows else "group_rows"] * 2
     assert sorted(by_symbol.results()["v"].to_pylist()) == [1, 2, 3]
     assert total.results()["n"].to_pylist() == [1, 1]
+
+
+@pytest.mark.parametrize("most_rows", [0, 1_000_000])
+def test_equal_values_have_no_spread_in_any_cut(
+    spark: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch, most_rows: int
+) -> None:
+    monkeypatch.setattr("weft.spark.job.forms.MOST_ROWS", most_rows)
+    # Three times 0.1 add up to more than 0.3, so that their mean is not 0.1 where it is a sum's.
+    source = feed(*((second, "a", 0.1, second) for second in (1, 2, 3, 6)))
+    engine = weft.Engine(spark)
+    stream(engine, spark, source)
+    query = engine.add(
+        "SELECT skewness(price) AS s, kurtosis(price) AS k, corr(price, vol) AS c, "
+        "regr_slope(vol, price) AS m, regr_r2(price, vol) AS r FROM trades [RANGE '10 s' SLIDE '5 s']",
+        name="level",
+    )
+    engine.run()
+    rows = query.results().drop_columns(["window_start", "window_end"]).to_pylist()
+    nothing = dict.fromkeys("skcm")
+    # In the last window there is one row.
+    assert rows == [nothing | {"r": 1.0}] * 2 + [nothing | {"r": None}]

@@ -177,7 +177,7 @@ _TEXTS: Mapping[str, str] = {
     "min_by": "min_by({x}, struct({y}, {x})) FILTER (WHERE {y} IS NOT NULL)",
     "max_by": "max_by({x}, struct({y}, {x})) FILTER (WHERE {y} IS NOT NULL)",
     "collect_list": f"slice({_IN_TIME}, 1, {{p}})",
-    "collect_set": "slice(array_sort(collect_set({x}{zero})), 1, {p})",
+    "collect_set": "slice(array_sort(collect_set({x})), 1, {p})",
     "string_agg": f"CASE WHEN count({{x}}) > 0 THEN array_join(slice({_IN_TIME}, 1, {{q}}), {{p}}) END",
     "top_k": "",
     "histogram": "",
