@@ -545,10 +545,6 @@ _SPARKS: dict[str, str] = {
     "collect_list": _IN_TIME,
     "collect_set": "slice(array_sort(array_distinct(collect_list({x}){filter})), 1, {k})",
     "string_agg": f"CASE WHEN size({_IN_TIME}) > 0 THEN array_join({_IN_TIME}, '{{delimiter}}') END",
-    # With ANSI rules, Spark divides by the spread of a constant.
-    "corr": "CASE WHEN stddev_pop(CAST({y} AS DOUBLE)) FILTER (WHERE {x} IS NOT NULL{condition}) > 0 "
-    "AND stddev_pop(CAST({x} AS DOUBLE)) FILTER (WHERE {y} IS NOT NULL{condition}) > 0 "
-    "THEN corr({x}, {y}){filter} END",
 }
 TEXTS: dict[str, tuple[str, str]] = {
     name: (weft, _SPARKS.get(name, weft))

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from weft.bench import observers
+from weft.bench.aggregates import Aggregates
 from weft.bench.bench import Bench
 from weft.bench.changes import newest_rows
 from weft.bench.churn import Churn
@@ -228,6 +229,20 @@ def test_a_small_bench_of_queries_that_come_and_go(spark: SparkSession, folder: 
     assert {one.queries for one in result.memory.samples} == {4}
     assert json.loads((tmp_path / "it.json").read_text())["memory"]["python_mb"]["mean"] > 1
     assert (tmp_path / "it.png").stat().st_size > 0
+
+
+def test_a_small_bench_of_aggregates(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    kinds = ("percentile", "mixed")
+    asked = small(Aggregates, folder, queries=(1, 4), rows=(2_000,), kinds=kinds, json=tmp_path / "it.json")
+    (result,) = asked.run()
+    assert [(one.kind, one.queries) for one in result.sizes] == [(kind, n) for kind in kinds for n in (1, 4)]
+    assert all(one.results > 0 for one in result.sizes)
+    for one in result.sizes:
+        assert min(*one.weft.runs, *one.ordinary.runs, *one.duck.runs) > 0
+    # Three queries of four are compared, and the one.
+    assert (result.passed, result.compared.queries) == (True, 8)
+    told = json.loads((tmp_path / "it.json").read_text())
+    assert [size["kind"] for size in told["sizes"]] == [one.kind for one in result.sizes]
 
 
 def test_a_small_bench_of_subscribers(

@@ -27,10 +27,14 @@ from tests.unit.state_samples import (
 )
 from tests.unit.test_finals import KNOWN, Due, due_windows, dues, forced, one_window, reading, roots
 
-from weft.aggregates import Bags, Partial, Primitive
+from weft.aggregates import Bags, Partial, Primitive, empty
 from weft.state import bagged as bagged_module
+from weft.state import repeating as repeating_module
 from weft.state import ways as ways_module
+from weft.state.bagged import with_bags
 from weft.state.driver_store import DriverStore
+from weft.state.sorted_runs import shards_by_key
+from weft.state.store import Combined
 
 BAGGED = (NAMES, HEATS, TAPE, WEIGHED)
 PLAIN = (COUNT, TOTAL, FEES, SPREAD)
@@ -185,6 +189,27 @@ def test_blocks_that_lack_a_bag(picking: bool) -> None:
         (0, 2000, "a"): {NAMES: [("y", 1, None, None)], TAPE: [("y", 1, 2, None)]},
         (0, 2000, "b"): {NAMES: [("y", 1, None, None)], TAPE: [("y", 1, 3, None)]},
     }
+
+
+def test_keys_of_one_window_may_be_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = [Row(start, key, 1, key, None) for start in (0, 1000) for key in "abc"]
+    state = state_of(block(several, (*BAGGED, COUNT)))
+    monkeypatch.setattr(repeating_module, "_PAIRS", 1)
+    due = [Due(range=2000, slide=1000, first_end=1000, windows=3, predicate="all")]
+    found = answered(state, due, (COUNT, NAMES), keyed=True, picking=True)
+    assert len(found) == 9
+    for (_, end, key), partials in found.items():
+        count = 2 if end == 2000 else 1
+        assert partials == {COUNT: (count,), NAMES: [(key, count, None, None)]}
+
+
+def test_a_piece_may_have_no_window() -> None:
+    state = state_of(block([Row(0, "a", 1, "x", None)], (NAMES, COUNT)))
+    shards = shards_by_key(state.runs(), 0, 1000)
+    nothing = np.empty(0, dtype=np.intp)
+    piece = Combined(ask=nothing, key=nothing, end=nothing, partials={COUNT: empty(COUNT, 0)}, operations=0)
+    due = due_windows([one_window(0, 1000, "all")])
+    assert list(with_bags(state.fragments, shards, due, KNOWN, [NAMES], iter([piece]))) == []
 
 
 def test_picking_is_chosen_for_few_windows_of_many_elements(monkeypatch: pytest.MonkeyPatch) -> None:

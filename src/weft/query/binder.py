@@ -162,7 +162,9 @@ class Outputs:
         type = function.result(tuple(argument.type for argument in arguments), constants)
         is_null = any(argument.type.kind is Kind.NULL for argument in arguments)
         if type is None or (is_null and function.name != "count"):
-            found = ", ".join(str(argument.type) for argument in arguments)
+            # The event time and the columns that settle ties were not written.
+            written = arguments[: function.most] if function.by_time else arguments
+            found = ", ".join(str(argument.type) for argument in written)
             raise TypeMismatch(f"{node.name} takes {function.takes}, found {found}", span=node.span)
         call = AggregateCall(
             function=function.name, arguments=arguments, constants=constants, filter=filter, type=type

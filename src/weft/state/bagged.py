@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates import Bags, Partial, Primitive
-from weft.arrays import Bools, Ids, Rows, as_one, in_order
+from weft.arrays import Bools, Ids, Rows, as_one, in_order, spelled_out
 from weft.predicates import Formula
 from weft.state.signatures import Fragments
 from weft.state.sorted_runs import ShardsByKey
@@ -74,7 +74,7 @@ class Elements:
 
     def window(self, since: int, until: int, keys: npt.NDArray[np.integer]) -> Bags:
         """Return the bag of each of some keys, in order, in one window."""
-        rows = np.flatnonzero(self._between(since, until))
+        rows = self._of_keys(np.flatnonzero(self._between(since, until)), keys)
         number = self.number[rows]
         new = np.ones(len(rows), dtype=bool)
         np.not_equal(number[1:], number[:-1], out=new[1:])
@@ -89,6 +89,12 @@ class Elements:
             order=None if self.order is None else self.order[mine],
             weights=None if self.weights is None else _added(self.weights[rows], firsts),
         )
+
+    def _of_keys(self, rows: Rows, keys: npt.NDArray[np.integer]) -> Rows:
+        """Return the rows of some keys: other keys of a window may be in another piece."""
+        key = self.key[rows]
+        lo, hi = np.searchsorted(key, keys), np.searchsorted(key, keys, side="right")
+        return rows if int((hi - lo).sum()) == len(rows) else rows[spelled_out(lo, hi - lo)]
 
 
 def _in_order(keys: Ids, whole: Bags) -> Rows:
@@ -126,6 +132,8 @@ def with_bags(
         return asks[ask]
 
     for piece in pieces:
+        if not len(piece.ask):
+            continue
         order = np.lexsort((piece.key, piece.end, piece.ask))
         ask, key, end = piece.ask[order], piece.key[order], piece.end[order]
         begins = np.flatnonzero(np.append(True, (ask[1:] != ask[:-1]) | (end[1:] != end[:-1])))

@@ -199,11 +199,11 @@ def _folded(values: Sequence[Values]) -> Fields:
 
 
 def _shaped(values: Sequence[Values]) -> Fields:
-    """Return each row as count, mean, variance, skewness and kurtosis: those of one value are nothing."""
+    """Return each row as count, mean, variance, skewness and kurtosis: the last is the least there is."""
     number = values[0].numbers
     with np.errstate(all="ignore"):
         nothing = number - number
-    return values[0].known().astype(np.int64), number, nothing, nothing, nothing
+    return values[0].known().astype(np.int64), number, nothing, nothing, nothing - 3
 
 
 def _paired(values: Sequence[Values]) -> Fields:
