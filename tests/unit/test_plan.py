@@ -242,8 +242,8 @@ def test_a_filter_is_part_of_what_is_aggregated() -> None:
 
 
 def test_an_aggregate_that_does_not_exist_is_our_fault() -> None:
-    with pytest.raises(InternalError, match="kurtosis"):
-        lift(AggregateCall(function="kurtosis", arguments=(), filter=None, type=DOUBLE))
+    with pytest.raises(InternalError, match="winsorized"):
+        lift(AggregateCall(function="winsorized", arguments=(), filter=None, type=DOUBLE))
 
 
 # Rules.
