@@ -12,6 +12,7 @@ from tests.faults.events import Events, path_of, write_files
 from tests.faults.ground import put_in_place
 from tests.faults.patches import Undo, put, wrap
 from tests.faults.site import Site
+from weft.notices import Failure
 
 Run = Callable[[Site, str | None, bool], str]
 """Runs an engine with a bug (or None) over all input, closes windows if told; says what it failed with."""
@@ -23,8 +24,8 @@ _LAST_BATCH = "batch=999999999"
 def blame_anyone() -> list[Undo]:
     """Have some query be blamed when a disk is full."""
 
-    def blame(find: Callable[..., Any], pipeline: Any, batch: Any, error: Exception) -> dict[str, str]:
-        return {sorted(pipeline.queries)[0]: str(error)}
+    def blame(find: Callable[..., Any], pipeline: Any, batch: Any, error: Exception) -> dict[str, Failure]:
+        return {sorted(pipeline.queries)[0]: Failure(kind=type(error).__name__, text=str(error))}
 
     return [*CONDITIONS[FULL_IN_A_BATCH](), wrap("weft.stream.loop", "find_culprits", blame)]
 
