@@ -72,7 +72,7 @@ def test_arrays_are_those_of_the_reference(spark: SparkSession, seed: int) -> No
             limit_by=None,
             limit=None,
             aggregates=tuple(random_nested(rng, f"a{n}", drawn.schema) for n in range(2)),
-        )  # fmt: skip
+        )
         for spec in drawn.specs
     )
     case = replace(drawn, specs=specs)
