@@ -141,7 +141,7 @@ class AggregateCall:
 
     function: str
     arguments: tuple[Expression, ...]
-    """None for count(*)."""
+    """What is aggregated; empty for count(*)."""
     constants: Constants = ()
     """The constants that follow the arguments."""
     filter: Expression | None
